@@ -1,0 +1,1 @@
+"""Measures the engine from outside: `edgewise bench NAME`."""

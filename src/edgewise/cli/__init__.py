@@ -1,0 +1,1 @@
+"""Thin commands over the engine, one file per command group."""

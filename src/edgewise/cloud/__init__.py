@@ -1,0 +1,1 @@
+"""Doers over the network. Requests leave through one door: `door.py`."""

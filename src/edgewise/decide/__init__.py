@@ -1,0 +1,1 @@
+"""Judges: pure functions and small machines. No I/O, no clock, no model."""

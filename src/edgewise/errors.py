@@ -1,0 +1,153 @@
+"""Every exception edgewise raises, and the stable code each one carries.
+
+    EdgewiseError
+    ├── SettingsError              a value in the environment, the TOML file or a call is wrong
+    ├── InvalidRequest             the request itself is malformed
+    ├── DoesNotFit                 the device cannot serve it and the cloud may not
+    ├── LocalError                 something on the device
+    │   ├── ModelNotFound          no weights; the message says how to get them
+    │   ├── ContextExceeded        the prompt is longer than the context window
+    │   ├── StoreError             weights could not be fetched, joined or verified
+    │   └── GenerationFailed       the runtime broke off
+    ├── CloudError                 something over the network; always names its provider
+    │   ├── CloudClosed            nothing was sent: private, no key, budget spent, breaker open
+    │   ├── CloudUnreachable       DNS, refused, connect time-out, TLS
+    │   ├── CloudTimeout           connected, but no first token (or no end) in time
+    │   ├── CloudAuthFailed        401, 403
+    │   ├── CloudRateLimited       429
+    │   ├── CloudFailed            5xx
+    │   ├── CloudRejected          any other 4xx: the request is at fault
+    │   ├── CloudCut               the stream ended before the answer did
+    │   ├── CloudMalformed         a reply that cannot be read
+    │   └── CloudEmpty             a well-formed reply with nothing in it
+    └── LedgerError
+        ├── LedgerUnavailable      the file cannot be written (disk full, read-only, locked)
+        └── BudgetExceeded         the reservation would pass a limit
+
+Codes are part of the public API: they appear in replies, in the ledger and in `--json`.
+"""
+
+from __future__ import annotations
+
+
+class EdgewiseError(Exception):
+    """Base of every error raised on purpose."""
+
+    code = "error"
+
+
+class SettingsError(EdgewiseError):
+    code = "bad_settings"
+
+
+class InvalidRequest(EdgewiseError):
+    code = "invalid_request"
+
+
+class DoesNotFit(EdgewiseError):
+    """The device cannot serve the request and the cloud was not allowed or did not answer."""
+
+    code = "does_not_fit"
+
+
+class LocalError(EdgewiseError):
+    code = "local_failed"
+
+
+class ModelNotFound(LocalError):
+    code = "no_local_model"
+
+
+class ContextExceeded(LocalError):
+    code = "context_exceeded"
+
+    def __init__(self, prompt_tokens: int, context_tokens: int) -> None:
+        super().__init__(
+            f"the prompt needs {prompt_tokens} tokens, the context window holds {context_tokens}"
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_tokens = context_tokens
+
+
+class StoreError(LocalError):
+    code = "store_failed"
+
+
+class GenerationFailed(LocalError):
+    code = "generation_failed"
+
+
+class CloudError(EdgewiseError):
+    """A cloud call that gave no (complete) answer."""
+
+    code = "cloud_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        code: str | None = None,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.status = status
+        self.retry_after_s = retry_after_s
+        if code is not None:
+            self.code = code
+
+
+class CloudClosed(CloudError):
+    """Nothing was sent. `code` is one of private, no_key, budget_spent, breaker_open, …"""
+
+    code = "cloud_closed"
+
+
+class CloudUnreachable(CloudError):
+    code = "cloud_unreachable"
+
+
+class CloudTimeout(CloudError):
+    code = "cloud_timeout"
+
+
+class CloudAuthFailed(CloudError):
+    code = "cloud_auth_failed"
+
+
+class CloudRateLimited(CloudError):
+    code = "cloud_rate_limited"
+
+
+class CloudFailed(CloudError):
+    code = "cloud_server_error"
+
+
+class CloudRejected(CloudError):
+    code = "cloud_rejected"
+
+
+class CloudCut(CloudError):
+    code = "cloud_cut"
+
+
+class CloudMalformed(CloudError):
+    code = "cloud_malformed"
+
+
+class CloudEmpty(CloudError):
+    code = "cloud_empty"
+
+
+class LedgerError(EdgewiseError):
+    code = "ledger_failed"
+
+
+class LedgerUnavailable(LedgerError):
+    code = "ledger_unavailable"
+
+
+class BudgetExceeded(LedgerError):
+    code = "budget_spent"

@@ -1,0 +1,1 @@
+"""Stories: one file per job a user sees, read top to bottom."""

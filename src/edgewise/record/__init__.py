@@ -1,0 +1,1 @@
+"""The record: every request, attempt, decision and micro-dollar, in one SQLite file."""

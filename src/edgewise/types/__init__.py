@@ -1,0 +1,1 @@
+"""Values: frozen dataclasses that import nothing of ours and do nothing."""

@@ -1,0 +1,103 @@
+"""What a caller asks: messages, images, tools, and the request that carries them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+Role = Literal["system", "user", "assistant", "tool"]
+Handoff = Literal["automatic", "signal"]
+Source = Literal["local", "cloud", "mixed", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as bytes; adapters encode it the way their provider wants it."""
+
+    data: bytes = field(repr=False)
+    media_type: str = "image/png"
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function a model may call: a name, a sentence, and a JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call a model asked for. `source` is taken from what ran."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str = ""
+    source: Source = "cloud"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation, whoever said it."""
+
+    role: Role
+    content: str = ""
+    images: tuple[Image, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    source: Source = "none"
+
+
+def new_request_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Everything one request says. Unset options (`None`) take the engine's settings."""
+
+    messages: tuple[Message, ...]
+    policy: str = "prefer_local"
+    handoff: Handoff = "automatic"
+    private: bool = False
+    max_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    threshold: float | None = None
+    deadline_ms: float | None = None
+    truncate: bool = False
+    evidence: bool = False
+    store_text: bool | None = None
+    budget_key: str = ""
+    id: str = field(default_factory=new_request_id)
+
+    @property
+    def has_images(self) -> bool:
+        return any(message.images for message in self.messages)
+
+
+class RequestOptions(TypedDict, total=False):
+    """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
+
+    system: str
+    policy: str
+    handoff: Handoff
+    private: bool
+    max_tokens: int
+    temperature: float
+    seed: int
+    stop: Sequence[str]
+    tools: Sequence[Tool]
+    images: Sequence[Image]
+    threshold: float
+    deadline_ms: float
+    truncate: bool
+    evidence: bool
+    store_text: bool
+    budget_key: str
+    request_id: str

@@ -1,0 +1,157 @@
+"""What a caller gets: the reply, the decision behind it, every attempt, and stream events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from edgewise.types.messages import Handoff, Source, ToolCall
+from edgewise.types.tokens import FinishReason, Token
+
+Place = Literal["local", "cloud"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money over all attempts of a request, rejected ones included."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_microdollars: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One backend that ran (or was asked to): what it did, how long, at what price.
+
+    `outcome` is "answered", "handed_off" (stopped by the gate), "cancelled", or an error code.
+    `shown_chars` says how much of the reply's text came from this attempt.
+    """
+
+    place: Place
+    backend: str
+    model: str
+    outcome: str
+    error: str = ""
+    tries: int = 1
+    first_token_ms: float | None = None
+    total_ms: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_microdollars: int = 0
+    estimated: bool = False
+    shown_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Why the answer came from where it came.
+
+    `code` is stable and documented (docs/decision-codes.md); `reason` says it in words.
+    `degraded_code` names what kept the cloud from answering, where it should have.
+    """
+
+    policy: str
+    handoff: Handoff
+    code: str
+    reason: str
+    threshold: float | None = None
+    confidence: float | None = None
+    calibration: str = ""
+    decided_after_tokens: int | None = None
+    degraded_code: str = ""
+    truncated: bool = False
+    features: Mapping[str, float] = field(default_factory=dict)
+    evidence: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer. `source` is taken from what ran, never from what was planned."""
+
+    id: str
+    text: str
+    source: Source
+    decision: Decision
+    confidence: float | None = None
+    needs_cloud_handoff: bool = False
+    cloud_handoff: bool = False
+    degraded: bool = False
+    finish_reason: FinishReason = "stop"
+    tool_calls: tuple[ToolCall, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    total_ms: float = 0.0
+    first_token_ms: float | None = None
+
+    @property
+    def signalled(self) -> bool:
+        """True when the device only said "hand this off" and nobody has answered yet."""
+        return self.cloud_handoff and self.source == "none"
+
+    @property
+    def model(self) -> str:
+        """The model whose text this is; empty when only signalled."""
+        shown = [attempt.model for attempt in self.attempts if attempt.outcome == "answered"]
+        return shown[-1] if shown else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON. The first four keys are the original handoff signal."""
+        decision = asdict(self.decision)
+        decision["features"] = dict(self.decision.features)
+        return {
+            "success": True,
+            "cloud_handoff": self.cloud_handoff,
+            "response": None if self.signalled else self.text,
+            "confidence": self.confidence,
+            "needs_cloud_handoff": self.needs_cloud_handoff,
+            "source": self.source,
+            "model": self.model,
+            "degraded": self.degraded,
+            "finish_reason": self.finish_reason,
+            "tool_calls": [
+                {
+                    "id": call.id,
+                    "name": call.name,
+                    "arguments": dict(call.arguments),
+                    "source": call.source,
+                }
+                for call in self.tool_calls
+            ],
+            "decision": decision,
+            "attempts": [asdict(attempt) for attempt in self.attempts],
+            "usage": asdict(self.usage),
+            "first_token_ms": self.first_token_ms,
+            "total_ms": self.total_ms,
+            "id": self.id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """Text to show now. It will never be taken back."""
+
+    text: str
+    source: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """The rest of the answer comes from somewhere else."""
+
+    to: Place
+    code: str
+    reason: str
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event of every stream."""
+
+    reply: Reply
+
+
+Event = TextDelta | Switched | Finished

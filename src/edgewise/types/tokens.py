@@ -1,0 +1,34 @@
+"""What a model emits while it answers, and how the answer ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "tool_calls", "filtered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token with the model's own evidence about it.
+
+    logprob  natural log of the probability the model gave this token
+    margin   logprob of the best token minus that of the runner-up (0 = a coin toss)
+    entropy  Shannon entropy in nats over the best few alternatives and the rest as one
+    """
+
+    text: str
+    logprob: float
+    margin: float = 0.0
+    entropy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The last item of every stream, local or cloud."""
+
+    reason: FinishReason = "stop"
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    estimated: bool = False
