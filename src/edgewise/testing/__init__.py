@@ -1,0 +1,45 @@
+"""Fakes that ship with edgewise: a scripted cloud over real HTTP.
+
+>>> import json, urllib.request
+>>> from edgewise.testing import Answer, LoopbackCloud
+>>> with LoopbackCloud() as cloud:
+...     cloud.script(Answer(text="Paris."))
+...     body = {"text": "Capital of France?", "language": "en-US", "model": "any"}
+...     with urllib.request.urlopen(
+...         cloud.cactus_url + "/text", data=json.dumps(body).encode()
+...     ) as response:
+...         json.load(response)["text"]
+'Paris.'
+"""
+
+from edgewise.testing.loopback_cloud import (
+    Answer,
+    Cut,
+    Empty,
+    Fault,
+    LoopbackCloud,
+    Malformed,
+    Reply,
+    Scripted,
+    SeenRequest,
+    Silence,
+    Status,
+)
+from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
+
+__all__ = [
+    "Answer",
+    "Cut",
+    "Empty",
+    "Fault",
+    "LoopbackCloud",
+    "Malformed",
+    "Reply",
+    "Scripted",
+    "SeenRequest",
+    "Silence",
+    "Status",
+    "black_hole",
+    "refused_url",
+    "unresolvable_url",
+]

@@ -1,0 +1,258 @@
+"""One client's TCP connection: reads requests, plays the scripted replies, notices departures."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from edgewise.testing.loopback_cloud.anthropic_wire import AnthropicWire
+from edgewise.testing.loopback_cloud.cactus_wire import CactusWire
+from edgewise.testing.loopback_cloud.faults import (
+    Answer,
+    Cut,
+    Empty,
+    Malformed,
+    Scripted,
+    Silence,
+    Status,
+)
+from edgewise.testing.loopback_cloud.gemini_wire import GeminiWire
+from edgewise.testing.loopback_cloud.http_messages import (
+    LAST_FRAME,
+    HttpRequest,
+    frame,
+    read_request,
+    response_head,
+)
+from edgewise.testing.loopback_cloud.openai_wire import OpenAIWire
+from edgewise.testing.loopback_cloud.wire import Route, SeenRequest, Wire, beginning
+
+# Anthropic before OpenAI: both list models at /v1/models, and only Anthropic's has a mark.
+WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), GeminiWire(), CactusWire())
+
+# A reset may overtake data the client has not read yet; this lets it read what it was sent.
+GRACE_BEFORE_RESET_S = 0.05
+
+
+class Host(Protocol):
+    """What a connection needs of the server it belongs to."""
+
+    stopping: threading.Event
+    models: tuple[str, ...]
+
+    def note_request(self, seen: SeenRequest) -> None: ...
+
+    def note_departure(self) -> None: ...
+
+    def next_reply(self, seen: SeenRequest) -> Scripted: ...
+
+    def model_list_fault(self) -> Status | None: ...
+
+
+class ClientLeft(Exception):
+    """The other side is gone, or the server is stopping."""
+
+
+class Connection:
+    """Serves one socket until either side closes it. Runs on a thread of its own."""
+
+    def __init__(self, sock: socket.socket, number: int, host: Host) -> None:
+        self._sock = sock
+        self._stream = sock.makefile("rb")
+        self._number = number
+        self._host = host
+
+    def serve(self) -> None:
+        try:
+            while (request := read_request(self._stream)) is not None:
+                self._reply(request)
+                if request.wants_close:
+                    return
+        except ClientLeft:
+            self._host.note_departure()
+        finally:
+            self._close()
+
+    def wake(self) -> None:
+        """From another thread: make every read and write of this connection end at once."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def _reply(self, request: HttpRequest) -> None:
+        body = request.json_object()
+        found = (
+            wire.route(request.method, request.path, request.headers, body or {}) for wire in WIRES
+        )
+        route = next((route for route in found if route), None)
+        seen = SeenRequest(
+            path=request.path,
+            protocol=route.wire.name if route else "",
+            headers=request.headers,
+            body=body or {},
+            stream=bool(route and route.stream),
+            connection=self._number,
+            method=request.method,
+            query=request.query,
+        )
+        self._host.note_request(seen)
+        if route is None:
+            fault = Status(404, message=f"The loopback cloud has nothing at {request.path!r}.")
+            self._send_status(OpenAIWire(), fault)
+        elif route.lists_models:
+            self._list_models(route)
+        elif body is None or any(name not in body for name in route.required):
+            needed = ", ".join(route.required)
+            fault = Status(400, message=f"The body must be a JSON object with {needed}.")
+            self._send_status(route.wire, fault)
+        else:
+            self._play(route, body, self._host.next_reply(seen))
+
+    def _list_models(self, route: Route) -> None:
+        if (fault := self._host.model_list_fault()) is not None:
+            self._send_status(route.wire, fault)
+        else:
+            self._send_json(200, route.wire.models(self._host.models))
+
+    def _play(self, route: Route, body: Mapping[str, Any], scripted: Scripted) -> None:
+        match scripted:
+            case Empty():
+                self._play(route, body, Answer(text=""))
+            case Answer(delay_first_s=delay):
+                self._hold(delay)
+                if route.stream:
+                    self._stream_answer(route, body, scripted)
+                else:
+                    self._send_json(200, route.wire.whole(scripted, route.model))
+            case Status(after_chunks=chunks) if not (route.stream and chunks):
+                self._send_status(route.wire, scripted)
+            case Silence(after_chunks=chunks) if not (route.stream and chunks):
+                self._hold(None)
+            case _ if route.stream:
+                self._stream_fault(route, body, scripted)
+            case Cut():
+                self._send_half(route, scripted)
+            case _:
+                self._send_content(b'{"choices": [{"mess')
+
+    # -- streamed -------------------------------------------------------------------------------
+
+    def _stream_answer(self, route: Route, body: Mapping[str, Any], answer: Answer) -> None:
+        events = route.wire.events(answer, route.model, body)
+        self._start_stream()
+        first = True
+        pending = b""
+        for event in events:
+            if event.chunk:
+                self._hold(0.0 if first else answer.delay_between_s)
+                first = False
+            pending += frame(event.data)
+            if event.chunk:
+                self._send(pending)
+                pending = b""
+        # The end goes out in one piece: a client that hangs up at the last event it needs
+        # must not be counted as one that left too early.
+        self._send(pending + LAST_FRAME)
+
+    def _stream_fault(self, route: Route, body: Mapping[str, Any], fault: Scripted) -> None:
+        assert isinstance(fault, Status | Cut | Malformed | Silence)
+        answer = (
+            Answer(text=fault.text, chunk_size=fault.chunk_size)
+            if isinstance(fault, Cut)
+            else Answer()
+        )
+        events = route.wire.events(answer, route.model, body)
+        self._start_stream()
+        for event in beginning(events, fault.after_chunks):
+            self._send(frame(event.data))
+        match fault:
+            case Status():
+                self._send(frame(route.wire.error_event(fault)) + LAST_FRAME)
+            case Malformed():
+                self._send(frame(route.wire.broken_event()) + LAST_FRAME)
+            case Silence():
+                self._hold(None)
+            case Cut(how="end"):
+                self._send(LAST_FRAME)
+            case Cut():
+                self._break(fault)
+
+    def _start_stream(self) -> None:
+        headers = {
+            "content-type": "text/event-stream; charset=utf-8",
+            "cache-control": "no-cache",
+            "transfer-encoding": "chunked",
+        }
+        self._send(response_head(200, headers))
+
+    # -- whole ----------------------------------------------------------------------------------
+
+    def _send_status(self, wire: Wire, fault: Status) -> None:
+        self._send_json(fault.status, wire.error(fault), wire.error_headers(fault))
+
+    def _send_json(
+        self, status: int, value: object, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self._send_content(json.dumps(value).encode(), status, headers)
+
+    def _send_content(
+        self, content: bytes, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        head = {"content-type": "application/json", "content-length": str(len(content))}
+        self._send(response_head(status, {**head, **(headers or {})}) + content)
+
+    def _send_half(self, route: Route, fault: Cut) -> None:
+        content = json.dumps(route.wire.whole(Answer(text=fault.text), route.model)).encode()
+        half = content[: len(content) // 2]
+        if fault.how == "end":
+            self._send_content(half)
+            return
+        head = {"content-type": "application/json", "content-length": str(len(content))}
+        self._send(response_head(200, head) + half)
+        self._break(fault)
+
+    # -- the socket -----------------------------------------------------------------------------
+
+    def _send(self, data: bytes) -> None:
+        self._hold(0.0)
+        try:
+            self._sock.sendall(data)
+        except OSError as error:
+            raise ClientLeft from error
+
+    def _hold(self, seconds: float | None) -> None:
+        """Wait, but not for longer than the client does. None waits for the client to leave."""
+        ends = None if seconds is None else time.monotonic() + seconds
+        self._sock.settimeout(seconds)
+        try:
+            arrived = self._sock.recv(1, socket.MSG_PEEK)
+        except (TimeoutError, BlockingIOError):
+            return
+        except OSError as error:
+            raise ClientLeft from error
+        finally:
+            self._sock.settimeout(None)
+        if not arrived:
+            raise ClientLeft
+        # The client has sent its next request already; its departure cannot be seen behind it.
+        if self._host.stopping.wait(None if ends is None else max(0.0, ends - time.monotonic())):
+            raise ClientLeft
+
+    def _break(self, fault: Cut) -> None:
+        """End the connection in mid-body; `serve` then reads the end of it and stops."""
+        if fault.how == "reset":
+            self._hold(GRACE_BEFORE_RESET_S)
+            shape = "hh" if sys.platform == "win32" else "ii"
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(shape, 1, 0))
+        self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.close()
+        self._sock.close()

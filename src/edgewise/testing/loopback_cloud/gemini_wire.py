@@ -1,0 +1,126 @@
+"""Gemini's generateContent on the wire, streamed and whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgewise.testing.loopback_cloud.faults import Answer, Status
+from edgewise.testing.loopback_cloud.wire import Event, Route, fault_message, sse
+
+_GENERATE = re.compile(
+    r"/v1(?:beta|alpha)?/models/([^/:]+):(streamGenerateContent|generateContent)"
+)
+# Gemini has no reason of its own for tool calls.
+_FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "filtered": "SAFETY"}
+_STATUS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_NEWLINE = "\r\n"  # Google's streams use it; a reader that splits on "\n\n" alone sees no event
+
+
+class GeminiWire:
+    name = "gemini"
+
+    def route(
+        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> Route | None:
+        found = _GENERATE.fullmatch(path)
+        if method == "POST" and found:
+            return Route(
+                self,
+                model=found[1],
+                stream=found[2] == "streamGenerateContent",
+                required=("contents",),
+            )
+        if method == "GET" and path == "/v1beta/models":
+            return Route(self, lists_models=True)
+        return None
+
+    def whole(self, answer: Answer, model: str) -> dict[str, Any]:
+        parts = ([{"text": answer.text}] if answer.text else []) + _calls(answer)
+        return _response(answer, model, parts, last=True)
+
+    def events(self, answer: Answer, model: str, body: Mapping[str, Any]) -> list[Event]:
+        parts = [{"text": piece} for piece in answer.pieces(answer.text)] + _calls(answer)
+        events = [
+            Event(sse(_response(answer, model, [part], last=False), newline=_NEWLINE), True)
+            for part in parts
+        ]
+        # The reason comes in an event of its own, so that a cut before it is seen as a cut.
+        end = _response(answer, model, [{"text": ""}] if parts else [], last=True)
+        return [*events, Event(sse(end, newline=_NEWLINE))]
+
+    def error(self, fault: Status) -> dict[str, Any]:
+        error: dict[str, Any] = {
+            "code": fault.status,
+            "message": fault_message(fault),
+            "status": _STATUS.get(fault.status, "UNKNOWN"),
+        }
+        if fault.retry_after_s is not None:
+            error["details"] = [
+                {
+                    "@type": "type.googleapis.com/google.rpc.RetryInfo",
+                    "retryDelay": f"{fault.retry_after_s:g}s",
+                }
+            ]
+        return {"error": error}
+
+    def error_event(self, fault: Status) -> bytes:
+        return sse(self.error(fault), newline=_NEWLINE)
+
+    def broken_event(self) -> bytes:
+        return sse('{"candidates": [{"content": {"parts": [{"te', newline=_NEWLINE)
+
+    def error_headers(self, fault: Status) -> dict[str, str]:
+        return {}  # Gemini says how long to wait in the body
+
+    def models(self, names: Sequence[str]) -> dict[str, Any]:
+        rows = [
+            {
+                "name": f"models/{name}",
+                "displayName": name,
+                "supportedGenerationMethods": ["generateContent"],
+            }
+            for name in names
+        ]
+        return {"models": rows}
+
+
+def _calls(answer: Answer) -> list[dict[str, Any]]:
+    """Gemini sends each call whole, never in pieces."""
+    calls = []
+    for call in answer.tool_calls:
+        shape: dict[str, Any] = {"name": call.name, "args": dict(call.arguments)}
+        if call.id:
+            shape["id"] = call.id
+        calls.append({"functionCall": shape})
+    return calls
+
+
+def _response(
+    answer: Answer, model: str, parts: list[dict[str, Any]], *, last: bool
+) -> dict[str, Any]:
+    content: dict[str, Any] = {"role": "model"}
+    if parts:
+        content["parts"] = parts
+    candidate: dict[str, Any] = {"content": content, "index": 0}
+    usage = {"promptTokenCount": answer.input_tokens, "totalTokenCount": answer.input_tokens}
+    if last:
+        candidate["finishReason"] = _FINISH[answer.finish_reason]
+        usage["candidatesTokenCount"] = answer.output_tokens
+        usage["totalTokenCount"] += answer.output_tokens
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": model,
+        "responseId": "loopback",
+    }
