@@ -1,4 +1,4 @@
-"""Fakes that ship with edgewise: a scripted cloud over real HTTP.
+"""Fakes that ship with edgewise: a scripted cloud over real HTTP and a scripted local model.
 
 >>> import json, urllib.request
 >>> from edgewise.testing import Answer, LoopbackCloud
@@ -25,6 +25,7 @@ from edgewise.testing.loopback_cloud import (
     Silence,
     Status,
 )
+from edgewise.testing.scripted_backend import ScriptedBackend, word_tokens
 from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [
@@ -36,10 +37,12 @@ __all__ = [
     "Malformed",
     "Reply",
     "Scripted",
+    "ScriptedBackend",
     "SeenRequest",
     "Silence",
     "Status",
     "black_hole",
     "refused_url",
     "unresolvable_url",
+    "word_tokens",
 ]

@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from edgewise.testing.loopback_cloud.anthropic_wire import AnthropicWire

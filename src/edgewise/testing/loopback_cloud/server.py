@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import select
+import selectors
 import socket
 import sys
 import threading
@@ -119,11 +119,10 @@ class LoopbackCloud:
             self._log = None
 
     def _accept(self, listener: socket.socket, woken: socket.socket) -> None:
-        with listener, woken:
-            while True:
-                ready, _, _ = select.select([listener, woken], [], [])
-                if woken in ready:
-                    return
+        with listener, woken, selectors.DefaultSelector() as doors:
+            doors.register(listener, selectors.EVENT_READ)
+            doors.register(woken, selectors.EVENT_READ)
+            while not any(key.fileobj is woken for key, _ in doors.select()):
                 with contextlib.suppress(OSError):  # the client may have left already
                     self._welcome(listener.accept()[0])
 
