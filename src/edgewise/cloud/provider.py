@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +18,7 @@ Chunk = str | ToolCall | Finish
 class TimeLimits:
     """Seconds. `patience` bounds the wait for a first token where the device could answer."""
 
-    connect_s: float = 2.0
+    connect_s: float = 1.5
     first_token_s: float = 15.0
     total_s: float = 120.0
     patience_s: float = 2.0
@@ -87,7 +87,7 @@ class Cloud(Protocol):
 
     def stream(
         self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
-    ) -> Iterator[Chunk]:
+    ) -> Generator[Chunk, None, None]:
         """Stream one provider's answer, trying the chain in order; each try lands in `journal`.
 
         `live=False` holds each provider's answer back until it is whole, so that a cut stream can

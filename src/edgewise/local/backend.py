@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, Token
+
+TokenStream = Generator[Token | Finish, None, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class ChatBackend(Protocol):
         """Cheap; may be called for every request."""
         ...
 
-    def generate(self, request: Request, *, already: str = "") -> Iterator[Token | Finish]:
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         `already` is the beginning of the answer, to be continued: after a handoff that failed.

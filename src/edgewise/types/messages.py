@@ -77,6 +77,11 @@ class Request:
     id: str = field(default_factory=new_request_id)
 
     @property
+    def may_leave(self) -> bool:
+        """Whether any of this may be sent anywhere. Asked once, by the door to the cloud."""
+        return not self.private
+
+    @property
     def has_images(self) -> bool:
         return any(message.images for message in self.messages)
 

@@ -15,12 +15,16 @@ class Token:
     logprob  natural log of the probability the model gave this token
     margin   logprob of the best token minus that of the runner-up (0 = a coin toss)
     entropy  Shannon entropy in nats over the best few alternatives and the rest as one
+
+    Text that comes without evidence (a runtime that reports none, a flushed buffer) has
+    `has_evidence=False`, and meters pass over it.
     """
 
     text: str
-    logprob: float
+    logprob: float = 0.0
     margin: float = 0.0
     entropy: float = 0.0
+    has_evidence: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,294 @@
+"""The door: the one place where requests leave the device.
+
+In this order, for each provider of the chain: private requests are turned back, the breaker is
+asked, money is reserved, the provider streams, and the attempt is settled exactly once, however
+it ends (answered, failed, cancelled by the reader).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.provider import (
+    Chunk,
+    CloudProvider,
+    Prices,
+    ProviderConfig,
+    Purse,
+    TimeLimits,
+)
+from edgewise.cloud.pump import Pump
+from edgewise.cloud.retry import pause_before_retry
+from edgewise.errors import (
+    BudgetExceeded,
+    CloudClosed,
+    CloudCut,
+    CloudEmpty,
+    CloudError,
+    CloudTimeout,
+    LedgerError,
+)
+from edgewise.types.messages import Request, ToolCall
+from edgewise.types.replies import Attempt
+from edgewise.types.tokens import Finish
+
+_log = logging.getLogger(__name__)
+
+TOKENS_PER_IMAGE = 1600
+FEWEST_CHARACTERS_PER_TOKEN = 2.0  # for the upper bound of a reservation
+USUAL_CHARACTERS_PER_TOKEN = 4.0
+
+
+@dataclass(slots=True)
+class Lane:
+    """One provider of the chain, opened when first used; its circuit lives as long as it does."""
+
+    config: ProviderConfig
+    open: Callable[[ProviderConfig], CloudProvider]
+    breaker: Breaker
+    provider: CloudProvider | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self) -> CloudProvider:
+        with self.lock:
+            if self.provider is None:
+                self.provider = self.open(self.config)
+            return self.provider
+
+
+@dataclass(slots=True)
+class _Trip:
+    """One attempt under way: what came back so far."""
+
+    lane: Lane
+    attempt_id: str
+    started: float
+    first: float | None = None
+    characters: int = 0
+    tries: int = 0
+    calls: int = 0
+    finish: Finish | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Something of the answer has arrived."""
+        return self.first is not None
+
+
+@dataclass(slots=True)
+class Door:
+    """Fulfils `Cloud`. Thread-safe: each stream keeps its own state."""
+
+    lanes: Sequence[Lane]
+    purse: Purse
+    prices: Prices
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def closed(self, request: Request) -> CloudClosed | None:
+        if not request.may_leave:
+            return CloudClosed("the request is private", code="private")
+        if not self.lanes:
+            return CloudClosed(
+                "no cloud provider has a key (edgewise auth set PROVIDER)", code="no_key"
+            )
+        if not any(lane.breaker.would_allow() for lane in self.lanes):
+            return self._breakers_open()
+        return None
+
+    def stream(
+        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+    ) -> Generator[Chunk, None, None]:
+        if (shut := self.closed(request)) is not None:
+            raise shut
+        give_up: float | None = None
+        last: CloudError = self._breakers_open()
+        for lane in self.lanes:
+            if give_up is not None and self.clock() >= give_up:
+                break
+            if not lane.breaker.allow():
+                continue
+            lane.get()  # loading an SDK is not waiting for the network
+            if give_up is None and patience_s is not None:
+                give_up = self.clock() + patience_s
+            trip = _Trip(lane, f"{request.id}/{len(journal)}", self.clock())
+            try:
+                yield from self._attempt(request, trip, journal, live, give_up)
+                return
+            except CloudError as error:
+                last = error
+                if live and trip.begun:
+                    raise  # some of it was shown: nobody else can start over
+        raise last
+
+    def prepare(self) -> None:
+        """Load the first provider's SDK in the background, while the device is busy answering."""
+        if self.lanes and self.lanes[0].provider is None:
+            threading.Thread(target=self.lanes[0].get, name="edgewise-prepare", daemon=True).start()
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            if lane.provider is not None:
+                lane.provider.close()
+
+    def _breakers_open(self) -> CloudClosed:
+        wait = min((lane.breaker.seconds_left() for lane in self.lanes), default=0.0)
+        names = ", ".join(lane.config.name for lane in self.lanes)
+        return CloudClosed(
+            f"{names} failed moments ago; next try in {wait:.0f} s", code="breaker_open"
+        )
+
+    def _attempt(
+        self,
+        request: Request,
+        trip: _Trip,
+        journal: list[Attempt],
+        live: bool,
+        give_up: float | None,
+    ) -> Iterator[Chunk]:
+        lane = trip.lane
+        self._reserve(request, trip)
+        failure: CloudError | None = None
+        outcome = "cancelled"  # unless something below says otherwise: the reader left
+        try:
+            held: list[Chunk] = []
+            for chunk in self._tries(request, trip, give_up):
+                if live:
+                    yield chunk
+                else:
+                    held.append(chunk)
+            outcome = "answered"
+            lane.breaker.succeeded()
+            yield from held
+        except CloudError as error:
+            failure, outcome = error, error.code
+            lane.breaker.failed(error)
+            raise
+        finally:
+            if outcome == "cancelled":
+                lane.breaker.released()
+            attempt = self._account(request, trip, outcome, failure)
+            journal.append(attempt)
+            self._settle(trip, attempt)
+
+    def _reserve(self, request: Request, trip: _Trip) -> None:
+        config = trip.lane.config
+        bound = self.prices.cost(config, _most_input_tokens(request), request.max_tokens)
+        try:
+            self.purse.reserve(trip.attempt_id, request, config, bound)
+        except LedgerError as error:
+            trip.lane.breaker.released()
+            code = "budget_spent" if isinstance(error, BudgetExceeded) else "ledger_unavailable"
+            raise CloudClosed(str(error), provider=config.name, code=code) from error
+
+    def _settle(self, trip: _Trip, attempt: Attempt) -> None:
+        try:
+            self.purse.settle(trip.attempt_id, attempt)
+        except LedgerError as error:
+            # The answer is not lost for it; the reservation runs out and is settled in full then.
+            _log.warning("could not settle %s: %s", trip.attempt_id, error)
+
+    def _tries(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
+        """The same provider once more where that is safe; then its error."""
+        while True:
+            trip.tries += 1
+            try:
+                yield from self._one_try(request, trip, give_up)
+                return
+            except CloudError as error:
+                if trip.begun:
+                    raise
+                left = (give_up or trip.started + self.limits.total_s) - self.clock()
+                pause = pause_before_retry(error, trip.tries, left)
+                if pause is None:
+                    raise
+                self.sleep(pause)
+
+    def _one_try(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
+        provider, limits = trip.lane.get(), self.limits
+        must_end = trip.started + limits.total_s
+        first_by = min(self.clock() + limits.first_token_s, must_end, give_up or must_end)
+        pump = Pump(provider, request, f"{trip.attempt_id}.{trip.tries}")
+        try:
+            while True:
+                wait = (must_end if trip.begun else first_by) - self.clock()
+                chunk = pump.next(min(wait, limits.first_token_s))
+                if chunk is None:
+                    break
+                if isinstance(chunk, Finish):
+                    trip.finish = chunk
+                    continue
+                self._note(trip, chunk)
+                yield chunk
+        finally:
+            pump.close()
+        name = provider.config.name
+        if trip.finish is None:
+            raise CloudCut(f"{name} stopped before the end of the answer", provider=name)
+        if not trip.begun:
+            raise CloudEmpty(f"{name} sent an empty answer", provider=name)
+        yield trip.finish
+
+    def _note(self, trip: _Trip, chunk: str | ToolCall) -> None:
+        if trip.first is None:
+            trip.first = self.clock()
+        if isinstance(chunk, str):
+            trip.characters += len(chunk)
+        else:
+            trip.calls += 1
+
+    def _account(
+        self, request: Request, trip: _Trip, outcome: str, failure: CloudError | None
+    ) -> Attempt:
+        """What this attempt was, what it took, and what it costs as far as anyone can know."""
+        config, now = trip.lane.config, self.clock()
+        attempt = Attempt(
+            place="cloud",
+            backend=config.name,
+            model=config.model,
+            outcome=outcome,
+            error=str(failure or ""),
+            tries=trip.tries,
+            first_token_ms=None if trip.first is None else 1000 * (trip.first - trip.started),
+            total_ms=1000 * (now - trip.started),
+        )
+        finish = trip.finish
+        if finish is None:
+            if failure is not None and not trip.begun and not isinstance(failure, CloudTimeout):
+                return attempt  # refused before it began: providers do not charge for that
+            finish = Finish(
+                input_tokens=_usual_input_tokens(request),
+                output_tokens=int(trip.characters / USUAL_CHARACTERS_PER_TOKEN),
+                estimated=True,
+            )
+        return replace(
+            attempt,
+            input_tokens=finish.input_tokens,
+            output_tokens=finish.output_tokens,
+            cached_tokens=finish.cached_tokens,
+            estimated=finish.estimated,
+            cost_microdollars=self.prices.cost(config, finish.input_tokens, finish.output_tokens),
+        )
+
+
+def _most_input_tokens(request: Request) -> int:
+    return int(_characters(request) / FEWEST_CHARACTERS_PER_TOKEN) + _image_tokens(request) + 64
+
+
+def _usual_input_tokens(request: Request) -> int:
+    return int(_characters(request) / USUAL_CHARACTERS_PER_TOKEN) + _image_tokens(request)
+
+
+def _image_tokens(request: Request) -> int:
+    return TOKENS_PER_IMAGE * sum(len(message.images) for message in request.messages)
+
+
+def _characters(request: Request) -> int:
+    tools = sum(len(str(tool)) for tool in request.tools)
+    return tools + sum(len(message.content) for message in request.messages)

@@ -1,0 +1,74 @@
+"""The meter: token evidence in, one reading out, at every moment of the generation."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from dataclasses import asdict, dataclass
+
+from edgewise.types.tokens import Token
+
+WINDOW = 8  # tokens in the rolling entropy window
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All features of the tokens seen so far. One documented score of these decides."""
+
+    tokens: int = 0
+    mean_logprob: float = 0.0
+    min_logprob: float = 0.0
+    q10_logprob: float = 0.0
+    q50_logprob: float = 0.0
+    first_logprob: float = 0.0
+    first_margin: float = 0.0
+    mean_margin: float = 0.0
+    mean_entropy: float = 0.0
+    window_entropy: float = 0.0
+    max_window_entropy: float = 0.0
+
+    def features(self) -> dict[str, float]:
+        return asdict(self)
+
+
+class Meter:
+    """Fed token by token; each addition costs a few microseconds, whatever the length."""
+
+    def __init__(self) -> None:
+        self._sorted: list[float] = []
+        self._window: deque[float] = deque(maxlen=WINDOW)
+        self._sum_logprob = 0.0
+        self._sum_margin = 0.0
+        self._sum_entropy = 0.0
+        self._max_window = 0.0
+        self._first: Token | None = None
+
+    def add(self, token: Token) -> None:
+        if not token.has_evidence:
+            return
+        if self._first is None:
+            self._first = token
+        insort(self._sorted, token.logprob)
+        self._sum_logprob += token.logprob
+        self._sum_margin += token.margin
+        self._sum_entropy += token.entropy
+        self._window.append(token.entropy)
+        self._max_window = max(self._max_window, sum(self._window) / len(self._window))
+
+    def reading(self) -> Reading:
+        count = len(self._sorted)
+        if self._first is None:
+            return Reading()
+        return Reading(
+            tokens=count,
+            mean_logprob=self._sum_logprob / count,
+            min_logprob=self._sorted[0],
+            q10_logprob=self._sorted[int(0.1 * (count - 1))],
+            q50_logprob=self._sorted[count // 2],
+            first_logprob=self._first.logprob,
+            first_margin=self._first.margin,
+            mean_margin=self._sum_margin / count,
+            mean_entropy=self._sum_entropy / count,
+            window_entropy=sum(self._window) / len(self._window),
+            max_window_entropy=self._max_window,
+        )

@@ -1,0 +1,99 @@
+"""Does the request fit the device? Asked before any generation, so that no time is wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgewise.types.messages import Message, Request
+
+# A token of the models we run is never longer than this on average over a text, so a prompt
+# above it cannot fit. Nearer the edge the runtime counts exactly, before it computes anything.
+MOST_CHARACTERS_PER_TOKEN = 8.0
+USUAL_CHARACTERS_PER_TOKEN = 4.0
+TOKENS_PER_TURN = 5  # what a chat template adds around each message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What the device can take; the facts of a backend that this judge reads."""
+
+    context_tokens: int
+    images: bool = False
+    tools: bool = False
+    prompt_tokens_per_second: float | None = None
+    output_tokens_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why the device is the wrong place.
+
+    A soft one can still be answered there: too slow, or too long but allowed to be truncated.
+    """
+
+    code: str
+    reason: str
+    soft: bool = False
+
+
+def count_characters(messages: Sequence[Message]) -> int:
+    return sum(len(message.content) for message in messages)
+
+
+def estimate_tokens(messages: Sequence[Message]) -> int:
+    characters = count_characters(messages)
+    return int(characters / USUAL_CHARACTERS_PER_TOKEN) + TOKENS_PER_TURN * len(messages)
+
+
+def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
+    """The first reason why the device cannot, or cannot in time, serve this request."""
+    if request.has_images and not capacity.images:
+        return Misfit("images_unsupported", "the local model cannot see images")
+    if request.tools and not capacity.tools:
+        return Misfit("tools_unsupported", "the local model cannot call tools")
+    characters = count_characters(request.messages)
+    if characters > capacity.context_tokens * MOST_CHARACTERS_PER_TOKEN:
+        return Misfit(
+            "context_exceeded",
+            f"the prompt has {characters:,} characters, far more than the "
+            f"{capacity.context_tokens:,} tokens of the context window",
+            soft=request.truncate,
+        )
+    return _find_lateness(request, capacity)
+
+
+def _find_lateness(request: Request, capacity: Capacity) -> Misfit | None:
+    prompt_speed = capacity.prompt_tokens_per_second
+    output_speed = capacity.output_tokens_per_second
+    if request.deadline_ms is None or not prompt_speed or not output_speed:
+        return None
+    seconds = estimate_tokens(request.messages) / prompt_speed + request.max_tokens / output_speed
+    if seconds * 1000 <= request.deadline_ms:
+        return None
+    return Misfit(
+        "deadline",
+        f"at its measured speed the device needs about {seconds * 1000:,.0f} ms "
+        f"for up to {request.max_tokens} tokens, the deadline is {request.deadline_ms:,.0f} ms",
+        soft=True,
+    )
+
+
+def drop_oldest(
+    messages: Sequence[Message], prompt_tokens: int, room_tokens: int
+) -> tuple[Message, ...]:
+    """The truncation a caller can ask for: system messages and the newest turns are kept.
+
+    Whole turns go first, oldest first. When the last turn alone is too long, its beginning goes.
+    `prompt_tokens` is the runtime's exact count of `messages`; lengths are scaled by it.
+    """
+    kept = list(messages)
+    per_character = prompt_tokens / max(1, count_characters(kept))
+    excess = prompt_tokens - room_tokens
+    while excess > 0 and len([m for m in kept if m.role != "system"]) > 1:
+        oldest = next(i for i, message in enumerate(kept) if message.role != "system")
+        excess -= int(len(kept.pop(oldest).content) * per_character)
+    if excess > 0 and kept:
+        cut = min(len(kept[-1].content), int(excess / per_character) + 1)
+        kept[-1] = replace(kept[-1], content=kept[-1].content[cut:])
+    return tuple(kept)

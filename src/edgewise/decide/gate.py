@@ -1,0 +1,55 @@
+"""The gate: HOLD the text back, KEEP it (show it), or HAND_OFF to the cloud.
+
+It judges readings only. Whoever drives it holds the text; once KEEP is said it is never unsaid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.confidence import Reading
+
+
+class Verdict(Enum):
+    HOLD = "hold"
+    KEEP = "keep"
+    HAND_OFF = "hand_off"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One request's gate: a calibration and the threshold that applies to it."""
+
+    calibration: Calibration
+    threshold: float
+
+    def judge(self, reading: Reading, held_tokens: int) -> Verdict:
+        """The verdict while the answer is being generated; HOLD for at most `hold_tokens`."""
+        if self.threshold <= 0.0:
+            return Verdict.KEEP
+        calibration = self.calibration
+        chance = self.early_confidence(reading)
+        if held_tokens >= calibration.hold_tokens:
+            return Verdict.KEEP if chance >= self.threshold else Verdict.HAND_OFF
+        if chance >= max(calibration.keep_above, self.threshold):
+            return Verdict.KEEP
+        if reading.tokens and chance < min(calibration.drop_below, self.threshold):
+            return Verdict.HAND_OFF
+        return Verdict.HOLD
+
+    def judge_whole(self, reading: Reading) -> Verdict:
+        """The verdict on an answer that ended while it was still held back."""
+        return Verdict.HAND_OFF if self.doubts(self.confidence(reading)) else Verdict.KEEP
+
+    def early_confidence(self, reading: Reading) -> float:
+        """The chance that the answer which begins like this will be right."""
+        return self.calibration.early.probability(reading) if reading.tokens else 0.0
+
+    def confidence(self, reading: Reading) -> float:
+        """The chance that the whole answer is right; 0 for a model that gives no evidence."""
+        return self.calibration.final.probability(reading) if reading.tokens else 0.0
+
+    def doubts(self, confidence: float) -> bool:
+        return confidence < self.threshold

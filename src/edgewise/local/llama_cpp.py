@@ -1,0 +1,239 @@
+"""Local chat on llama.cpp, through the pre-built `xllamacpp` wheel.
+
+The wheel embeds llama.cpp's server in this process. We call it in process, with a callback per
+token; the HTTP listener it opens as well is put on a Unix socket in a private folder (or, where
+there are none, behind a random key), so that no other user of the machine can reach the model.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.local.model_store import InstalledModel
+from edgewise.types.messages import Message, Request
+from edgewise.types.tokens import Finish, FinishReason, Token
+
+ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
+PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
+SMOOTHING = 0.3  # weight of the newest request in the measured speeds
+
+_FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+
+def open_backend(model: InstalledModel, *, threads: int, context_tokens: int) -> LlamaCpp:
+    """The entry point `edgewise.local_backends: llama_cpp`."""
+    return LlamaCpp(model, threads=threads, context_tokens=context_tokens)
+
+
+class LlamaCpp:
+    """One model, loaded when first used; one slot: requests queue, prompt prefixes are reused."""
+
+    def __init__(self, model: InstalledModel, *, threads: int, context_tokens: int) -> None:
+        self._system = model.row.default_system if model.row else ""
+        self._facts = DeviceFacts(
+            backend="llama_cpp",
+            model=model.name,
+            quantisation=model.quantisation,
+            context_tokens=context_tokens,
+        )
+        self._path = model.path
+        self._threads = threads
+        self._folder: Path | None = None
+        self._server: Any = None
+        self._workers: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        server = self.load()
+        cancelled = threading.Event()
+        queue: SimpleQueue[Mapping[str, Any] | BaseException | None] = SimpleQueue()
+        worker = threading.Thread(
+            target=self._run,
+            args=(server, self._body(request, already), queue, cancelled),
+            name="edgewise-llama",
+            daemon=True,
+        )
+        with self._lock:
+            self._workers.add(worker)
+        worker.start()
+        try:
+            yield from self._read(queue)
+        finally:
+            cancelled.set()
+
+    def close(self) -> None:
+        """Wait for what still runs (it was cancelled), then free the model."""
+        for worker in list(self._workers):
+            worker.join(timeout=10)
+        with self._loading:
+            self._server = None
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def load(self) -> Any:
+        """Load the weights if they are not yet; a fifth of a second for the default model."""
+        with self._loading:
+            if self._server is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
+                self._server = _load(
+                    self._path, self._folder, self._threads, self._facts.context_tokens
+                )
+            return self._server
+
+    def _run(
+        self,
+        server: Any,
+        body: dict[str, Any],
+        queue: SimpleQueue[Mapping[str, Any] | BaseException | None],
+        cancelled: threading.Event,
+    ) -> None:
+        def on_chunk(chunk: Mapping[str, Any]) -> bool:
+            queue.put(chunk)
+            return cancelled.is_set()  # True makes the runtime stop at once
+
+        try:
+            if not cancelled.is_set():
+                server.handle_chat_completions(body, on_chunk)
+            queue.put(None)
+        except (RuntimeError, ValueError) as error:
+            queue.put(error)
+        finally:
+            with self._lock:
+                self._workers.discard(threading.current_thread())
+
+    def _read(
+        self, queue: SimpleQueue[Mapping[str, Any] | BaseException | None]
+    ) -> Iterator[Token | Finish]:
+        reason: FinishReason | None = None
+        while (item := queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise GenerationFailed(f"llama.cpp: {item}") from item
+            if "error" in item:
+                raise _map_error(item["error"])
+            for choice in item.get("choices") or ():
+                yield from read_tokens(choice)
+                reason = _FINISH.get(choice.get("finish_reason") or "", reason)
+            if reason is not None and "timings" in item:
+                yield self._finish(reason, item["timings"])
+                return
+        if reason is None:
+            raise GenerationFailed("llama.cpp stopped before the answer was finished")
+
+    def _finish(self, reason: FinishReason, timings: Mapping[str, Any]) -> Finish:
+        cached, fresh = int(timings.get("cache_n", 0)), int(timings.get("prompt_n", 0))
+        produced = int(timings.get("predicted_n", 0))
+        facts = self._facts
+        if fresh >= 8:  # a handful of tokens says nothing about speed
+            speed = float(timings["prompt_per_second"])
+            facts = replace(
+                facts, prompt_tokens_per_second=_smooth(facts.prompt_tokens_per_second, speed)
+            )
+        if produced >= 4:
+            speed = float(timings["predicted_per_second"])
+            facts = replace(
+                facts, output_tokens_per_second=_smooth(facts.output_tokens_per_second, speed)
+            )
+        self._facts = facts
+        return Finish(reason, cached + fresh, produced, cached)
+
+    def _body(self, request: Request, already: str) -> dict[str, Any]:
+        messages = [_plain(message) for message in request.messages]
+        if self._system and not any(message["role"] == "system" for message in messages):
+            messages.insert(0, {"role": "system", "content": self._system})
+        if already:  # the runtime continues a last message that is the assistant's
+            messages.append({"role": "assistant", "content": already})
+        body: dict[str, Any] = {
+            "messages": messages,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "stop": list(request.stop),
+            "stream": True,
+            "return_progress": True,  # chunks during prefill: chances to cancel
+            "logprobs": True,
+            "top_logprobs": ALTERNATIVES,
+            "cache_prompt": True,
+        }
+        if request.temperature == 0:
+            body |= {"samplers": ["top_k"], "top_k": 1}  # skip samplers that cannot matter
+        return body
+
+
+def read_tokens(choice: Mapping[str, Any]) -> Iterator[Token]:
+    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
+    text = (choice.get("delta") or {}).get("content") or ""
+    entries = (choice.get("logprobs") or {}).get("content") or ()
+    if not entries:
+        if text:
+            yield Token(text, has_evidence=False)
+        return
+    for entry in entries[:-1]:
+        yield _token("", entry)
+    yield _token(text, entries[-1])
+
+
+def _token(text: str, entry: Mapping[str, Any]) -> Token:
+    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
+    margin = best[0] - best[1] if len(best) > 1 else 0.0
+    rest, entropy = 1.0, 0.0
+    for logprob in best:
+        probability = math.exp(logprob)
+        rest -= probability
+        entropy -= probability * logprob
+    if rest > 1e-9:
+        entropy -= rest * math.log(rest)
+    return Token(text, float(entry["logprob"]), margin, entropy)
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "content": message.content}
+
+
+def _smooth(before: float | None, now: float) -> float:
+    return now if before is None else (1 - SMOOTHING) * before + SMOOTHING * now
+
+
+def _map_error(error: Mapping[str, Any]) -> Exception:
+    if error.get("type") == "exceed_context_size_error":
+        return ContextExceeded(int(error["n_prompt_tokens"]), int(error["n_ctx"]))
+    return GenerationFailed(f"llama.cpp: {error.get('message', error)}")
+
+
+def _load(path: Path, folder: Path, threads: int, context_tokens: int) -> Any:
+    import xllamacpp  # noqa: PLC0415 - the runtime loads when the first model does
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = context_tokens
+    params.n_parallel = 1
+    params.n_batch = params.n_ubatch = PREFILL_BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    params.warmup = False  # with fit_params: start in 0.2 s instead of 1.2 s
+    params.fit_params = False
+    params.cache_ram_mib = 0  # the slot's own prefix is reused; no 8 GiB host cache
+    params.verbosity = -1
+    if sys.platform == "win32":
+        params.api_keys = [secrets.token_urlsafe(32)]
+    else:
+        params.hostnames = [str(folder / "llama.sock")]
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise GenerationFailed(f"llama.cpp could not load {path}: {error}") from error

@@ -1,0 +1,171 @@
+"""Settings: the only reader of environment variables and of the TOML file. Frozen, validated.
+
+Order, last one wins: defaults, `config.toml`, EDGEWISE_* variables, arguments. docs/settings.md
+lists them all.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import platformdirs
+
+from edgewise.errors import SettingsError
+from edgewise.types.messages import Handoff
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def default_threads(cores: int | None = None) -> int:
+    """One core is left to the rest of the machine: two busy threads on shared cores collapse."""
+    return max(1, (cores or os.cpu_count() or 1) // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """A `[providers.NAME]` table: changes a row of the directory, or makes a new one."""
+
+    protocol: str = ""
+    base_url: str = ""
+    model: str = ""
+    key_env: str = ""
+    needs_key: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything a user can choose. `Settings.load()` reads the file and the environment."""
+
+    # What answers on the device
+    backend: str = "llama_cpp"
+    model: str = DEFAULT_MODEL
+    threads: int = field(default_factory=default_threads)
+    context_tokens: int = 0  # 0: what the model's row says
+    calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
+    # How requests are routed unless they say otherwise
+    policy: str = "prefer_local"
+    handoff: Handoff = "automatic"
+    threshold: float | None = None
+    max_tokens: int = 256
+    # The cloud: providers in the order they are tried; empty: every one that has a key
+    chain: tuple[str, ...] = ()
+    providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
+    connect_s: float = 1.5
+    first_token_s: float = 15.0
+    total_s: float = 120.0
+    patience_s: float = 2.0
+    cooldown_s: float = 5.0
+    # The record
+    budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
+    store_text: bool = False
+    # Where things lie
+    data_dir: Path = field(default_factory=lambda: Path(platformdirs.user_data_dir("edgewise")))
+    cache_dir: Path = field(default_factory=lambda: Path(platformdirs.user_cache_dir("edgewise")))
+    config_dir: Path = field(default_factory=lambda: Path(platformdirs.user_config_dir("edgewise")))
+    # Variables that carry providers' keys and addresses, as they were when the settings were read
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        _check(self.threads >= 1, "threads", self.threads, "at least 1")
+        _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
+        _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+        _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
+        _check(
+            self.threshold is None or 0 <= self.threshold <= 1,
+            "threshold",
+            self.threshold,
+            "between 0 and 1",
+        )
+        for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
+            _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
+
+    @property
+    def models_dir(self) -> Path:
+        return self.cache_dir / "models"
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.data_dir / "ledger.sqlite3"
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+        """Defaults, then config.toml, then the environment, then `overrides`."""
+        environment = dict(os.environ if environment is None else environment)
+        values: dict[str, Any] = {}
+        if home := environment.get("EDGEWISE_HOME"):
+            root = Path(home).expanduser()
+            values = {f"{kind}_dir": root / kind for kind in ("data", "cache", "config")}
+        config_dir = Path(values.get("config_dir") or platformdirs.user_config_dir("edgewise"))
+        config_dir = Path(environment.get("EDGEWISE_CONFIG_DIR", config_dir))
+        values |= _read_file(config_dir / "config.toml")
+        values |= {
+            name: environment[variable]
+            for name in _FIELDS
+            if (variable := f"EDGEWISE_{name.upper()}") in environment
+        }
+        values |= overrides
+        converted = {name: _convert(name, value) for name, value in values.items()}
+        return cls(**converted, environment=environment)
+
+    def with_changes(self, **changes: Any) -> Settings:
+        return replace(self, **{name: _convert(name, value) for name, value in changes.items()})
+
+
+_FIELDS = tuple(f.name for f in fields(Settings) if f.name not in ("providers", "environment"))
+
+
+def _check(good: bool, name: str, value: object, wanted: str) -> None:
+    if not good:
+        raise SettingsError(f"{name} = {value!r}: must be {wanted}")
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    unknown = sorted(set(data) - set(_FIELDS) - {"providers"})
+    if unknown:
+        raise SettingsError(f"{path}: unknown setting {unknown[0]!r} (see docs/settings.md)")
+    return data
+
+
+def _convert(name: str, value: Any) -> Any:
+    """Bring text from the environment, and TOML's types, to the field's own type."""
+    kind = Settings.__dataclass_fields__[name].type if name in _FIELDS else name
+    try:
+        if name == "providers":
+            return {key: _provider(key, table) for key, table in dict(value).items()}
+        if kind == "int":
+            return int(value)
+        if kind == "float":
+            return float(value)
+        if kind == "float | None":
+            return None if value in (None, "") else float(value)
+        if kind == "bool":
+            return value if isinstance(value, bool) else _BOOLEANS[str(value).lower()]
+        if kind == "Path":
+            return Path(value).expanduser()
+        if kind == "tuple[str, ...]":
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(str(part).strip() for part in parts if str(part).strip())
+    except (ValueError, TypeError, KeyError) as error:
+        raise SettingsError(f"{name} = {value!r}: not a {kind}") from error
+    return value
+
+
+def _provider(name: str, table: Any) -> ProviderSettings:
+    if isinstance(table, ProviderSettings):
+        return table
+    try:
+        return ProviderSettings(**table)
+    except TypeError as error:
+        raise SettingsError(f"[providers.{name}]: {error}") from error
