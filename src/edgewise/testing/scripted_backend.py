@@ -105,8 +105,7 @@ class ScriptedBackend:
         count = 0
         try:
             for token in tokens[: request.max_tokens]:
-                if self._fail_after is not None and count >= self._fail_after:
-                    raise GenerationFailed(f"told to fail after {self._fail_after} tokens")
+                self._fail_if_told_to(count)
                 time.sleep(self._delay_s)
                 with self._lock:
                     self.generated += 1
@@ -116,11 +115,16 @@ class ScriptedBackend:
             with self._lock:
                 self.closed_early += 1
             raise
+        self._fail_if_told_to(count)
         reason: FinishReason = "length" if len(tokens) > request.max_tokens else "stop"
         yield Finish(reason, input_tokens=prompt, output_tokens=count)
 
     def close(self) -> None:
         self.closed = True
+
+    def _fail_if_told_to(self, count: int) -> None:
+        if self._fail_after is not None and count >= self._fail_after:
+            raise GenerationFailed(f"told to fail after {self._fail_after} tokens")
 
     def _answer_to(self, request: Request, already: str) -> tuple[Token, ...]:
         with self._lock:

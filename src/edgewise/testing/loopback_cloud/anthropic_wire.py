@@ -135,10 +135,11 @@ def _message(answer: Answer, model: str) -> dict[str, Any]:
 
 def _usage(answer: Answer, output_tokens: int) -> dict[str, Any]:
     return {
-        "input_tokens": answer.input_tokens,
+        # Unlike the others, Anthropic leaves cached tokens out of this count.
+        "input_tokens": answer.input_tokens - answer.cached_tokens,
         "output_tokens": output_tokens,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_read_input_tokens": answer.cached_tokens,
     }
 
 

@@ -19,7 +19,12 @@ class Answer:
     chunk_size       characters per streamed piece, of text and of tool arguments alike
     delay_first_s    silence before the first byte, headers included
     delay_between_s  silence between two streamed pieces
+    cached_tokens    how many of `input_tokens` came from the provider's cache
+    reasoning_tokens how many of `output_tokens` were thoughts nobody sees
     finish           None: "tool_calls" where there are some, otherwise "stop"
+
+    Providers count cached and reasoning tokens differently; each protocol sends what its
+    provider would, so a client that adds up wrongly is found out.
     """
 
     text: str = FIXED_SENTENCE
@@ -28,7 +33,9 @@ class Answer:
     delay_first_s: float = 0.0
     delay_between_s: float = 0.0
     input_tokens: int = 12
+    cached_tokens: int = 0
     output_tokens: int = 8
+    reasoning_tokens: int = 0
     finish: FinishReason | None = None
 
     def __post_init__(self) -> None:

@@ -113,14 +113,24 @@ def _response(
     if parts:
         content["parts"] = parts
     candidate: dict[str, Any] = {"content": content, "index": 0}
-    usage = {"promptTokenCount": answer.input_tokens, "totalTokenCount": answer.input_tokens}
     if last:
         candidate["finishReason"] = _FINISH[answer.finish_reason]
-        usage["candidatesTokenCount"] = answer.output_tokens
-        usage["totalTokenCount"] += answer.output_tokens
     return {
         "candidates": [candidate],
-        "usageMetadata": usage,
+        "usageMetadata": _usage(answer, last=last),
         "modelVersion": model,
         "responseId": "loopback",
     }
+
+
+def _usage(answer: Answer, *, last: bool) -> dict[str, int]:
+    usage = {"promptTokenCount": answer.input_tokens, "totalTokenCount": answer.input_tokens}
+    if answer.cached_tokens:
+        usage["cachedContentTokenCount"] = answer.cached_tokens
+    if last:
+        # Unlike the others, Gemini leaves thoughts out of its count of the answer.
+        usage["candidatesTokenCount"] = answer.output_tokens - answer.reasoning_tokens
+        usage["totalTokenCount"] += answer.output_tokens
+        if answer.reasoning_tokens:
+            usage["thoughtsTokenCount"] = answer.reasoning_tokens
+    return usage
