@@ -56,7 +56,7 @@ class AnthropicWire:
             **_message(answer, model),
             "content": content + _calls(answer, with_input=True),
             "stop_reason": _FINISH[answer.finish_reason],
-            "usage": _usage(answer, answer.output_tokens),
+            "usage": {**_input_usage(answer), **_output_usage(answer)},
         }
 
     def events(self, answer: Answer, model: str, body: Mapping[str, Any]) -> list[Event]:
@@ -84,7 +84,7 @@ class AnthropicWire:
             ]
             events.append(_event("content_block_stop", index=index))
         end = {"stop_reason": _FINISH[answer.finish_reason], "stop_sequence": None}
-        usage = {"output_tokens": answer.output_tokens}
+        usage = _output_usage(answer)
         return [*events, _event("message_delta", delta=end, usage=usage), _event("message_stop")]
 
     def error(self, fault: Status) -> dict[str, Any]:
@@ -129,18 +129,24 @@ def _message(answer: Answer, model: str) -> dict[str, Any]:
         "stop_reason": None,
         "stop_sequence": None,
         # The final count comes with message_delta; a reader that stops here counts wrongly.
-        "usage": _usage(answer, 1),
+        "usage": {**_input_usage(answer), "output_tokens": 1},
     }
 
 
-def _usage(answer: Answer, output_tokens: int) -> dict[str, Any]:
+def _input_usage(answer: Answer) -> dict[str, Any]:
     return {
         # Unlike the others, Anthropic leaves cached tokens out of this count.
         "input_tokens": answer.input_tokens - answer.cached_tokens,
-        "output_tokens": output_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": answer.cached_tokens,
     }
+
+
+def _output_usage(answer: Answer) -> dict[str, Any]:
+    usage: dict[str, Any] = {"output_tokens": answer.output_tokens}
+    if answer.reasoning_tokens:
+        usage["output_tokens_details"] = {"thinking_tokens": answer.reasoning_tokens}
+    return usage
 
 
 def _calls(answer: Answer, *, with_input: bool) -> list[dict[str, Any]]:

@@ -34,8 +34,8 @@ from edgewise.testing.loopback_cloud.http_messages import (
 from edgewise.testing.loopback_cloud.openai_wire import OpenAIWire
 from edgewise.testing.loopback_cloud.wire import Route, SeenRequest, Wire, beginning
 
-# Anthropic before OpenAI: both list models at /v1/models, and only Anthropic's has a mark.
-WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire(), GeminiWire(), CactusWire())
+# OpenAI last: all three list models at /v1/models, and only the others' headers tell them apart.
+WIRES: tuple[Wire, ...] = (AnthropicWire(), GeminiWire(), CactusWire(), OpenAIWire())
 
 # A reset may overtake data the client has not read yet; this lets it read what it was sent.
 GRACE_BEFORE_RESET_S = 0.05

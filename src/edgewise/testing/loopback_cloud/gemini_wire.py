@@ -12,6 +12,7 @@ from edgewise.testing.loopback_cloud.wire import Event, Route, fault_message, ss
 _GENERATE = re.compile(
     r"/v1(?:beta|alpha)?/models/([^/:]+):(streamGenerateContent|generateContent)"
 )
+_LIST = re.compile(r"/v1(?:beta|alpha)?/models")
 # Gemini has no reason of its own for tool calls.
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "filtered": "SAFETY"}
 _STATUS = {
@@ -41,7 +42,8 @@ class GeminiWire:
                 stream=found[2] == "streamGenerateContent",
                 required=("contents",),
             )
-        if method == "GET" and path == "/v1beta/models":
+        # OpenAI lists its models at /v1/models too; only Google's clients send this header.
+        if method == "GET" and _LIST.fullmatch(path) and "x-goog-api-key" in headers:
             return Route(self, lists_models=True)
         return None
 
