@@ -1,0 +1,264 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cloud.connections import Try
+from edgewise.cloud.conversation import base64_text, estimated_finish, paired, system_prompt
+from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.faults import broken, cut, mapped, message_in, reading, refused
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
+from edgewise.types.messages import Image, Message, Request, ToolCall
+from edgewise.types.tokens import Finish, FinishReason
+
+if TYPE_CHECKING:
+    import anthropic
+
+_FINISH: dict[str, FinishReason] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "filtered",
+}
+# An error inside a stream comes with status 200 and only this word.
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+def open_provider(config: ProviderConfig) -> CloudProvider:
+    import anthropic  # noqa: PLC0415 - the SDK is slow to load; only its users wait
+
+    row = row_for(config)
+    base_url = config.base_url or row.base_url
+    wire = Wire(config, base_url)
+    client = anthropic.Anthropic(
+        api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
+        base_url=base_url,
+        max_retries=0,
+        http_client=wire.client,
+        open_telemetry=False,  # prompts are not for other people's traces
+    )
+    return AnthropicProvider(config, row, client, wire)
+
+
+class AnthropicProvider:
+    def __init__(
+        self, config: ProviderConfig, row: Provider, client: anthropic.Anthropic, wire: Wire
+    ) -> None:
+        self._config = config
+        self._row = row
+        self._client = client
+        self._wire = wire
+
+    @property
+    def config(self) -> ProviderConfig:
+        return self._config
+
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        name = self._config.name
+        options = payload(request, self._config.model, self._row)
+        headers = {WIRE_ID_HEADER: header_value(wire_id)}
+        with self._wire.attempt(wire_id) as current, _mapped(self._config):
+            events = self._client.messages.create(**options, extra_headers=headers)
+            expect_events(name, events.response)
+            answer = _Answer(name, current)
+            for event in events:
+                with reading(name):
+                    chunks = answer.take(event)
+                yield from chunks
+            yield answer.end(request)
+
+    def abort(self, wire_id: str) -> None:
+        self._wire.abort(wire_id)
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    import anthropic  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            status = error.status_code
+            if status < 400:
+                status = _STATUS_OF_TYPE.get(error.type or "", 500)
+            raise refused(
+                config.name,
+                error.response,
+                message=error.api_message or message_in(error.body),
+                status=status,
+                key=config.key,
+            ) from error
+        except anthropic.APIConnectionError as error:
+            raise broken(config.name, error.__cause__ or error) from error
+
+
+# -- what is sent ---------------------------------------------------------------------------------
+
+
+def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
+    """The request in Anthropic's words. There is no seed; stop words and tools are native."""
+    traits = row.traits(model)
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.max_tokens,
+        "messages": _messages(paired(request.messages)),
+        "stream": True,
+    }
+    if system := system_prompt(request.messages):
+        body["system"] = system
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    if request.tools:
+        body["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": dict(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+    if traits.thinking:
+        body["thinking"] = {"type": traits.thinking}
+    if traits.temperature:
+        # The SDK has no such argument any more: newer models refuse it, older ones still obey.
+        body["extra_body"] = {"temperature": request.temperature}
+    return body
+
+
+def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """User and assistant in turn; results of tools belong to the user's side."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        blocks = _blocks(message)
+        role = "assistant" if message.role == "assistant" else "user"
+        if not blocks:
+            continue  # an empty turn is refused
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    pictures = [_picture(image) for image in message.images]
+    words = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    if message.role == "tool":
+        return [
+            {
+                "type": "tool_result",
+                "tool_use_id": message.tool_call_id,
+                "content": [*words, *pictures],
+            }
+        ]
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)}
+        for call in message.tool_calls
+    ]
+    return [*pictures, *words, *calls]
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": image.media_type, "data": base64_text(image)}
+    return {"type": "image", "source": source}
+
+
+# -- what comes back ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Puts an answer together from its events."""
+
+    provider: str
+    current: Try
+    characters: int = 0
+    calls: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
+    reason: str = ""
+    stopped: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def take(self, event: Any) -> list[Chunk]:
+        match event.type:
+            case "message_start":
+                self._count(event.message.usage)
+            case "content_block_start" if event.content_block.type == "tool_use":
+                block = event.content_block
+                self.calls[event.index] = (block.id, block.name, [])
+            case "content_block_delta":
+                return self._take_delta(event.index, event.delta)
+            case "content_block_stop" if event.index in self.calls:
+                return [_parsed(*self.calls[event.index])]
+            case "message_delta":
+                self.reason = event.delta.stop_reason or self.reason
+                self._count(event.usage)
+            case "message_stop":
+                self.stopped = self.current.whole = True
+        return []
+
+    def _take_delta(self, index: int, delta: Any) -> list[Chunk]:
+        if delta.type == "text_delta" and delta.text:
+            self.characters += len(delta.text)
+            return [delta.text]
+        if delta.type == "input_json_delta":
+            self.characters += len(delta.partial_json)
+            self.calls[index][2].append(delta.partial_json)
+        return []  # thinking is not part of the answer
+
+    def _count(self, usage: Any) -> None:
+        """Later counts replace earlier ones, except where they say nothing."""
+        for name in (
+            "input_tokens",
+            "output_tokens",
+            "cache_read_input_tokens",
+            "cache_creation_input_tokens",
+        ):
+            value = getattr(usage, name, None)
+            if value is not None:
+                self.counts[name] = int(value)
+
+    def end(self, request: Request) -> Finish:
+        if not (self.stopped and self.reason):
+            raise cut(self.provider)
+        reason = _FINISH.get(self.reason, "stop")
+        if "input_tokens" not in self.counts:
+            return estimated_finish(request, reason, self.characters)
+        cached = self.counts.get("cache_read_input_tokens", 0)
+        stored = self.counts.get("cache_creation_input_tokens", 0)
+        return Finish(
+            reason,
+            # Anthropic counts what came from or went to its cache apart.
+            input_tokens=self.counts["input_tokens"] + cached + stored,
+            output_tokens=self.counts.get("output_tokens", 0),
+            cached_tokens=cached,
+        )
+
+
+def _parsed(id: str, name: str, pieces: Sequence[str]) -> ToolCall:
+    written = "".join(pieces)
+    arguments = json.loads(written) if written.strip() else {}
+    if not isinstance(arguments, dict):
+        raise ValueError(f"not a function call: {name!r} with {written!r}")
+    return ToolCall(name=name, arguments=arguments, id=id, source="cloud")

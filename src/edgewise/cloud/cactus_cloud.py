@@ -1,0 +1,115 @@
+"""Cactus Cloud: one string in, one string out. It does not stream and reports no usage.
+
+Sampling options, a token limit and stop words have no place in its protocol and are not sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgewise.cloud.conversation import base64_text, estimated_finish
+from edgewise.cloud.directory import row_for
+from edgewise.cloud.faults import mapped, reading, refused
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, header_value
+from edgewise.errors import CloudRejected
+from edgewise.types.messages import Message, Request, ToolCall
+
+LANGUAGE = "en-US"  # what the vendor's own client always sends
+
+
+def open_provider(config: ProviderConfig) -> CloudProvider:
+    return CactusCloudProvider(config, config.base_url or row_for(config).base_url)
+
+
+class CactusCloudProvider:
+    def __init__(self, config: ProviderConfig, base_url: str) -> None:
+        self._config = config
+        self._base_url = base_url.rstrip("/")
+        self._wire = Wire(config, base_url)
+
+    @property
+    def config(self) -> ProviderConfig:
+        return self._config
+
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        name, key = self._config.name, self._config.key
+        path, body = payload(request, self._config)
+        headers = {"X-API-Key": key, WIRE_ID_HEADER: header_value(wire_id)}
+        with self._wire.attempt(wire_id), mapped(name, key):
+            response = self._wire.client.post(f"{self._base_url}{path}", json=body, headers=headers)
+            if not response.is_success:
+                raise refused(name, response, key=key)
+            reply = response.json()
+        with reading(name):
+            text, calls = _taken_apart(reply, f"call_{wire_id}")
+        if text:
+            yield text
+        yield from calls
+        written = len(text) + sum(len(str(call.arguments)) for call in calls)
+        yield estimated_finish(request, "tool_calls" if calls else "stop", written)
+
+    def abort(self, wire_id: str) -> None:
+        self._wire.abort(wire_id)
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, Any]]:
+    """The path and the body: `/text`, or `/vlm` where there is an image."""
+    images = [image for message in request.messages for image in message.images]
+    if len(images) > 1:
+        raise CloudRejected(
+            f"{config.name} takes one image per request, this one has {len(images)}",
+            provider=config.name,
+        )
+    body = {"language": LANGUAGE, "model": config.model}
+    if not images:
+        return "/text", {"text": flattened(request), **body}
+    picture = {"image": base64_text(images[0]), "mime_type": images[0].media_type}
+    return "/vlm", {"prompt": flattened(request), **picture, **body}
+
+
+def flattened(request: Request) -> str:
+    """The conversation as one string: a lone question as it is, otherwise `[role] words`."""
+    messages = [message for message in request.messages if message.content or message.tool_calls]
+    if len(messages) == 1 and messages[0].role == "user" and not request.tools:
+        return messages[0].content
+    lines = [line for message in messages for line in _lines(message)]
+    if request.tools:
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+        lines.append(f"[tools] {json.dumps(tools)}")
+    return "\n".join(lines)
+
+
+def _lines(message: Message) -> Iterator[str]:
+    if message.content:
+        yield f"[{message.role}] {message.content}"
+    for call in message.tool_calls:
+        yield f"[{message.role} called] {call.name} {json.dumps(dict(call.arguments))}"
+
+
+def _taken_apart(reply: Any, call_prefix: str) -> tuple[str, list[ToolCall]]:
+    if not isinstance(reply, Mapping) or not reply.keys() & {"text", "analysis", "function_calls"}:
+        raise ValueError("no text, no analysis and no function calls in it")
+    text = reply.get("text") or reply.get("analysis") or ""
+    if not isinstance(text, str):
+        raise ValueError("its text is not text")
+    calls = []
+    for number, call in enumerate(reply.get("function_calls") or ()):
+        arguments = call.get("arguments") or {}
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        name = call["name"]
+        calls.append(ToolCall(name, dict(arguments), f"{call_prefix}_{number}", "cloud"))
+    return text, calls

@@ -1,0 +1,253 @@
+"""Google's Gemini API."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cloud.connections import Try
+from edgewise.cloud.conversation import (
+    call_names,
+    estimated_finish,
+    paired,
+    system_prompt,
+)
+from edgewise.cloud.directory import row_for
+from edgewise.cloud.faults import cut, mapped, reading, retry_after, status_error, unreadable
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, header_value
+from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.tokens import Finish, FinishReason
+
+if TYPE_CHECKING:
+    from google import genai
+
+_FINISH: dict[str, FinishReason] = {
+    "MAX_TOKENS": "length",
+    "SAFETY": "filtered",
+    "RECITATION": "filtered",
+    "BLOCKLIST": "filtered",
+    "PROHIBITED_CONTENT": "filtered",
+    "SPII": "filtered",
+    "IMAGE_SAFETY": "filtered",
+}
+# Gemini 3 refuses calls in the history without the signature it gave them. Ours come from other
+# models too, and are kept without signatures; Google documents this value for that case.
+_NO_SIGNATURE = b"skip_thought_signature_validator"
+
+
+def open_provider(config: ProviderConfig) -> CloudProvider:
+    from google import genai  # noqa: PLC0415 - the SDK is slow to load; only its users wait
+
+    base_url = config.base_url or row_for(config).base_url
+    wire = Wire(config, base_url)
+    client = genai.Client(
+        vertexai=False,  # said aloud, or the environment may say otherwise
+        api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
+        # Without retry options the SDK tries once.
+        http_options=genai.types.HttpOptions(base_url=base_url, httpx_client=wire.client),
+    )
+    return GeminiProvider(config, client, wire)
+
+
+class GeminiProvider:
+    def __init__(self, config: ProviderConfig, client: genai.Client, wire: Wire) -> None:
+        self._config = config
+        self._client = client
+        self._wire = wire
+
+    @property
+    def config(self) -> ProviderConfig:
+        return self._config
+
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        name = self._config.name
+        options = payload(request, header_value(wire_id))
+        with self._wire.attempt(wire_id) as current, _mapped(self._config):
+            answer = _Answer(name, current, f"call_{wire_id}")
+            for event in self._client.models.generate_content_stream(
+                model=self._config.model, **options
+            ):
+                with reading(name):
+                    chunks = answer.take(event)
+                yield from chunks
+            yield answer.end(request)
+
+    def abort(self, wire_id: str) -> None:
+        self._wire.abort(wire_id)
+
+    def close(self) -> None:
+        self._client.close()
+        self._wire.close()
+
+
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    import pydantic  # noqa: PLC0415
+    from google.genai import errors  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except errors.APIError as error:
+            # A wrong key is answered with 400 here; only the details tell.
+            status = 401 if "API_KEY_INVALID" in str(error.details) else error.code
+            headers = getattr(error.response, "headers", None) or {}
+            raise status_error(
+                config.name,
+                status or 500,
+                str(error.message or ""),
+                retry_after_s=_delay_in(error.details) or retry_after(headers),
+                key=config.key,
+            ) from error
+        except (errors.UnknownApiResponseError, pydantic.ValidationError) as error:
+            raise unreadable(config.name, str(error)) from error
+
+
+def _delay_in(details: Any) -> float | None:
+    """Google says how long to wait in the body: {"retryDelay": "7.5s"}."""
+    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
+        for detail in details["error"]["details"]:
+            if "retryDelay" in detail:
+                return float(detail["retryDelay"].removesuffix("s"))
+    return None
+
+
+# -- what is sent ---------------------------------------------------------------------------------
+
+
+def payload(request: Request, wire_id: str) -> dict[str, Any]:
+    """The request in Gemini's words, as arguments of the SDK."""
+    config: dict[str, Any] = {
+        "max_output_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        # Calls are the caller's to run, and one request is one request.
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
+    }
+    if system := system_prompt(request.messages):
+        config["system_instruction"] = system
+    if request.stop:
+        config["stop_sequences"] = list(request.stop)
+    if request.tools:
+        declarations = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters_json_schema": dict(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+        config["tools"] = [{"function_declarations": declarations}]
+    return {"contents": _contents(paired(request.messages)), "config": config}
+
+
+def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """User and model in turn; results of tools belong to the user's side."""
+    names = call_names(messages)
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        parts = _parts(message, names)
+        role = "model" if message.role == "assistant" else "user"
+        if not parts:
+            continue  # an empty turn is refused
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["parts"] += parts
+        else:
+            turns.append({"role": role, "parts": parts})
+    return turns
+
+
+def _parts(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
+    pictures: list[dict[str, Any]] = [
+        {"inline_data": {"data": image.data, "mime_type": image.media_type}}
+        for image in message.images
+    ]
+    if message.role == "tool":
+        called = message.tool_call_id
+        name = names.get(called, called)
+        result = {"id": called, "name": name, "response": {"result": message.content}}
+        return [{"function_response": result}, *pictures]
+    words = [{"text": message.content}] if message.content else []
+    calls = [
+        {
+            "function_call": {"id": call.id, "name": call.name, "args": dict(call.arguments)},
+            "thought_signature": _NO_SIGNATURE,
+        }
+        for call in message.tool_calls
+    ]
+    return [*pictures, *words, *calls]
+
+
+# -- what comes back ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Puts an answer together from its events."""
+
+    provider: str
+    current: Try
+    call_prefix: str
+    characters: int = 0
+    calls: int = 0
+    reason: str = ""
+    usage: Any = None
+
+    def take(self, event: Any) -> list[Chunk]:
+        self.usage = event.usage_metadata or self.usage
+        chunks: list[Chunk] = []
+        for candidate in (event.candidates or [])[:1]:
+            parts = candidate.content.parts if candidate.content else None
+            for part in parts or ():
+                chunks += self._take_part(part)
+            if candidate.finish_reason is not None:
+                self.reason = candidate.finish_reason.name
+        if event.prompt_feedback is not None and event.prompt_feedback.block_reason is not None:
+            self.reason = "SAFETY"  # the prompt itself was refused; no candidate comes
+        if self.reason == "MALFORMED_FUNCTION_CALL":
+            raise ValueError("the model wrote a function call that is not one")
+        self.current.whole = bool(self.reason)
+        return chunks
+
+    def _take_part(self, part: Any) -> list[Chunk]:
+        if part.function_call is not None:
+            call = part.function_call
+            arguments = dict(call.args or {})
+            self.characters += len(str(arguments))
+            self.calls += 1
+            return [
+                ToolCall(
+                    name=call.name,
+                    arguments=arguments,
+                    id=call.id or f"{self.call_prefix}_{self.calls - 1}",
+                    source="cloud",
+                )
+            ]
+        if not part.text or part.thought:
+            return []  # thinking is not part of the answer
+        self.characters += len(part.text)
+        return [part.text]
+
+    def end(self, request: Request) -> Finish:
+        if not self.reason:
+            raise cut(self.provider)
+        reason = _FINISH.get(self.reason, "stop")
+        if self.calls and reason == "stop":
+            reason = "tool_calls"
+        if self.usage is None or self.usage.prompt_token_count is None:
+            return estimated_finish(request, reason, self.characters)
+        return Finish(
+            reason,
+            input_tokens=self.usage.prompt_token_count,
+            # Thinking is billed as output.
+            output_tokens=(self.usage.candidates_token_count or 0)
+            + (self.usage.thoughts_token_count or 0),
+            cached_tokens=self.usage.cached_content_token_count or 0,
+        )

@@ -1,0 +1,289 @@
+"""OpenAI's chat completions, spoken by OpenAI itself and by most other providers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cloud.connections import Try
+from edgewise.cloud.conversation import data_url, estimated_finish, paired
+from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.faults import (
+    broken,
+    cut,
+    mapped,
+    message_in,
+    reading,
+    refused,
+    status_error,
+)
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
+from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.tokens import Finish, FinishReason
+
+if TYPE_CHECKING:
+    import openai
+
+_FINISH: dict[str, FinishReason] = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "filtered",
+}
+# Errors inside a stream carry a word instead of a status; anything else is the server's fault.
+_STATUS_OF_WORD = {
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "model_not_found": 404,
+    "invalid_request_error": 400,
+}
+
+
+def open_provider(config: ProviderConfig) -> CloudProvider:
+    import openai  # noqa: PLC0415 - the SDK takes most of a second to load; only its users wait
+
+    row = row_for(config)
+    base_url = config.base_url or row.base_url
+    wire = Wire(config, base_url)
+    client = openai.OpenAI(
+        # Never empty: the SDK would then look in the environment and may find another provider's.
+        api_key=config.key or "no-key",
+        base_url=base_url,
+        max_retries=0,
+        http_client=wire.client,
+    )
+    if row.name != "openai":  # the SDK took these from the environment; nobody else may see them
+        client.organization = client.project = None
+    return OpenAIProvider(config, row, client, wire)
+
+
+class OpenAIProvider:
+    def __init__(
+        self, config: ProviderConfig, row: Provider, client: openai.OpenAI, wire: Wire
+    ) -> None:
+        self._config = config
+        self._row = row
+        self._client = client
+        self._wire = wire
+
+    @property
+    def config(self) -> ProviderConfig:
+        return self._config
+
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        name = self._config.name
+        options = payload(request, self._config.model, self._row)
+        headers = {WIRE_ID_HEADER: header_value(wire_id)}
+        with self._wire.attempt(wire_id) as current, _mapped(self._config):
+            events = self._client.chat.completions.create(**options, extra_headers=headers)
+            expect_events(name, events.response)
+            answer = _Answer(name, current, f"call_{wire_id}")
+            for event in events:
+                with reading(name):
+                    texts = answer.take(event)
+                yield from texts
+            yield from answer.end(request)
+
+    def abort(self, wire_id: str) -> None:
+        self._wire.abort(wire_id)
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    import openai  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except openai.APIStatusError as error:
+            words = message_in(error.body)
+            raise refused(config.name, error.response, message=words, key=config.key) from error
+        except openai.APIConnectionError as error:
+            raise broken(config.name, error.__cause__ or error) from error
+        except openai.APIError as error:  # an error event in a stream that had begun well
+            status = _status_of(error.code, error.type)
+            raise status_error(config.name, status, error.message, key=config.key) from error
+
+
+def _status_of(*words: str | None) -> int:
+    for word in words:
+        if word and word.isdigit():
+            return int(word)
+        if word in _STATUS_OF_WORD:
+            return _STATUS_OF_WORD[word]
+    return 500
+
+
+# -- what is sent ---------------------------------------------------------------------------------
+
+
+def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
+    """The request in OpenAI's words, with what this provider and model do not take left out."""
+    traits = row.traits(model)
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(_messages(paired(request.messages, short_ids=row.short_tool_ids))),
+        "stream": True,
+        row.output_limit: request.max_tokens,
+    }
+    extra: dict[str, Any] = {}
+    if row.usage_on_request:
+        body["stream_options"] = {"include_usage": True}
+    if traits.temperature:
+        body["temperature"] = request.temperature
+    if row.seed_field:
+        extra[row.seed_field] = request.seed
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": dict(tool.parameters),
+                },
+            }
+            for tool in request.tools
+        ]
+    if traits.reasoning_effort:
+        body["reasoning_effort"] = traits.reasoning_effort
+    if traits.thinking:
+        extra["thinking"] = {"type": traits.thinking}
+    if extra:
+        body["extra_body"] = extra
+    return body
+
+
+def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+    # Only user messages may hold images; those of others follow in one, after the last result,
+    # because nothing may stand between a call and its results.
+    late: list[dict[str, Any]] = []
+    for message in messages:
+        if late and message.role != "tool":
+            yield {"role": "user", "content": late}
+            late = []
+        pictures = [
+            {"type": "image_url", "image_url": {"url": data_url(image)}} for image in message.images
+        ]
+        turn: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.role == "tool":
+            turn["tool_call_id"] = message.tool_call_id
+        if message.tool_calls:
+            turn["tool_calls"] = [_written(call) for call in message.tool_calls]
+        if pictures and message.role == "user":
+            words = [{"type": "text", "text": message.content}] if message.content else []
+            turn["content"] = [*words, *pictures]
+        else:
+            late += pictures
+        yield turn
+    if late:
+        yield {"role": "user", "content": late}
+
+
+def _written(call: ToolCall) -> dict[str, Any]:
+    arguments = json.dumps(dict(call.arguments))
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+# -- what comes back ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call under construction."""
+
+    id: str
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Puts an answer together from its events."""
+
+    provider: str
+    current: Try
+    call_prefix: str
+    characters: int = 0
+    calls: list[_Call] = field(default_factory=list)
+    places: dict[int, _Call] = field(default_factory=dict)
+    reason: str = ""
+    refusal: bool = False
+    usage: Any = None
+
+    def take(self, event: Any) -> list[str]:
+        """The text of one event; everything else is kept for the end."""
+        self.usage = event.usage or self.usage
+        texts: list[str] = []
+        for choice in event.choices[:1]:
+            delta = choice.delta
+            if delta is not None:
+                texts = [text for text in (delta.content, delta.refusal) if text]
+                self.refusal = self.refusal or bool(delta.refusal)
+                for piece in delta.tool_calls or ():
+                    self._take_call(piece)
+            self.reason = choice.finish_reason or self.reason
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("content is not text")
+        self.characters += sum(len(text) for text in texts)
+        # Only usage and the end mark follow the reason: from here on the answer is whole.
+        self.current.whole = bool(self.reason)
+        return texts
+
+    def _take_call(self, piece: Any) -> None:
+        place = piece.index or 0
+        call = self.places.get(place)
+        # Some servers number every call 0; a new id is a new call then.
+        if call is None or (piece.id and call.name and piece.id != call.id):
+            call = _Call(id=piece.id or f"{self.call_prefix}_{len(self.calls)}")
+            self.places[place] = call
+            self.calls.append(call)
+        if piece.function is not None:
+            call.name += piece.function.name or ""
+            call.arguments += piece.function.arguments or ""
+
+    def end(self, request: Request) -> Iterator[Chunk]:
+        if not self.reason:
+            raise cut(self.provider)
+        with reading(self.provider):
+            calls = [_parsed(call) for call in self.calls]
+            finish = self._finish(request)
+        yield from calls
+        yield finish
+
+    def _finish(self, request: Request) -> Finish:
+        reason = _FINISH.get(self.reason, "stop")
+        if self.refusal:
+            reason = "filtered"
+        elif self.calls and reason == "stop":
+            reason = "tool_calls"
+        if self.usage is None:
+            written = self.characters + sum(len(call.arguments) for call in self.calls)
+            return estimated_finish(request, reason, written)
+        details = self.usage.prompt_tokens_details
+        return Finish(
+            reason,
+            input_tokens=int(self.usage.prompt_tokens or 0),
+            output_tokens=int(self.usage.completion_tokens or 0),
+            cached_tokens=int((details.cached_tokens if details else 0) or 0),
+        )
+
+
+def _parsed(call: _Call) -> ToolCall:
+    arguments = json.loads(call.arguments) if call.arguments.strip() else {}
+    if not call.name or not isinstance(arguments, dict):
+        raise ValueError(f"not a function call: {call.name!r} with {call.arguments!r}")
+    return ToolCall(name=call.name, arguments=arguments, id=call.id, source="cloud")

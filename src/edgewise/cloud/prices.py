@@ -1,0 +1,103 @@
+"""Tokens to micro-dollars, from the price list of the genai-prices package as installed.
+
+Nothing is fetched. A model the list does not know is never taken for free, or a budget would mean
+nothing: it is charged at the dearest rates of its provider, or, where the provider is unknown too,
+at `UPPER_INPUT` and `UPPER_OUTPUT`. `known` tells such a guess from a price.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.provider import ProviderConfig
+
+if TYPE_CHECKING:
+    from genai_prices.types import Provider as ListedProvider
+
+# Dollars per million tokens. What the dearest chat models of general use cost in 2026.
+UPPER_INPUT = Decimal(30)
+UPPER_OUTPUT = Decimal(180)
+
+_MILLION = 1_000_000
+
+
+class LibraryPrices:
+    """Fulfils `Prices`. Rounds up to whole micro-dollars; cached tokens are charged in full."""
+
+    def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int:
+        row = row_for(config)
+        if row.free:
+            return 0
+        dollars = _listed_price(row, config.model, input_tokens, output_tokens)
+        if dollars is None:
+            dearest_input, dearest_output = _dearest(_listed_as(row))
+            dollars = (input_tokens * dearest_input + output_tokens * dearest_output) / _MILLION
+        return math.ceil(dollars * _MILLION)
+
+    def known(self, config: ProviderConfig) -> bool:
+        """False where `cost` is a cautious guess."""
+        row = row_for(config)
+        if row.free:
+            return True
+        return row.prices_published and _listed_price(row, config.model, 1, 1) is not None
+
+
+def _listed_as(row: Provider) -> str:
+    return row.prices_as or row.name
+
+
+def _listed_price(
+    row: Provider, model: str, input_tokens: int, output_tokens: int
+) -> Decimal | None:
+    import genai_prices  # noqa: PLC0415 - the list is large; only those who pay load it
+
+    usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    try:
+        found = genai_prices.calc_price(usage, model, provider_id=_listed_as(row))
+    except LookupError:
+        return None
+    return found.total_price
+
+
+@functools.cache
+def _dearest(provider_id: str) -> tuple[Decimal, Decimal]:
+    """The highest input and output rates of a provider's chat models, tiers included."""
+    listed = _provider(provider_id)
+    if listed is None:
+        return UPPER_INPUT, UPPER_OUTPUT
+    rates = [
+        (max(_rates(price.input_mtok)), max(_rates(price.output_mtok)))
+        for model in listed.models
+        for price in _prices_of(model.prices)
+        if price.input_mtok is not None and price.output_mtok is not None
+    ]
+    if not rates:
+        return UPPER_INPUT, UPPER_OUTPUT
+    return max(rate for rate, _ in rates), max(rate for _, rate in rates)
+
+
+def _provider(provider_id: str) -> ListedProvider | None:
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+
+    providers = get_snapshot().providers
+    return next((listed for listed in providers if listed.id == provider_id), None)
+
+
+def _prices_of(prices: Any) -> Iterator[Any]:
+    """A model has one price, or several that hold at different times."""
+    for entry in prices if isinstance(prices, list) else [prices]:
+        yield getattr(entry, "prices", entry)
+
+
+def _rates(rate: Any) -> Iterator[Decimal]:
+    """A rate is a number, or a base and what holds from a certain length on."""
+    if isinstance(rate, Decimal | int | float):
+        yield Decimal(rate)
+    else:
+        yield Decimal(rate.base)
+        yield from (Decimal(tier.price) for tier in rate.tiers)
