@@ -10,6 +10,14 @@
 ...     ) as response:
 ...         json.load(response)["text"]
 'Paris.'
+
+>>> from edgewise.testing import ScriptedBackend
+>>> from edgewise.types.messages import Message, Request
+>>> from edgewise.types.tokens import Token
+>>> backend = ScriptedBackend.doubtful("Perhaps Lyon.")
+>>> request = Request(messages=(Message("user", "Capital of France?"),))
+>>> [item.text for item in backend.generate(request) if isinstance(item, Token)]
+['Perhaps', ' Lyon.']
 """
 
 from edgewise.testing.loopback_cloud import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self, TypedDict, Unpack
 
 from edgewise.errors import ContextExceeded, GenerationFailed
-from edgewise.local.backend import DeviceFacts
+from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
@@ -97,7 +97,7 @@ class ScriptedBackend:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "") -> Iterator[Token | Finish]:
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
         prompt = _count_words(request) + len(already.split())
         if prompt > self._facts.context_tokens:
             raise ContextExceeded(prompt, self._facts.context_tokens)
