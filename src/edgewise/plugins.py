@@ -30,7 +30,7 @@ def load(group: Group, name: str) -> Any:
         near = difflib.get_close_matches(name, points, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise SettingsError(
-            f"no {group[:-1].replace('_', ' ')} {name!r}{hint} ({', '.join(points)})"
+            f"nothing called {name!r} in edgewise.{group}{hint} ({', '.join(points)})"
         )
     try:
         return points[name].load()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from edgewise.decide.confidence import Meter
+from edgewise.decide.fit import estimate_tokens
 from edgewise.decide.gate import Gate
 from edgewise.errors import LocalError
 from edgewise.local.backend import DeviceFacts
@@ -154,7 +155,11 @@ class LocalAttempt:
         self.tokens += 1
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        finish = self.finish or Finish(output_tokens=self.tokens, estimated=True)
+        finish = self.finish or Finish(
+            input_tokens=estimate_tokens(self.draft.request.messages),
+            output_tokens=self.tokens,
+            estimated=True,
+        )
         failed = isinstance(error, LocalError)
         self.draft.attempts.append(
             Attempt(

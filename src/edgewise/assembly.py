@@ -1,0 +1,154 @@
+"""Builds an engine's parts from its settings: model, calibration, ledger, and the cloud's door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from edgewise import plugins
+from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.directory import PROVIDERS, Provider, custom_row, parse_choice
+from edgewise.cloud.door import Door, Lane
+from edgewise.cloud.prices import LibraryPrices
+from edgewise.cloud.provider import ProviderConfig, Purse, TimeLimits
+from edgewise.credentials import Credentials
+from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
+from edgewise.errors import SettingsError
+from edgewise.local.backend import ChatBackend, DeviceFacts
+from edgewise.local.model_store import ModelStore
+from edgewise.record.budget import Budget, parse_budget
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
+
+# What the vendors' own tools call their base URL; ours is EDGEWISE_<PROVIDER>_BASE_URL.
+_VENDOR_BASE_URLS = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "gemini": "GOOGLE_GEMINI_BASE_URL",
+    "cactus_cloud": "CACTUS_CLOUD_API_BASE",
+}
+
+
+def open_backend(settings: Settings) -> ChatBackend:
+    """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
+    model = ModelStore(settings.models_dir).find(settings.model)
+    context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
+    opener = plugins.load("local_backends", settings.backend)
+    backend: ChatBackend = opener(model, threads=settings.threads, context_tokens=context)
+    return backend
+
+
+def open_ledger(settings: Settings) -> Ledger:
+    return Ledger(
+        settings.ledger_path,
+        budgets=[_budget(text) for text in settings.budgets],
+        reservation_s=settings.total_s + 30.0,
+    )
+
+
+def _budget(text: str) -> Budget:
+    """`"$3/day"` for all requests, `"app: $1/day"` for those with that budget key."""
+    key, colon, amount = text.rpartition(":")
+    return parse_budget(amount.strip() if colon else text, key=key.strip())
+
+
+def time_limits(settings: Settings) -> TimeLimits:
+    return TimeLimits(
+        connect_s=settings.connect_s,
+        first_token_s=settings.first_token_s,
+        total_s=settings.total_s,
+        patience_s=settings.patience_s,
+    )
+
+
+def open_door(settings: Settings, purse: Purse) -> Door:
+    lanes = [
+        Lane(
+            config,
+            plugins.load("cloud_providers", config.protocol),
+            Breaker(settings.cooldown_s),
+        )
+        for config in provider_configs(settings)
+        if config.key or not _row_needs_key(settings, config.name)
+    ]
+    return Door(lanes, purse, LibraryPrices(), time_limits(settings))
+
+
+def provider_configs(settings: Settings) -> Iterator[ProviderConfig]:
+    """The chain in order, with the keys that are there; a config without a key may be useless."""
+    rows = provider_rows(settings)
+    credentials = Credentials(settings.config_dir)
+    if settings.chain:
+        choices = [parse_choice(text, custom=tuple(rows.values())) for text in settings.chain]
+    else:
+        choices = [(row, row.default_model) for row in rows.values() if row.needs_key]
+    for row, model in choices:
+        key = find_key(settings, row, credentials)
+        if not settings.chain and not key:
+            continue
+        wanted = settings.environment.get(f"EDGEWISE_{row.name.upper()}_MODEL", "")
+        yield ProviderConfig(
+            name=row.name,
+            protocol=row.protocol,
+            model=wanted or model,
+            base_url=_base_url(settings, row),
+            key=key,
+            limits=time_limits(settings),
+        )
+
+
+def provider_rows(settings: Settings) -> dict[str, Provider]:
+    """The directory, with the user's `[providers.NAME]` tables on top."""
+    rows = dict(PROVIDERS)
+    for name, table in settings.providers.items():
+        known = rows.get(name)
+        protocol = table.protocol or (known.protocol if known else "openai")
+        if protocol not in plugins.names("cloud_providers"):
+            raise SettingsError(f"[providers.{name}]: no protocol {protocol!r}")
+        rows[name] = custom_row(
+            name,
+            table.base_url or (known.base_url if known else ""),
+            table.model or (known.default_model if known else ""),
+            protocol=protocol,  # type: ignore[arg-type]  # checked against the plug-ins above
+            key_names=(table.key_env,) if table.key_env else (known.key_names if known else ()),
+            needs_key=table.needs_key and bool(table.key_env or known),
+        )
+    return rows
+
+
+def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:
+    """From the environment first, then from where `edgewise auth` put it."""
+    for variable in row.key_names:
+        if key := settings.environment.get(variable, ""):
+            return key
+    return credentials.get(row.name)
+
+
+def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibration:
+    """The user's file, else the one shipped for this model and quantisation, else a plain one."""
+    if settings.calibration:
+        path = Path(settings.calibration)
+        try:
+            return parse_calibration(json.loads(path.read_text("utf-8")), str(path))
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"calibration {path}: {error}") from error
+    if facts is None:
+        return UNCALIBRATED
+    name = f"{facts.model}-{facts.quantisation}".lower()
+    shipped = resources.files("edgewise.calibrations") / f"{name}.json"
+    if not shipped.is_file():
+        return UNCALIBRATED
+    return parse_calibration(json.loads(shipped.read_text("utf-8")), name)
+
+
+def _row_needs_key(settings: Settings, name: str) -> bool:
+    row = provider_rows(settings).get(name)
+    return row is None or row.needs_key
+
+
+def _base_url(settings: Settings, row: Provider) -> str:
+    environment = settings.environment
+    ours = environment.get(f"EDGEWISE_{row.name.upper()}_BASE_URL", "")
+    return ours or environment.get(_VENDOR_BASE_URLS.get(row.name, ""), "") or row.base_url

@@ -1,0 +1,1 @@
+"""Calibration files shipped for the embedded default models: data, no code."""

@@ -1,0 +1,236 @@
+"""The engine: builds its parts once, runs a flow for each request, writes the ledger."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Generator, Sequence
+from typing import Any, Self, Unpack, get_args
+
+from edgewise import assembly, plugins
+from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.door import Door
+from edgewise.cloud.prices import LibraryPrices
+from edgewise.cloud.provider import Cloud, ProviderConfig
+from edgewise.decide.calibration import Calibration
+from edgewise.errors import EdgewiseError, InvalidRequest, LedgerError
+from edgewise.flows import chat
+from edgewise.local.backend import ChatBackend
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
+from edgewise.types.messages import Handoff, Message, Request, RequestOptions, Role
+from edgewise.types.replies import Attempt, Event, Finished, Reply
+
+_log = logging.getLogger("edgewise")
+
+Prompt = str | Message | Sequence[Message]
+
+
+class Cancelled(EdgewiseError):
+    """Written to the ledger when a caller left a stream; never raised."""
+
+    code = "cancelled"
+
+
+class Engine:
+    """Answers on the device first, and hands off when it is in doubt.
+
+        with Engine() as engine:
+            reply = engine.complete("What is the capital of Australia?")
+            print(reply.text, reply.source, reply.confidence)
+
+    Parts are made when they are first needed. `backend`, `cloud` and `ledger` replace the ones the
+    settings describe; `edgewise.testing` has scripted ones.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        backend: ChatBackend | None = None,
+        cloud: Cloud | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.settings = settings or Settings.load()
+        self.ledger = ledger or assembly.open_ledger(self.settings)
+        self._backend = backend
+        self._cloud = cloud
+        self._calibrations: dict[str, Calibration] = {}
+        self._lock = threading.Lock()
+
+    def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
+        """One whole answer. Raises only where no honest answer can be given."""
+        for event in self.run(self.request(prompt, **options), live=False):
+            if isinstance(event, Finished):
+                return event.reply
+        raise AssertionError("a flow ends with Finished")
+
+    def stream(
+        self, prompt: Prompt, **options: Unpack[RequestOptions]
+    ) -> Generator[Event, None, None]:
+        """Events as they happen; closing the generator cancels the work on both sides."""
+        return self.run(self.request(prompt, **options), live=True)
+
+    def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
+        """A validated request, with the settings where the options are silent."""
+        given: dict[str, Any] = dict(options)
+        messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
+        if "request_id" in given:
+            given["id"] = self._new_id(given.pop("request_id"))
+        for name in ("stop", "tools"):
+            if name in given:
+                given[name] = tuple(given[name])
+        settings = self.settings
+        defaults = {
+            "policy": settings.policy,
+            "handoff": settings.handoff,
+            "threshold": settings.threshold,
+            "max_tokens": settings.max_tokens,
+            "store_text": settings.store_text,
+        }
+        request = Request(messages=messages, **(defaults | given))
+        _validate(request)
+        return request
+
+    def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
+        """Run one request and write it down, however it ends."""
+        attempts: list[Attempt] = []
+        if isinstance(self.cloud, Door) and request.policy != "local_only" and request.may_leave:
+            self.cloud.prepare()
+        parts = chat.Parts(
+            backend=self.backend,
+            cloud=self.cloud,
+            policy=plugins.load("policies", request.policy),
+            calibration=self.calibration,
+            patience_s=self.settings.patience_s,
+            clock=time.perf_counter,
+        )
+        try:
+            for event in chat.answer(request, parts, attempts, live=live):
+                if isinstance(event, Finished):
+                    self._record(request, event.reply)
+                yield event
+        except EdgewiseError as error:
+            self._record_failure(request, error, attempts)
+            raise
+        except GeneratorExit:
+            self._record_failure(request, Cancelled("the caller left"), attempts)
+            raise
+
+    def backend(self) -> ChatBackend:
+        """The local model. Raises ModelNotFound where it is not installed."""
+        with self._lock:
+            if self._backend is None:
+                self._backend = assembly.open_backend(self.settings)
+            return self._backend
+
+    @property
+    def cloud(self) -> Cloud:
+        """The door to the cloud."""
+        with self._lock:
+            if self._cloud is None:
+                self._cloud = assembly.open_door(self.settings, self.ledger)
+            return self._cloud
+
+    def calibration(self, backend: ChatBackend | None) -> Calibration:
+        facts = backend.facts() if backend is not None else None
+        name = f"{facts.model}-{facts.quantisation}" if facts else ""
+        if name not in self._calibrations:
+            self._calibrations[name] = assembly.find_calibration(self.settings, facts)
+        return self._calibrations[name]
+
+    def close(self) -> None:
+        """Free the model and the connections. The engine can be used again; it starts over."""
+        with self._lock:
+            if self._backend is not None:
+                self._backend.close()
+            if isinstance(self._cloud, Door):
+                self._cloud.close()
+            self._backend = self._cloud = None
+        self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _new_id(self, request_id: str) -> str:
+        if not request_id or "/" in request_id:
+            raise InvalidRequest(f"request id {request_id!r}: must be a word without '/'")
+        if self.ledger.seen(request_id):
+            raise InvalidRequest(f"request id {request_id!r} was used before")
+        return request_id
+
+    def _record(self, request: Request, reply: Reply) -> None:
+        try:
+            avoided = self._avoided(reply)
+            self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
+        except LedgerError as error:  # the answer is worth more than its record
+            _log.warning("request %s is not in the ledger: %s", request.id, error)
+
+    def _record_failure(
+        self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]
+    ) -> None:
+        try:
+            self.ledger.record_failure(request, error, attempts)
+        except LedgerError as failure:
+            _log.warning("request %s is not in the ledger: %s", request.id, failure)
+
+    def _avoided(self, reply: Reply) -> int:
+        """What the cloud would have charged for a local answer of this length."""
+        if reply.source != "local":
+            return 0
+        answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
+        tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
+        tokens_out = sum(attempt.output_tokens for attempt in answered)
+        return LibraryPrices().cost(self._reference(), tokens_in, tokens_out)
+
+    def _reference(self) -> ProviderConfig:
+        """The cloud model a local answer is compared with: the chain's first, or Gemini's."""
+        if isinstance(self._cloud, Door) and self._cloud.lanes:
+            return self._cloud.lanes[0].config
+        row = PROVIDERS["gemini"]
+        return ProviderConfig(
+            name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
+        )
+
+
+def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
+    if isinstance(prompt, str):
+        messages: tuple[Message, ...] = (Message("user", prompt, images=images),)
+    elif images:
+        raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
+    else:
+        messages = (prompt,) if isinstance(prompt, Message) else tuple(prompt)
+    return (Message("system", system), *messages) if system else messages
+
+
+def _validate(request: Request) -> None:
+    checks = (
+        (bool(request.messages), "there is no message"),
+        (
+            all(message.role in get_args(Role) for message in request.messages),
+            f"a message's role must be one of {', '.join(get_args(Role))}",
+        ),
+        (
+            any(message.content or message.images for message in request.messages),
+            "the prompt is empty",
+        ),
+        (request.max_tokens >= 1, f"max_tokens = {request.max_tokens}: at least 1"),
+        (request.temperature >= 0, f"temperature = {request.temperature}: 0 or more"),
+        (
+            request.threshold is None or 0 <= request.threshold <= 1,
+            f"threshold = {request.threshold}: between 0 and 1",
+        ),
+        (request.handoff in get_args(Handoff), f"handoff = {request.handoff!r}"),
+        (
+            request.deadline_ms is None or request.deadline_ms > 0,
+            f"deadline_ms = {request.deadline_ms}: more than 0",
+        ),
+    )
+    for good, complaint in checks:
+        if not good:
+            raise InvalidRequest(complaint)
+    plugins.load("policies", request.policy)

@@ -1,0 +1,62 @@
+"""Every test has its own home, no keys, and no way out to the network but loopback."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.cloud.directory import PROVIDERS
+from edgewise.errors import ModelNotFound
+from edgewise.local.model_store import InstalledModel, ModelStore
+from edgewise.settings import Settings
+
+# Where `make test` put the weights: the user's own cache, found before tests move their home.
+MODELS_DIR = Settings.load().models_dir
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Settings, ledger and keys in a folder of the test's; models in the shared cache."""
+    home = tmp_path / "edgewise-home"
+    for name in list(os.environ):
+        if name.startswith(("EDGEWISE_", "CACTUS_", "HF_")):
+            monkeypatch.delenv(name)
+    for row in PROVIDERS.values():
+        for name in row.key_names:
+            monkeypatch.delenv(name, raising=False)
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EDGEWISE_HOME", str(home))
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(MODELS_DIR.parent))
+    monkeypatch.setenv("EDGEWISE_THREADS", "1")
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that reaches for the outside fails loudly instead of waiting for it."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            host = str(address[0])
+            assert ipaddress.ip_address(host).is_loopback, f"a test connects to {host}"
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Iterator[InstalledModel]:
+    """The model users get. `make test` pulls it; a bare `pytest` is told how."""
+    try:
+        yield ModelStore(MODELS_DIR).find(Settings().model)
+    except ModelNotFound as error:
+        pytest.fail(f"{error} (make test does that)")
