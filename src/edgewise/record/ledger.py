@@ -1,0 +1,230 @@
+"""The ledger: writes every request and attempt down, and pays for cloud calls out of budgets."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
+from edgewise.record.report import Report, make_report, one_request, recent_requests
+from edgewise.record.rows import (
+    Row,
+    bindable,
+    checked_amount,
+    failure_row,
+    insert_once,
+    opened_attempt,
+    reply_row,
+    settled_columns,
+)
+from edgewise.record.store import Store
+from edgewise.types.messages import Request
+from edgewise.types.replies import Attempt, Reply
+
+
+class Payee(Protocol):
+    """What the ledger reads of a provider's configuration."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+class Ledger:
+    """One SQLite file, safe for threads and for several processes.
+
+    Nothing is opened before the first use. Every method raises LedgerUnavailable when the file
+    cannot be read or written, and leaves it as it was.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        budgets: Sequence[Budget] = (),
+        reservation_s: float = 150.0,
+        busy_s: float = 5.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._budgets = tuple(budgets)
+        self._reservation_s = reservation_s
+        self._clock = clock
+        self._store = Store(path, busy_s=busy_s, clock=clock)
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    def close(self) -> None:
+        """Let go of the file. Using the ledger again opens it again."""
+        self._store.close()
+
+    def reserve(self, attempt_id: str, request: Request, config: Payee, microdollars: int) -> None:
+        """Set money aside before a cloud call. The same attempt id again changes nothing.
+
+        Raises BudgetExceeded when a budget of this request does not cover the amount.
+        """
+        checked_amount(microdollars)
+        with self._store.writing() as connection:
+            # The clock is read under the lock, so that windows follow the order of writing.
+            now = self._clock()
+            _settle_expired(connection, now)
+            if _known(connection, "attempts", "id", attempt_id):
+                return
+            applying = [each for each in self._budgets if each.applies_to(request.budget_key)]
+            refuse_if_over(budget_states(connection, applying, now), microdollars)
+            row = opened_attempt(attempt_id, request.id, request.budget_key, now, microdollars)
+            row |= {
+                "place": "cloud",
+                "backend": config.name,
+                "model": config.model,
+                "state": "reserved",
+                "expires_at": now + self._reservation_s,
+            }
+            insert_once(connection, "attempts", row)
+
+    def settle(self, attempt_id: str, attempt: Attempt) -> None:
+        """Write down how a cloud call ended and what it cost. The first settlement stands.
+
+        Only the guess of a sweep ("abandoned") gives way to the fact, should it still come. An
+        attempt that was never reserved is written as a new settled row.
+        """
+        now = self._clock()
+        columns = settled_columns(attempt, now)
+        with self._store.writing() as connection:
+            changes = ", ".join(f"{column} = :{column}" for column in columns)
+            cursor = connection.execute(
+                f"UPDATE attempts SET {changes} WHERE id = :id"
+                " AND (state = 'reserved' OR outcome = 'abandoned')",
+                {name: bindable(value) for name, value in (columns | {"id": attempt_id}).items()},
+            )
+            if cursor.rowcount == 0:
+                request_id = attempt_id.rpartition("/")[0] or attempt_id
+                key = _budget_key(connection, request_id)
+                row = opened_attempt(attempt_id, request_id, key, now, 0)
+                insert_once(connection, "attempts", row | columns)
+
+    def sweep(self, now: float | None = None) -> int:
+        """Settle every expired reservation at its full amount; says how many there were."""
+        with self._store.writing() as connection:
+            return _settle_expired(connection, self._clock() if now is None else now)
+
+    def seen(self, request_id: str) -> bool:
+        """Whether this id was used: by a recorded request, or by a cloud call of one that died."""
+        with self._store.reading() as connection:
+            return _known(connection, "requests", "id", request_id) or _known(
+                connection, "attempts", "request_id", request_id
+            )
+
+    def record(self, request: Request, reply: Reply, *, cost_avoided_microdollars: int = 0) -> None:
+        """Write a finished request and its local attempts; a known id changes nothing."""
+        now = self._clock()
+        row = reply_row(request, reply, now, cost_avoided_microdollars)
+        self._write_request(request, row, reply.attempts, now)
+
+    def record_failure(
+        self, request: Request, error: BaseException, attempts: Sequence[Attempt]
+    ) -> None:
+        """Write a request that raised; a known id changes nothing."""
+        now = self._clock()
+        self._write_request(request, failure_row(request, error, attempts, now), attempts, now)
+
+    def _write_request(
+        self, request: Request, row: Row, attempts: Sequence[Attempt], now: float
+    ) -> None:
+        with self._store.writing() as connection:
+            if not insert_once(connection, "requests", row):
+                return
+            for index, attempt in enumerate(attempts):
+                if attempt.place == "cloud":
+                    continue  # written by reserve and settle
+                # "local" in the id: it must never take the place of a cloud attempt's.
+                attempt_id = f"{request.id}/local-{index}"
+                opened = opened_attempt(attempt_id, request.id, request.budget_key, now, 0)
+                insert_once(connection, "attempts", opened | settled_columns(attempt, now))
+
+    def remaining(self) -> list[BudgetState]:
+        """Every budget in its current window, in the order they were given."""
+        with self._store.reading() as connection:
+            return budget_states(connection, self._budgets, self._clock())
+
+    def report(self, since: float | None = None) -> Report:
+        """Spend, share kept on the device, latencies and reasons; `since` in Unix seconds."""
+        with self._store.reading() as connection:
+            return make_report(connection, self._budgets, since, self._clock())
+
+    def recent(self, limit: int = 20) -> list[dict[str, Any]]:
+        """The latest requests, newest first, without their texts."""
+        with self._store.reading() as connection:
+            return recent_requests(connection, limit)
+
+    def get(self, request_id: str) -> dict[str, Any] | None:
+        """One recorded request with all its attempts and, where stored, its texts."""
+        with self._store.reading() as connection:
+            return one_request(connection, request_id)
+
+    def verify(self) -> list[str]:
+        """What is wrong with the file, in words; empty when it is sound. Reads all of it."""
+        with self._store.reading() as connection:
+            found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
+            problems = [] if found == ["ok"] else found
+            return problems + _wrong_totals(connection)
+
+
+def _settle_expired(connection: sqlite3.Connection, now: float) -> int:
+    # The money may have been spent: the amount stands until someone knows better.
+    cursor = connection.execute(
+        "UPDATE attempts SET state = 'settled', outcome = 'abandoned', settled_at = :now"
+        " WHERE state = 'reserved' AND expires_at <= :now",
+        {"now": now},
+    )
+    return cursor.rowcount
+
+
+def _known(connection: sqlite3.Connection, table: str, column: str, value: str) -> bool:
+    found = connection.execute(
+        f"SELECT 1 FROM {table} WHERE {column} = ? LIMIT 1", (bindable(value),)
+    )
+    return found.fetchone() is not None
+
+
+def _budget_key(connection: sqlite3.Connection, request_id: str) -> str:
+    """The key of an attempt nobody reserved: its request's, where that left a trace."""
+    row = connection.execute(
+        "SELECT budget_key FROM attempts WHERE request_id = :id"
+        " UNION ALL SELECT budget_key FROM requests WHERE id = :id LIMIT 1",
+        {"id": bindable(request_id)},
+    ).fetchone()
+    return str(row[0]) if row else ""
+
+
+def _wrong_totals(connection: sqlite3.Connection) -> list[str]:
+    """Windows whose running total is not the sum of their attempts."""
+    wrong = connection.execute(
+        """
+        WITH charges AS (
+            SELECT day AS window_name, budget_key, state, cost_microdollars FROM attempts
+            UNION ALL SELECT month, budget_key, state, cost_microdollars FROM attempts
+        ), both_keys AS (
+            SELECT * FROM charges WHERE budget_key <> ''
+            UNION ALL SELECT window_name, '', state, cost_microdollars FROM charges
+        ), sums AS (
+            SELECT window_name, budget_key,
+                SUM(cost_microdollars * (state = 'settled')) AS settled,
+                SUM(cost_microdollars * (state = 'reserved')) AS reserved
+            FROM both_keys GROUP BY window_name, budget_key
+        )
+        SELECT window_name, budget_key FROM sums LEFT JOIN spend USING (window_name, budget_key)
+        WHERE settled <> COALESCE(settled_microdollars, 0)
+            OR reserved <> COALESCE(reserved_microdollars, 0)
+        UNION SELECT window_name, budget_key FROM spend
+            LEFT JOIN sums USING (window_name, budget_key)
+        WHERE settled IS NULL AND (settled_microdollars <> 0 OR reserved_microdollars <> 0)
+        """
+    )
+    return [f"the total of {window} for key {key!r} is wrong" for window, key in wrong]

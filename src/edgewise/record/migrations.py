@@ -1,0 +1,182 @@
+"""The ledger's tables as numbered steps; each is applied once, in order, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgewise.errors import LedgerUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step. The number in its name is its place; a published step is never edited."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+_REQUESTS = """
+CREATE TABLE requests (
+    id TEXT NOT NULL PRIMARY KEY,
+    created_at REAL NOT NULL,
+    task TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    handoff TEXT NOT NULL,
+    private INTEGER NOT NULL,
+    budget_key TEXT NOT NULL,
+    source TEXT NOT NULL,
+    model TEXT NOT NULL,
+    decision_code TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    degraded INTEGER NOT NULL,
+    degraded_code TEXT NOT NULL,
+    needs_cloud_handoff INTEGER NOT NULL,
+    cloud_handoff INTEGER NOT NULL,
+    truncated INTEGER NOT NULL,
+    confidence REAL,
+    threshold REAL,
+    decided_after_tokens INTEGER,
+    features TEXT NOT NULL,
+    calibration TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_microdollars INTEGER NOT NULL,
+    cost_avoided_microdollars INTEGER NOT NULL,
+    first_token_ms REAL,
+    total_ms REAL,
+    finish_reason TEXT NOT NULL,
+    error_code TEXT NOT NULL,
+    error TEXT NOT NULL,
+    prompt_text TEXT,
+    reply_text TEXT,
+    tool_calls_text TEXT
+)
+"""
+
+_ATTEMPTS = """
+CREATE TABLE attempts (
+    id TEXT NOT NULL PRIMARY KEY,
+    request_id TEXT NOT NULL,
+    place TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    model TEXT NOT NULL,
+    budget_key TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'settled')),
+    started_at REAL NOT NULL,
+    day TEXT NOT NULL,
+    month TEXT NOT NULL,
+    expires_at REAL,
+    settled_at REAL,
+    outcome TEXT NOT NULL,
+    error TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    first_token_ms REAL,
+    total_ms REAL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    shown_chars INTEGER NOT NULL,
+    reserved_microdollars INTEGER NOT NULL CHECK (reserved_microdollars >= 0),
+    cost_microdollars INTEGER NOT NULL CHECK (cost_microdollars >= 0),
+    estimated INTEGER NOT NULL
+)
+"""
+
+# What budgets read: one row per window and key, so that a check costs the same at any size.
+# Key '' is the sum over all keys.
+_SPEND = """
+CREATE TABLE spend (
+    window_name TEXT NOT NULL,
+    budget_key TEXT NOT NULL,
+    settled_microdollars INTEGER NOT NULL,
+    reserved_microdollars INTEGER NOT NULL,
+    PRIMARY KEY (window_name, budget_key)
+) WITHOUT ROWID
+"""
+
+
+def _charge(row: str, sign: str) -> str:
+    """Add one attempt to (or take it from) its day and month, for its key and for all keys."""
+    return f"""
+    INSERT INTO spend
+    SELECT windows.name, keys.name,
+        {sign}{row}.cost_microdollars * ({row}.state = 'settled'),
+        {sign}{row}.cost_microdollars * ({row}.state = 'reserved')
+    FROM (SELECT {row}.day AS name UNION SELECT {row}.month) AS windows,
+        (SELECT '' AS name UNION SELECT {row}.budget_key) AS keys
+    WHERE {row}.cost_microdollars <> 0
+    ON CONFLICT (window_name, budget_key) DO UPDATE SET
+        settled_microdollars = settled_microdollars + excluded.settled_microdollars,
+        reserved_microdollars = reserved_microdollars + excluded.reserved_microdollars;
+    """
+
+
+# Triggers, because then no writer can forget them: not a second program, not a hand in a shell.
+_TRIGGERS = (
+    f"CREATE TRIGGER spend_on_insert AFTER INSERT ON attempts BEGIN {_charge('NEW', '')} END",
+    "CREATE TRIGGER spend_on_update AFTER UPDATE OF"
+    " state, cost_microdollars, budget_key, day, month ON attempts"
+    f" BEGIN {_charge('OLD', '-')} {_charge('NEW', '')} END",
+    f"CREATE TRIGGER spend_on_delete AFTER DELETE ON attempts BEGIN {_charge('OLD', '-')} END",
+)
+
+_INDEXES = (
+    "CREATE INDEX requests_by_time ON requests (created_at)",
+    "CREATE INDEX attempts_by_request ON attempts (request_id)",
+    "CREATE INDEX attempts_by_time ON attempts (started_at)",
+    "CREATE INDEX attempts_open ON attempts (expires_at) WHERE state = 'reserved'",
+)
+
+MIGRATIONS = (
+    Migration(
+        "m001_requests_attempts_spend", (_REQUESTS, _ATTEMPTS, _SPEND, *_TRIGGERS, *_INDEXES)
+    ),
+)
+
+
+def check_known(
+    connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
+) -> bool:
+    """True when nothing is left to apply; raises when the file is newer, or not a ledger."""
+    tables = {
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+    }
+    if not tables:
+        return False
+    path = connection.execute("PRAGMA database_list").fetchone()[2]
+    if "edgewise_migrations" not in tables:
+        raise LedgerUnavailable(f"{path!r} is an SQLite database, but not a ledger of edgewise")
+    known = {migration.name for migration in migrations}
+    newer = _applied(connection) - known
+    if newer:
+        raise LedgerUnavailable(
+            f"the ledger {path!r} was written by a newer edgewise (it has {max(newer)!r}); "
+            "upgrade edgewise, or use another ledger file"
+        )
+    return _applied(connection) == known
+
+
+def migrate(
+    connection: sqlite3.Connection, now: float, migrations: Sequence[Migration] = MIGRATIONS
+) -> None:
+    """Apply what is missing. Runs in the caller's write transaction: all of it, or nothing."""
+    # Another process may have been here between the caller's look and its lock.
+    if check_known(connection, migrations):
+        return
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS edgewise_migrations"
+        " (name TEXT NOT NULL PRIMARY KEY, applied_at REAL NOT NULL)"
+    )
+    applied = _applied(connection)
+    for migration in migrations:
+        if migration.name in applied:
+            continue
+        for statement in migration.statements:
+            connection.execute(statement)
+        connection.execute("INSERT INTO edgewise_migrations VALUES (?, ?)", (migration.name, now))
+
+
+def _applied(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM edgewise_migrations")}

@@ -1,0 +1,189 @@
+"""Turns requests, replies and attempts into rows, and writes a row at most once."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgewise.errors import EdgewiseError
+from edgewise.record.budget import window_name
+from edgewise.record.redact import mask_secrets, short_error
+from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.replies import Attempt, Reply
+
+Row = dict[str, Any]
+
+LARGEST_AMOUNT = 2**62  # micro-dollars; two of these still add up inside SQLite's integers
+
+
+def bindable(value: object) -> object:
+    """A value SQLite takes as it is: no lone surrogates, no NaN (it would become NULL unseen)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def checked_amount(microdollars: int) -> int:
+    """A negative amount would be money from nowhere."""
+    if not 0 <= microdollars <= LARGEST_AMOUNT:
+        raise ValueError(f"not an amount in micro-dollars: {microdollars!r}")
+    return microdollars
+
+
+def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
+    """Insert unless the id is there already; says whether it was inserted."""
+    columns = ", ".join(row)
+    places = ", ".join(f":{column}" for column in row)
+    cursor = connection.execute(
+        f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT (id) DO NOTHING",
+        {column: bindable(value) for column, value in row.items()},
+    )
+    return cursor.rowcount == 1
+
+
+def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
+    decision = reply.decision
+    confidence = reply.confidence if reply.confidence is not None else decision.confidence
+    return _asked(request, now) | {
+        "source": reply.source,
+        "model": reply.model,
+        "decision_code": decision.code,
+        "reason": mask_secrets(decision.reason),
+        "degraded": reply.degraded,
+        "degraded_code": decision.degraded_code,
+        "needs_cloud_handoff": reply.needs_cloud_handoff,
+        "cloud_handoff": reply.cloud_handoff,
+        "truncated": decision.truncated,
+        "confidence": confidence,
+        "threshold": decision.threshold,
+        "decided_after_tokens": decision.decided_after_tokens,
+        "features": _json({name: bindable(value) for name, value in decision.features.items()}),
+        "calibration": decision.calibration,
+        "input_tokens": reply.usage.input_tokens,
+        "output_tokens": reply.usage.output_tokens,
+        "cost_microdollars": reply.usage.cost_microdollars,
+        "cost_avoided_microdollars": avoided,
+        "first_token_ms": reply.first_token_ms,
+        "total_ms": reply.total_ms,
+        "finish_reason": reply.finish_reason,
+        "error_code": "",
+        "error": "",
+        "reply_text": mask_secrets(reply.text) if request.store_text else None,
+        "tool_calls_text": _tool_calls(reply.tool_calls) if request.store_text else None,
+    }
+
+
+def failure_row(
+    request: Request, error: BaseException, attempts: Sequence[Attempt], now: float
+) -> Row:
+    return _asked(request, now) | {
+        "source": "none",
+        "model": "",
+        "decision_code": "",
+        "reason": "",
+        "degraded": False,
+        "degraded_code": "",
+        "needs_cloud_handoff": False,
+        "cloud_handoff": False,
+        "truncated": False,
+        "threshold": request.threshold,
+        "features": "{}",
+        "calibration": "",
+        "input_tokens": sum(attempt.input_tokens for attempt in attempts),
+        "output_tokens": sum(attempt.output_tokens for attempt in attempts),
+        "cost_microdollars": sum(attempt.cost_microdollars for attempt in attempts),
+        "cost_avoided_microdollars": 0,
+        "finish_reason": "",
+        "error_code": error.code if isinstance(error, EdgewiseError) else type(error).__name__,
+        "error": short_error(str(error)),
+    }
+
+
+def _asked(request: Request, now: float) -> Row:
+    return {
+        "id": request.id,
+        "created_at": now,
+        "task": "chat",
+        "policy": request.policy,
+        "handoff": request.handoff,
+        "private": request.private,
+        "budget_key": request.budget_key,
+        "prompt_text": _prompt(request.messages) if request.store_text else None,
+    }
+
+
+def opened_attempt(
+    attempt_id: str, request_id: str, budget_key: str, now: float, microdollars: int
+) -> Row:
+    """What every attempt has from its first moment; nothing has come back yet."""
+    return {
+        "id": attempt_id,
+        "request_id": request_id,
+        "budget_key": budget_key,
+        "started_at": now,
+        # The window is written down once, here: the check, the charge and a late settlement
+        # can then never disagree about the day.
+        "day": window_name(now, "day"),
+        "month": window_name(now, "month"),
+        "outcome": "",
+        "error": "",
+        "tries": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cached_tokens": 0,
+        "shown_chars": 0,
+        "reserved_microdollars": microdollars,
+        "cost_microdollars": microdollars,
+        "estimated": True,
+    }
+
+
+def settled_columns(attempt: Attempt, now: float) -> Row:
+    """What an attempt adds to its row when it is over."""
+    return {
+        "place": attempt.place,
+        "backend": attempt.backend,
+        "model": attempt.model,
+        "state": "settled",
+        "settled_at": now,
+        "outcome": attempt.outcome,
+        "error": short_error(attempt.error),
+        "tries": attempt.tries,
+        "first_token_ms": attempt.first_token_ms,
+        "total_ms": attempt.total_ms,
+        "input_tokens": attempt.input_tokens,
+        "output_tokens": attempt.output_tokens,
+        "cached_tokens": attempt.cached_tokens,
+        "shown_chars": attempt.shown_chars,
+        "cost_microdollars": checked_amount(attempt.cost_microdollars),
+        "estimated": attempt.estimated,
+    }
+
+
+def _prompt(messages: Sequence[Message]) -> str:
+    return _json(
+        [
+            {
+                "role": message.role,
+                "content": mask_secrets(message.content),
+                # Pictures are counted, never kept.
+                "images": len(message.images),
+            }
+            for message in messages
+        ]
+    )
+
+
+def _tool_calls(calls: Sequence[ToolCall]) -> str:
+    return mask_secrets(
+        _json([{"name": call.name, "arguments": dict(call.arguments)} for call in calls])
+    )
+
+
+def _json(value: Sequence[object] | Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

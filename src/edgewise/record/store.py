@@ -1,0 +1,172 @@
+"""One SQLite file: opened on first use, shared by threads, every failure under one name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgewise.errors import LedgerUnavailable
+from edgewise.record.migrations import check_known, migrate
+
+# POSIX drops all locks a process holds on a file when any descriptor of it is closed. A new file
+# is therefore made under this lock, before anyone in this process can have it open.
+_creating = threading.Lock()
+
+# A connection inherited through fork() must be neither used nor closed by the child.
+_inherited: list[sqlite3.Connection] = []
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
+    sqlite3.SQLITE_PERM: "access is denied",
+    sqlite3.SQLITE_BUSY: "another process holds it locked",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; move it away or restore a copy",
+    sqlite3.SQLITE_NOTADB: "it is not an SQLite file; move it away or restore a copy",
+}
+
+
+class Store:
+    """Transactions on one file. One connection, one lock: SQLite has one writer anyway."""
+
+    def __init__(self, path: Path, *, busy_s: float, clock: Callable[[], float]) -> None:
+        self.path = path
+        self._busy_s = busy_s
+        self._clock = clock
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One snapshot of the file."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, alone among all processes; on disk when the block has ended."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():
+            if self._connection is not None:
+                _inherited.append(self._connection)
+            self._forget()
+        with self._lock, self._named_errors():
+            connection = self._open()
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                # SQLite has already rolled back by itself after some errors, a full disk for one.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        if self._process != os.getpid():
+            return
+        with self._lock, self._named_errors():
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            cause = f"{_ADVICE[code]} ({error})" if code in _ADVICE else str(error)
+            raise LedgerUnavailable(f"the ledger {str(self.path)!r}: {cause}") from error
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise LedgerUnavailable(f"the ledger {str(self.path)!r}: {cause}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None:
+            self._check_still_there()
+            return self._connection
+        self._create_file()
+        # mode=rw: SQLite must not create a file of its own, with the permissions of the day.
+        connection = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw",
+            uri=True,
+            timeout=self._busy_s,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            self._prepare(connection)
+            self._identity = self._look()
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _create_file(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _creating, contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        # Looked at before anything is changed: the file may be somebody else's.
+        complete = check_known(connection)
+        self._use_write_ahead_log(connection)
+        # FULL: a commit is on the disk, not only in the kernel, before a cloud call starts.
+        connection.execute("PRAGMA synchronous = FULL")
+        if complete:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        migrate(connection, self._clock())
+        connection.execute("COMMIT")
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        # SQLite does not wait for a lock on this statement, so several first users collide.
+        give_up_at = time.monotonic() + self._busy_s
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                break
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.005)
+        if mode != "wal":
+            raise LedgerUnavailable(
+                f"the ledger {str(self.path)!r}: this file system cannot hold a write-ahead log; "
+                "put the ledger on a local disk"
+            )
+
+    def _look(self) -> tuple[int, int]:
+        status = os.stat(self.path)
+        return status.st_dev, status.st_ino
+
+    def _check_still_there(self) -> None:
+        # Writing on would succeed and be lost. Closing would delete the log of a file that has
+        # since been put in its place. So the connection stays open and unused.
+        try:
+            unchanged = self._look() == self._identity
+        except FileNotFoundError:
+            unchanged = False
+        if not unchanged:
+            raise LedgerUnavailable(
+                f"the ledger {str(self.path)!r} was moved or deleted while in use; "
+                "put it back or start edgewise again"
+            )

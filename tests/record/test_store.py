@@ -1,0 +1,329 @@
+"""The file itself: made late and private, and every way it can fail has one name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ledger_cases import PROVIDER, TurnedClock, asking, cloud_attempt, replying
+
+from edgewise.errors import LedgerUnavailable
+from edgewise.record.budget import Budget
+from edgewise.record.ledger import Ledger
+
+HERE = Path(__file__).parent
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_nothing_is_touched_before_the_first_use(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "folder" / "ledger.db", budgets=[Budget(1, "day")])
+    ledger.close()
+    assert list(tmp_path.iterdir()) == []
+    ledger.sweep()
+    ledger.close()
+    assert ledger.path.exists()
+
+
+def test_folder_and_files_are_the_users_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ledger = Ledger(tmp_path / "folder" / "ledger #1?.db")
+        ledger.sweep()
+        assert mode_of(tmp_path / "folder") == 0o700
+        files = sorted((tmp_path / "folder").iterdir())
+        assert [file.name.removeprefix("ledger #1?.db") for file in files] == ["", "-shm", "-wal"]
+        assert {mode_of(file) for file in files} == {0o600}
+        ledger.close()
+    finally:
+        os.umask(before)
+
+
+def test_the_file_keeps_a_write_ahead_log_and_syncs_every_commit(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    with ledger._store.reading() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    ledger.close()
+
+
+def test_a_closed_ledger_opens_again_when_it_is_used(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.record(asking("r"), replying("r"))
+    ledger.close()
+    ledger.close()
+    assert ledger.seen("r")
+    ledger.close()
+
+
+def test_a_transaction_that_raises_leaves_nothing_behind(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", clock=TurnedClock())
+    with pytest.raises(KeyboardInterrupt), ledger._store.writing() as connection:
+        connection.execute("INSERT INTO spend VALUES ('2026-11', '', 1, 0)")
+        raise KeyboardInterrupt
+    assert ledger.verify() == []
+    ledger.settle("r/0", cloud_attempt(1))
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 4096]
+)
+def test_a_damaged_file_is_reported_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(content)
+    ledger = Ledger(path)
+    for _ in range(2):
+        with pytest.raises(LedgerUnavailable, match="move it away or restore a copy"):
+            ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+    assert path.read_bytes() == content
+
+
+def test_a_page_damaged_later_is_reported_when_it_is_met(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    for index in range(300):
+        ledger.record(asking(f"r{index}"), replying(f"r{index}"))
+    ledger.close()
+    content = bytearray(ledger.path.read_bytes())
+    content[4096 * 4 :] = b"\xa5" * (len(content) - 4096 * 4)
+    ledger.path.write_bytes(content)
+    with pytest.raises(LedgerUnavailable, match="damaged"):
+        ledger.recent(300)
+    with pytest.raises(LedgerUnavailable):
+        ledger.record(asking("new"), replying("new"))
+    ledger.close()
+
+
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LedgerUnavailable, match=r"ledger\.db"):
+        Ledger(tmp_path / "file" / "ledger.db").sweep()
+
+
+def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnavailable):
+        Ledger(tmp_path).sweep()
+
+
+def test_a_locked_file_is_reported_after_the_wait_and_works_afterwards(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", busy_s=0.05)
+    ledger.sweep()
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailable, match="another process holds it locked"):
+        ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+    assert not ledger.seen("r")  # readers do not wait for the writer
+    other.execute("ROLLBACK")
+    other.close()
+    ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+    ledger.close()
+
+
+def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", busy_s=30.0)
+    ledger.sweep()
+    other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.1, lambda: other.execute("ROLLBACK"))
+    release.start()
+    ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+    release.join()
+    other.close()
+    ledger.close()
+
+
+def test_a_ledger_moved_away_while_in_use_is_reported_until_it_is_back(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", clock=TurnedClock())
+    ledger.settle("r/0", cloud_attempt(1))
+    aside = tmp_path / "aside.db"
+    ledger.path.rename(aside)
+    with pytest.raises(LedgerUnavailable, match="moved or deleted while in use"):
+        ledger.settle("s/0", cloud_attempt(1))
+    shutil.copy(aside, ledger.path)
+    with pytest.raises(LedgerUnavailable, match="moved or deleted while in use"):
+        ledger.settle("s/0", cloud_attempt(1))
+    aside.rename(ledger.path)
+    ledger.settle("s/0", cloud_attempt(1))
+    assert ledger.report().spent_microdollars == 2
+    ledger.close()
+
+
+def fill_up(ledger: Ledger) -> int:
+    """Record until the disk is full; says how many requests were written."""
+    for index in range(100_000):
+        try:
+            ledger.record(asking(f"r{index}"), replying(f"r{index}"))
+        except LedgerUnavailable as error:
+            assert "disk is full" in str(error), error
+            return index
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_full_database_is_reported_loses_nothing_and_recovers(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.sweep()
+    with ledger._store.reading() as connection:
+        connection.execute("PRAGMA max_page_count = 40")
+    written = fill_up(ledger)
+    assert written > 10
+    assert ledger.report().requests == written
+    assert not ledger.seen(f"r{written}")
+    assert ledger.verify() == []
+    with ledger._store.reading() as connection:
+        connection.execute("PRAGMA max_page_count = 4000")
+    ledger.record(asking("after"), replying("after"))
+    ledger.close()
+
+
+# Run in a mount namespace of their own: the file systems vanish with the process.
+FULL_DISK = """
+import sys
+from pathlib import Path
+from ledger_cases import PROVIDER, asking, replying
+from test_store import fill_up
+from edgewise.errors import LedgerUnavailable
+from edgewise.record.ledger import Ledger
+
+ledger = Ledger(Path(sys.argv[1]) / "ledger.db")
+ledger.reserve("paid/0", asking("paid"), PROVIDER, 5)
+written = fill_up(ledger)
+for index in range(50):
+    try:
+        ledger.reserve(f"refused/{index}", asking("refused"), PROVIDER, 5)
+    except LedgerUnavailable:
+        break
+else:
+    raise AssertionError("money was set aside on a full disk")
+assert ledger.report().requests == written, "a recorded request is gone"
+assert ledger.seen("paid")
+assert ledger.verify() == []
+(Path(sys.argv[1]) / "ballast").unlink()
+ledger.record(asking("after"), replying("after"))
+assert ledger.verify() == []
+ledger.close()
+"""
+
+READ_ONLY = """
+import sys
+from pathlib import Path
+from ledger_cases import PROVIDER, asking
+from edgewise.errors import LedgerUnavailable
+from edgewise.record.ledger import Ledger
+
+for name in ("ledger.db", "new.db", "folder/new.db"):
+    try:
+        Ledger(Path(sys.argv[1]) / name).reserve("r/0", asking("r"), PROVIDER, 5)
+    except LedgerUnavailable as error:
+        assert name in str(error), error
+    else:
+        raise AssertionError(f"{name} was written on a read-only disk")
+"""
+
+
+def run_on_a_disk_of_its_own(tmp_path: Path, prepare: str, script: str) -> None:
+    """Mount a small file system where only the child sees it, then run a script on it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    mount = f"mount -t tmpfs -o size=512k tmpfs '{disk}'"
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*unshare, "sh", "-c", mount], capture_output=True).returncode
+    ):
+        pytest.skip("mounting a small disk is not permitted here")
+    child = subprocess.run(
+        [*unshare, "sh", "-ec", f'{mount}\ncd "$0"\n{prepare}\nexec "$1" -c "$2" "$0"',
+         str(disk), sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr
+
+
+def test_a_full_disk_is_reported_loses_nothing_and_recovers(tmp_path: Path) -> None:
+    run_on_a_disk_of_its_own(tmp_path, "head -c 100000 /dev/zero > ballast", FULL_DISK)
+
+
+def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.sweep()
+    ledger.close()
+    run_on_a_disk_of_its_own(tmp_path, "cp ../ledger.db .; mount -o remount,ro .", READ_ONLY)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_reported(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(LedgerUnavailable, match=r"[Pp]ermission"):
+        Ledger(folder / "ledger.db").sweep()
+    assert list(folder.iterdir()) == []
+
+
+FORKS = """
+import os, sys
+from pathlib import Path
+from ledger_cases import PROVIDER, asking, cloud_attempt
+from edgewise.record.ledger import Ledger
+
+ledger = Ledger(Path(sys.argv[1]))
+ledger.settle("before/0", cloud_attempt(1))
+children = []
+for number in range(3):
+    child = os.fork()
+    if child == 0:
+        for index in range(20):
+            ledger.reserve(f"{number}-{index}/0", asking(f"{number}-{index}"), PROVIDER, 3)
+            ledger.settle(f"{number}-{index}/0", cloud_attempt(2))
+        ledger.close()
+        sys.exit(0)
+    children.append(child)
+for index in range(20):
+    ledger.settle(f"parent-{index}/0", cloud_attempt(1))
+for child in children:
+    assert os.waitpid(child, 0)[1] == 0
+assert ledger.verify() == [], ledger.verify()
+assert ledger.report().spent_microdollars == 1 + 3 * 20 * 2 + 20
+ledger.close()
+"""
+
+
+def test_a_forked_process_opens_the_file_for_itself(tmp_path: Path) -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", FORKS, str(tmp_path / "ledger.db")],
+        env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr
+
+
+def test_several_first_users_in_threads_make_one_file(tmp_path: Path) -> None:
+    ledgers = [Ledger(tmp_path / "ledger.db", busy_s=30.0) for _ in range(6)]
+    failures: list[LedgerUnavailable] = []
+
+    def use(ledger: Ledger) -> Callable[[], None]:
+        def settle() -> None:
+            try:
+                ledger.settle(f"{id(ledger)}/0", cloud_attempt(1))
+            except LedgerUnavailable as error:
+                failures.append(error)
+
+        return settle
+
+    threads = [threading.Thread(target=use(ledger)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert ledgers[0].report().spent_microdollars == 6
+    for ledger in ledgers:
+        ledger.close()
