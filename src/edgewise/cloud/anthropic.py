@@ -50,6 +50,7 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
         api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
         base_url=base_url,
         max_retries=0,
+        timeout=wire.timeout,
         http_client=wire.client,
         open_telemetry=False,  # prompts are not for other people's traces
     )
@@ -99,7 +100,7 @@ def _mapped(config: ProviderConfig) -> Generator[None]:
             yield
         except anthropic.APIStatusError as error:
             status = error.status_code
-            if status < 400:
+            if status == 200:  # in the middle of a stream
                 status = _STATUS_OF_TYPE.get(error.type or "", 500)
             raise refused(
                 config.name,
@@ -260,5 +261,5 @@ def _parsed(id: str, name: str, pieces: Sequence[str]) -> ToolCall:
     written = "".join(pieces)
     arguments = json.loads(written) if written.strip() else {}
     if not isinstance(arguments, dict):
-        raise ValueError(f"not a function call: {name!r} with {written!r}")
+        raise ValueError(f"a call of {name!r} whose arguments are not an object")
     return ToolCall(name=name, arguments=arguments, id=id, source="cloud")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
@@ -208,7 +208,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: row for row in _
 
 
 def is_loopback(url: str) -> bool:
-    """True where a URL points at this machine: no proxy is used and nothing is charged."""
+    """True where a URL points at this machine: no proxy is used there."""
     host = (urlsplit(url).hostname or "").lower()
     return host in ("localhost", "::1") or host.startswith("127.")
 
@@ -235,6 +235,7 @@ def custom_row(
         )
     if not name or "/" in name:
         raise SettingsError(f"a provider's name must be a word without '/', not {name!r}")
+    keyed = bool(key_names) if needs_key is None else needs_key
     return Provider(
         name=name,
         protocol=protocol,
@@ -242,8 +243,8 @@ def custom_row(
         default_model=model,
         description=description or f"Custom provider at {parts.hostname}.",
         key_names=tuple(key_names),
-        needs_key=bool(key_names) if needs_key is None else needs_key,
-        free=is_loopback(base_url),
+        needs_key=keyed,
+        free=is_loopback(base_url) and not keyed,
     )
 
 
@@ -267,17 +268,33 @@ def parse_choice(text: str, *, custom: Sequence[Provider] = ()) -> tuple[Provide
 
 
 def row_for(config: ProviderConfig) -> Provider:
-    """The row an open provider's quirks and prices come from; a plain one for unknown names."""
+    """The row an open provider's quirks and prices come from.
+
+    A custom provider is known by its base URL, or takes after the home of its protocol; OpenAI's
+    protocol has no one home, so there it gets a plain row. A keyless server on this machine is
+    free. One with a key is not taken for that: it may be a gateway to something dear.
+    """
     if config.name in PROVIDERS:
         return PROVIDERS[config.name]
     served = [row for row in _ROWS if row.base_url.rstrip("/") == config.base_url.rstrip("/")]
     if served:
         return served[0]
-    return Provider(
+    plain = Provider(
         name=config.name,
         protocol="openai",
         base_url=config.base_url,
         default_model=config.model,
         description="",
-        free=is_loopback(config.base_url),
+        free=is_loopback(config.base_url) and not config.key,
+    )
+    home = PROVIDERS.get(config.protocol)
+    if home is None or home.protocol == "openai":
+        return plain
+    return replace(
+        plain,
+        protocol=home.protocol,
+        prices_as=home.prices_as or home.name,
+        prices_published=False,
+        seed_field=home.seed_field,
+        models=home.models,
     )

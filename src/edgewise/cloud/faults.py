@@ -26,6 +26,7 @@ from edgewise.errors import (
 )
 
 LONGEST_MESSAGE = 300
+_SHORTEST_KEY = 6  # shorter ones are placeholders, and would be found in plain words
 
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (socket.gaierror, "cloud_dns_failed"),
@@ -133,7 +134,7 @@ def status_error(
     else:
         kind = CloudRejected
     words = message.strip() or "no reason given"
-    if key:
+    if len(key) >= _SHORTEST_KEY:
         words = words.replace(key, "***")
     return kind(
         _short(f"{provider} answered {status}: {words}"),

@@ -103,7 +103,8 @@ def _mapped(config: ProviderConfig) -> Generator[None]:
                 key=config.key,
             ) from error
         except (errors.UnknownApiResponseError, pydantic.ValidationError) as error:
-            raise unreadable(config.name, str(error)) from error
+            # Not the error's own words: they quote the reply, and errors are kept in the ledger.
+            raise unreadable(config.name, type(error).__name__) from error
 
 
 def _delay_in(details: Any) -> float | None:

@@ -57,6 +57,7 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
         api_key=config.key or "no-key",
         base_url=base_url,
         max_retries=0,
+        timeout=wire.timeout,
         http_client=wire.client,
     )
     if row.name != "openai":  # the SDK took these from the environment; nobody else may see them
@@ -285,5 +286,5 @@ class _Answer:
 def _parsed(call: _Call) -> ToolCall:
     arguments = json.loads(call.arguments) if call.arguments.strip() else {}
     if not call.name or not isinstance(arguments, dict):
-        raise ValueError(f"not a function call: {call.name!r} with {call.arguments!r}")
+        raise ValueError(f"a call of {call.name!r} whose arguments are not an object")
     return ToolCall(name=call.name, arguments=arguments, id=call.id, source="cloud")

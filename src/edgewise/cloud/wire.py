@@ -87,16 +87,10 @@ class _Body(httpx2.SyncByteStream):
 class _Transport(httpx2.BaseTransport):
     """Sends through our own connections, always under the provider's time limits."""
 
-    def __init__(self, config: ProviderConfig, base_url: str, tries: Tries) -> None:
-        limits = config.limits
+    def __init__(self, base_url: str, timeout: httpx2.Timeout, tries: Tries) -> None:
         self._tries = tries
-        # Set here and not on the client: an SDK that passes `timeout=None` would switch them off.
-        self._timeouts = {
-            "connect": limits.connect_s,
-            "read": limits.first_token_s,
-            "write": limits.first_token_s,
-            "pool": limits.connect_s,
-        }
+        # Kept here too: an SDK that passes `timeout=None` would switch the client's off.
+        self._timeouts = timeout.as_dict()
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context() if base_url.startswith("https:") else None,
             proxy=_proxy_for(base_url),
@@ -147,9 +141,17 @@ class Wire:
         if not (config.key.isascii() and config.key.isprintable()):
             # The HTTP library would quote the key in its complaint.
             raise SettingsError(f"the key of {config.name} has characters no key can have")
+        limits = config.limits
+        self.timeout = httpx2.Timeout(
+            connect=limits.connect_s,
+            read=limits.first_token_s,
+            write=limits.first_token_s,
+            pool=limits.connect_s,
+        )
         self._tries = Tries()
         # Redirects are not followed: a prompt goes to the configured host or nowhere.
-        self.client = httpx2.Client(transport=_Transport(config, base_url, self._tries))
+        transport = _Transport(base_url, self.timeout, self._tries)
+        self.client = httpx2.Client(transport=transport, timeout=self.timeout)
 
     @contextlib.contextmanager
     def attempt(self, wire_id: str) -> Generator[Try]:
