@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -57,6 +58,7 @@ class Engine:
         self._backend = backend
         self._cloud = cloud
         self._calibrations: dict[str, Calibration] = {}
+        self._cloud_rates: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
@@ -106,17 +108,22 @@ class Engine:
             patience_s=self.settings.patience_s,
             clock=time.perf_counter,
         )
+        finished: Finished | None = None
         try:
             for event in chat.answer(request, parts, attempts, live=live):
                 if isinstance(event, Finished):
-                    self._record(request, event.reply)
-                yield event
+                    finished = event
+                else:
+                    yield event
         except EdgewiseError as error:
             self._record_failure(request, error, attempts)
             raise
         except GeneratorExit:
             self._record_failure(request, Cancelled("the caller left"), attempts)
             raise
+        assert finished is not None, "a flow ends with Finished"
+        self._record(request, finished.reply)  # before it is told, so that no crash loses it
+        yield finished
 
     def backend(self) -> ChatBackend:
         """The local model. Raises ModelNotFound where it is not installed."""
@@ -182,19 +189,25 @@ class Engine:
         """What the cloud would have charged for a local answer of this length."""
         if reply.source != "local":
             return 0
+        if self._cloud_rates is None:
+            self._cloud_rates = self._find_rates()
         answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
         tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
         tokens_out = sum(attempt.output_tokens for attempt in answered)
-        return LibraryPrices().cost(self._reference(), tokens_in, tokens_out)
+        rate_in, rate_out = self._cloud_rates
+        return math.ceil((tokens_in * rate_in + tokens_out * rate_out) / 1_000_000)
 
-    def _reference(self) -> ProviderConfig:
-        """The cloud model a local answer is compared with: the chain's first, or Gemini's."""
+    def _find_rates(self) -> tuple[int, int]:
+        """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
         if isinstance(self._cloud, Door) and self._cloud.lanes:
-            return self._cloud.lanes[0].config
-        row = PROVIDERS["gemini"]
-        return ProviderConfig(
-            name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
-        )
+            config = self._cloud.lanes[0].config
+        else:
+            row = PROVIDERS["gemini"]
+            config = ProviderConfig(
+                name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
+            )
+        prices = LibraryPrices()
+        return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
 
 
 def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:

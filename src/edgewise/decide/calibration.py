@@ -61,8 +61,8 @@ class Calibration:
 # an ordering, not chances; replies carry the name so that nobody mistakes one for the other.
 UNCALIBRATED = Calibration(
     name="uncalibrated",
-    early=Score({"mean_logprob": 3.0}, 2.0),
-    final=Score({"mean_logprob": 3.0}, 2.0),
+    early=Score({"mean_logprob": 3.0}, 2.5),
+    final=Score({"mean_logprob": 3.0}, 2.5),
 )
 
 

@@ -64,7 +64,7 @@ class _Walk:
 
 def answer(
     request: Request, parts: Parts, attempts: list[Attempt], *, live: bool
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Yield events, the last one `Finished`. `live` callers see text as it is decided."""
     backend, misfit = _look_at_device(request, parts)
     calibration = parts.calibration(backend)

@@ -1,0 +1,60 @@
+"""Calibrations: a logistic score with named features, refused when it cannot be read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from edgewise.decide.calibration import UNCALIBRATED, Score, parse_calibration
+from edgewise.decide.confidence import Reading
+from edgewise.errors import SettingsError
+
+GOOD: dict[str, Any] = {
+    "format": 1,
+    "name": "m-q8_0/chat",
+    "early": {"weights": {"mean_logprob": 2.0}, "bias": 1.0},
+    "final": {"weights": {"mean_logprob": 2.0, "first_margin": 0.5}, "bias": 1.0},
+    "hold_tokens": 12,
+    "threshold": 0.6,
+    "keep_above": 0.9,
+    "drop_below": 0.2,
+    "report": {"auroc": 0.8},
+}
+
+
+def test_the_score_is_the_documented_formula() -> None:
+    score = Score({"mean_logprob": 2.0, "first_margin": 0.5}, 1.0)
+    reading = Reading(tokens=3, mean_logprob=-0.5, first_margin=3.0)
+    assert math.isclose(score.probability(reading), 1 / (1 + math.exp(-1.5)))
+
+
+def test_a_hopeless_reading_does_not_overflow() -> None:
+    assert 0 <= Score({"mean_logprob": 1e9}, 0).probability(Reading(mean_logprob=-1e9)) < 1e-20
+
+
+def test_a_file_becomes_a_calibration() -> None:
+    calibration = parse_calibration(GOOD, "file")
+    assert (calibration.name, calibration.hold_tokens, calibration.fitted) == (
+        "m-q8_0/chat",
+        12,
+        True,
+    )
+    assert not UNCALIBRATED.fitted
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"format": 2}, "format 2"),
+        ({"early": {"weights": {"moon_phase": 1}, "bias": 0}}, "moon_phase"),
+        ({"threshold": "high"}, "not a calibration"),
+        ({"final": None}, "not a calibration"),
+        ({"hold_tokens": 0}, "hold_tokens"),
+        ({"hold_tokens": 100_000}, "hold_tokens"),
+    ],
+)
+def test_a_file_that_cannot_be_right_is_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        parse_calibration(GOOD | change, "file")

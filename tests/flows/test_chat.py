@@ -1,0 +1,369 @@
+"""Chat, told as stories: who answered, what was shown, and what the reply says about it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from edgewise.decide import policy as policies
+from edgewise.decide.calibration import UNCALIBRATED
+from edgewise.errors import (
+    CloudClosed,
+    CloudCut,
+    CloudError,
+    CloudUnreachable,
+    ContextExceeded,
+    DoesNotFit,
+    GenerationFailed,
+    ModelNotFound,
+)
+from edgewise.flows.chat import Parts, answer
+from edgewise.local.backend import ChatBackend, DeviceFacts
+from edgewise.testing import ScriptedBackend, word_tokens
+from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
+from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
+from tests.flows.clouds import PlayedCloud
+
+NO_KEY = CloudClosed("no provider has a key", code="no_key")
+DOWN = CloudUnreachable("connection refused", code="cloud_refused")
+LONG = "I am really not sure about this but it may be somewhere near the sea I think perhaps"
+
+
+def parts(backend: ChatBackend | None, cloud: PlayedCloud, policy: str = "prefer_local") -> Parts:
+    def get() -> ChatBackend:
+        if backend is None:
+            raise ModelNotFound("edgewise pull something")
+        return backend
+
+    return Parts(
+        backend=get,
+        cloud=cloud,
+        policy=getattr(policies, policy),
+        calibration=lambda _: UNCALIBRATED,
+        patience_s=2.0,
+        clock=time.perf_counter,
+    )
+
+
+def run(
+    backend: ChatBackend | None,
+    cloud: PlayedCloud,
+    *,
+    live: bool = True,
+    message: Message | None = None,
+    **options: Any,
+) -> tuple[list[Event], Reply]:
+    request = Request(messages=(message or Message("user", "Where is it?"),), **options)
+    attempts: list[Attempt] = []
+    events = list(answer(request, parts(backend, cloud, request.policy), attempts, live=live))
+    assert isinstance(events[-1], Finished)
+    reply = events[-1].reply
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == reply.text
+    assert len(reply.attempts) == len(attempts)
+    return events, reply
+
+
+def test_a_confident_answer_stays_on_the_device() -> None:
+    cloud = PlayedCloud()
+    _, reply = run(ScriptedBackend.confident("In Paris."), cloud)
+    assert (reply.text, reply.source, reply.decision.code) == (
+        "In Paris.",
+        "local",
+        "kept_confident",
+    )
+    assert not reply.needs_cloud_handoff and not reply.cloud_handoff and not reply.degraded
+    assert reply.confidence is not None and reply.confidence > 0.8
+    assert cloud.asked == []
+
+
+def test_a_doubtful_answer_is_stopped_and_the_cloud_answers_instead() -> None:
+    backend, cloud = ScriptedBackend.doubtful(LONG), PlayedCloud()
+    events, reply = run(backend, cloud)
+    assert (reply.text, reply.source) == ("The cloud knows.", "cloud")
+    assert reply.needs_cloud_handoff and reply.cloud_handoff and not reply.degraded
+    assert reply.decision.code == "handoff_low_confidence"
+    assert backend.closed_early == 1, "the local model was stopped at once"
+    assert backend.generated < len(LONG.split())
+    assert [attempt.outcome for attempt in reply.attempts] == ["handed_off", "answered"]
+    assert reply.attempts[0].output_tokens == backend.generated, "the rejected tokens count"
+    assert isinstance(events[0], Switched) and events[0].to == "cloud"
+
+
+def test_the_switch_is_told_before_any_of_the_clouds_text() -> None:
+    events, _ = run(ScriptedBackend.doubtful(LONG), PlayedCloud())
+    assert [type(event).__name__ for event in events] == [
+        "Switched",
+        "TextDelta",
+        "TextDelta",
+        "Finished",
+    ]
+
+
+def test_a_collapse_after_text_was_shown_is_reported_not_taken_back() -> None:
+    good = word_tokens("It is by the river", logprob=-0.01)
+    bad = word_tokens(" banks of who knows where and why and when at all", logprob=-6.0)
+    _, reply = run(ScriptedBackend([good + bad]), cloud := PlayedCloud())
+    assert reply.text.startswith("It is by the river banks")
+    assert (reply.source, reply.decision.code) == ("local", "kept_in_doubt")
+    assert reply.needs_cloud_handoff and not reply.cloud_handoff
+    assert cloud.asked == []
+
+
+def test_without_a_key_the_device_answers_and_says_it_is_degraded() -> None:
+    cloud = PlayedCloud(shut=NO_KEY)
+    events, reply = run(ScriptedBackend.doubtful(LONG), cloud)
+    assert (reply.text, reply.source, reply.degraded) == (LONG, "local", True)
+    assert reply.decision.degraded_code == "no_key"
+    assert isinstance(events[0], TextDelta), "nothing is held back where nothing can be handed off"
+
+
+def test_without_a_key_a_confident_answer_is_not_degraded() -> None:
+    _, reply = run(ScriptedBackend.confident("In Paris."), PlayedCloud(shut=NO_KEY))
+    assert not reply.degraded
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_when_the_cloud_fails_the_device_finishes_its_own_answer(live: bool) -> None:
+    backend = ScriptedBackend.doubtful(LONG)
+    _, reply = run(backend, PlayedCloud((), error=DOWN), live=live)
+    assert (reply.text, reply.source, reply.degraded) == (LONG, "local", True)
+    assert reply.decision.degraded_code == "cloud_refused"
+    assert reply.decision.code == "fallback_local"
+    assert [a.outcome for a in reply.attempts] == ["handed_off", "cloud_refused", "answered"]
+    assert reply.needs_cloud_handoff and not reply.cloud_handoff
+
+
+def test_an_answer_that_was_whole_when_it_was_doubted_is_not_generated_again() -> None:
+    backend = ScriptedBackend([word_tokens("Lyon.", logprob=-0.8)])
+    _, reply = run(backend, PlayedCloud((), error=DOWN))
+    assert reply.text == "Lyon."
+    assert backend.started == 1
+    assert [a.outcome for a in reply.attempts] == ["answered", "cloud_refused"]
+
+
+def test_a_live_stream_cut_half_way_is_continued_by_the_device() -> None:
+    backend = ScriptedBackend.doubtful("no idea whatsoever about that I fear", "and the device too")
+    cloud = PlayedCloud(("The cloud knew",), error=CloudCut("cut"))
+    events, reply = run(backend, cloud, live=True)
+    assert reply.text.startswith("The cloud knew")
+    assert len(reply.text) > len("The cloud knew")
+    assert (reply.source, reply.degraded) == ("mixed", True)
+    assert reply.decision.degraded_code == "cloud_cut"
+    switches = [event.to for event in events if isinstance(event, Switched)]
+    assert switches == ["cloud", "local"]
+
+
+def test_a_cut_that_nobody_saw_leaves_no_trace_in_the_text() -> None:
+    cloud = PlayedCloud(("The cloud knew",), error=CloudCut("cut"))
+    _, reply = run(ScriptedBackend.doubtful(LONG), cloud, live=False)
+    assert (reply.text, reply.source) == (LONG, "local")
+
+
+def test_signal_returns_the_original_signal_and_asks_nobody() -> None:
+    cloud = PlayedCloud(shut=NO_KEY)
+    _, reply = run(ScriptedBackend.doubtful(LONG), cloud, handoff="signal")
+    assert reply.signalled
+    signal = reply.to_dict()
+    assert (signal["success"], signal["cloud_handoff"], signal["response"]) == (True, True, None)
+    assert 0 <= signal["confidence"] < 0.5
+    assert cloud.asked == []
+
+
+def test_signal_keeps_a_confident_answer() -> None:
+    _, reply = run(ScriptedBackend.confident("In Paris."), PlayedCloud(), handoff="signal")
+    assert reply.to_dict()["response"] == "In Paris."
+
+
+def test_a_private_request_is_not_even_signalled() -> None:
+    _, reply = run(ScriptedBackend.doubtful(LONG), PlayedCloud(), handoff="signal", private=True)
+    assert (reply.text, reply.source) == (LONG, "local")
+    assert reply.needs_cloud_handoff and not reply.cloud_handoff
+
+
+@pytest.mark.parametrize("policy", ["prefer_local", "prefer_cloud", "local_only"])
+def test_private_stays_whatever_the_policy(policy: str) -> None:
+    cloud = PlayedCloud()
+    _, reply = run(ScriptedBackend.doubtful(LONG), cloud, policy=policy, private=True)
+    assert (reply.source, cloud.asked) == ("local", [])
+    assert reply.decision.degraded_code == ("" if policy == "local_only" else "private")
+
+
+def test_private_and_cloud_only_exclude_each_other_with_a_clear_error() -> None:
+    with pytest.raises(CloudClosed, match="private") as caught:
+        run(ScriptedBackend.confident("x"), PlayedCloud(), policy="cloud_only", private=True)
+    assert caught.value.code == "private"
+
+
+def test_local_only_never_asks_and_is_not_degraded_by_doubt() -> None:
+    cloud = PlayedCloud()
+    _, reply = run(ScriptedBackend.doubtful(LONG), cloud, policy="local_only")
+    assert (reply.source, reply.degraded, cloud.asked) == ("local", False, [])
+    assert reply.needs_cloud_handoff
+
+
+def test_prefer_cloud_asks_the_cloud_and_lets_the_device_rest() -> None:
+    backend = ScriptedBackend.confident("In Paris.")
+    _, reply = run(backend, PlayedCloud(), policy="prefer_cloud")
+    assert (reply.source, backend.started) == ("cloud", 0)
+    assert reply.confidence is None
+
+
+def test_prefer_cloud_falls_back_to_the_device() -> None:
+    _, reply = run(
+        ScriptedBackend.confident("In Paris."), PlayedCloud((), error=DOWN), policy="prefer_cloud"
+    )
+    assert (reply.text, reply.source, reply.degraded) == ("In Paris.", "local", True)
+
+
+def test_cloud_only_raises_rather_than_answer_on_the_device() -> None:
+    backend = ScriptedBackend.confident("In Paris.")
+    with pytest.raises(CloudError) as caught:
+        run(backend, PlayedCloud((), error=DOWN), policy="cloud_only")
+    assert caught.value is DOWN
+    assert backend.started == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "options", "code"),
+    [
+        (Message("user", "What is this?", images=(Image(b"x"),)), {}, "images_unsupported"),
+        (Message("user", "Wake me"), {"tools": (Tool("alarm"),)}, "tools_unsupported"),
+        (Message("user", "word " * 9000), {}, "context_exceeded"),
+    ],
+)
+def test_what_does_not_fit_goes_to_the_cloud_at_once(
+    message: Message, options: dict[str, Any], code: str
+) -> None:
+    backend, cloud = ScriptedBackend.confident("never said"), PlayedCloud()
+    _, reply = run(backend, cloud, message=message, **options)
+    assert (reply.source, reply.decision.code) == ("cloud", f"handoff_{code}")
+    assert backend.started == 0, "no local time is wasted"
+    with pytest.raises(DoesNotFit):
+        run(backend, cloud, message=message, policy="local_only", **options)
+    with pytest.raises(DoesNotFit, match="no provider has a key"):
+        run(backend, PlayedCloud(shut=NO_KEY), message=message, **options)
+
+
+def test_the_runtimes_exact_count_decides_near_the_edge() -> None:
+    backend, cloud = ScriptedBackend.confident("x", context_tokens=10), PlayedCloud()
+    long = Message("user", "a b c d e f g h i j k l")
+    _, reply = run(backend, cloud, message=long)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_context_exceeded")
+    with pytest.raises(DoesNotFit):
+        run(backend, cloud, message=long, policy="local_only")
+
+
+def test_truncation_happens_only_where_the_cloud_cannot_help() -> None:
+    backend = ScriptedBackend.confident("Understood.", context_tokens=60)
+    long = Message("user", "word " * 90)
+    _, reply = run(backend, PlayedCloud(), message=long, truncate=True)
+    assert reply.source == "cloud" and not reply.decision.truncated
+    _, reply = run(backend, PlayedCloud(shut=NO_KEY), message=long, truncate=True)
+    assert (reply.text, reply.decision.truncated) == ("Understood.", True)
+    _, reply = run(backend, cloud := PlayedCloud((), error=DOWN), message=long, truncate=True)
+    assert (reply.source, reply.decision.truncated) == ("local", True)
+    assert len(cloud.asked[0].messages[0].content) == len(long.content), "the cloud gets all of it"
+
+
+def test_a_deadline_the_device_cannot_meet_sends_it_to_the_cloud() -> None:
+    slow = DeviceFacts(
+        backend="scripted",
+        model="slow",
+        quantisation="none",
+        context_tokens=2048,
+        prompt_tokens_per_second=10.0,
+        output_tokens_per_second=1.0,
+    )
+    backend = ScriptedBackend.confident("late", facts=slow)
+    _, reply = run(backend, PlayedCloud(), deadline_ms=500)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_deadline")
+    _, reply = run(backend, PlayedCloud(shut=NO_KEY), deadline_ms=500)
+    assert (reply.source, reply.decision.degraded_code) == ("local", "no_key")
+
+
+def test_a_device_without_a_model_uses_the_cloud_or_says_how_to_get_one() -> None:
+    _, reply = run(None, PlayedCloud())
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_no_local_model")
+    with pytest.raises(ModelNotFound, match="edgewise pull"):
+        run(None, PlayedCloud(shut=NO_KEY))
+
+
+def test_a_runtime_that_breaks_before_anything_was_shown_is_rescued_by_the_cloud() -> None:
+    backend = ScriptedBackend([word_tokens("one two three", logprob=-0.5)], fail_after=2)
+    _, reply = run(backend, PlayedCloud())
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_local_failed")
+    with pytest.raises(GenerationFailed):
+        run(backend, PlayedCloud(shut=NO_KEY))
+
+
+def test_a_continuation_that_no_longer_fits_ends_honestly() -> None:
+    backend = ScriptedBackend([word_tokens(LONG, logprob=-3.0)], context_tokens=12)
+    cloud = PlayedCloud(("The cloud said " + "very " * 20,), error=CloudCut("cut"))
+    _, reply = run(backend, cloud)
+    assert (reply.source, reply.finish_reason, reply.degraded) == ("cloud", "length", True)
+    assert ContextExceeded(1, 1).code in {a.outcome for a in reply.attempts}
+
+
+def test_tool_calls_of_the_cloud_reach_the_reply() -> None:
+    call = ToolCall("alarm", {"at": "07:00"}, "c1")
+    _, reply = run(
+        ScriptedBackend.confident("x"),
+        PlayedCloud((call,)),
+        message=Message("user", "Wake me at seven"),
+        tools=(Tool("alarm"),),
+    )
+    assert reply.tool_calls == (call,)
+    assert (reply.source, reply.text) == ("cloud", "")
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3])
+def test_closing_the_stream_stops_both_sides(after: int) -> None:
+    backend, cloud = ScriptedBackend.doubtful(LONG), PlayedCloud(("a", "b", "c", "d"))
+    request = Request(messages=(Message("user", "?"),))
+    attempts: list[Attempt] = []
+    stream = answer(request, parts(backend, cloud), attempts, live=True)
+    for _ in range(after + 1):
+        next(stream)
+    stream.close()
+    assert backend.closed_early == 1
+    assert cloud.left_early == (1 if after else 0)
+    assert attempts[-1].outcome == ("cancelled" if after else "handed_off")
+
+
+def test_closing_a_kept_stream_stops_the_device() -> None:
+    backend = ScriptedBackend.confident("one two three four five")
+    attempts: list[Attempt] = []
+    stream = answer(
+        Request(messages=(Message("user", "?"),)),
+        parts(backend, PlayedCloud()),
+        attempts,
+        live=True,
+    )
+    next(stream)
+    stream.close()
+    assert backend.closed_early == 1
+    assert [attempt.outcome for attempt in attempts] == ["cancelled"]
+
+
+def test_evidence_is_there_when_asked_for() -> None:
+    _, reply = run(ScriptedBackend.confident("In Paris."), PlayedCloud(), evidence=True)
+    assert [token.text for token in reply.decision.evidence] == ["In", " Paris."]
+    _, reply = run(ScriptedBackend.confident("In Paris."), PlayedCloud())
+    assert reply.decision.evidence == ()
+    assert reply.decision.features["tokens"] == 2
+
+
+def test_the_threshold_of_the_request_counts() -> None:
+    middling = [word_tokens("It could be there", logprob=-0.5)]
+    _, kept = run(ScriptedBackend(middling), PlayedCloud(), threshold=0.3)
+    _, left = run(ScriptedBackend(middling), PlayedCloud(), threshold=0.99)
+    assert (kept.source, left.source) == ("local", "cloud")
+
+
+def test_only_a_handoff_the_device_could_serve_is_hurried() -> None:
+    hurried, patient = PlayedCloud(), PlayedCloud()
+    run(ScriptedBackend.doubtful(LONG), hurried)
+    run(ScriptedBackend.doubtful(LONG), patient, policy="prefer_cloud")
+    assert (hurried.patience, patient.patience) == ([2.0], [None])
