@@ -136,7 +136,7 @@ def test_when_the_cloud_fails_the_device_finishes_its_own_answer(live: bool) -> 
 
 
 def test_an_answer_that_was_whole_when_it_was_doubted_is_not_generated_again() -> None:
-    backend = ScriptedBackend([word_tokens("Lyon.", logprob=-0.8)])
+    backend = ScriptedBackend([word_tokens("Lyon.", logprob=-1.0)])
     _, reply = run(backend, PlayedCloud((), error=DOWN))
     assert reply.text == "Lyon."
     assert backend.started == 1

@@ -1,0 +1,315 @@
+"""The door: privacy, chain, breaker, money and time-outs, over real HTTP and real SDKs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.door import Door, Lane
+from edgewise.cloud.openai import open_provider
+from edgewise.cloud.provider import Chunk, ProviderConfig, TimeLimits
+from edgewise.errors import (
+    BudgetExceeded,
+    CloudAuthFailed,
+    CloudClosed,
+    CloudCut,
+    CloudEmpty,
+    CloudError,
+    CloudFailed,
+    CloudTimeout,
+    LedgerUnavailable,
+)
+from edgewise.testing import (
+    Answer,
+    Cut,
+    Empty,
+    LoopbackCloud,
+    Silence,
+    Status,
+    black_hole,
+    refused_url,
+)
+from edgewise.types.messages import Message, Request
+from edgewise.types.replies import Attempt
+from edgewise.types.tokens import Finish
+
+ASK = Request(messages=(Message("user", "Where is it?"),), max_tokens=50)
+LIMITS = TimeLimits(connect_s=0.4, first_token_s=0.6, total_s=2.0, patience_s=0.6)
+
+
+@dataclass
+class NotedPurse:
+    """Writes down what it was asked; refuses when told to."""
+
+    refuse: Exception | None = None
+    reserved: dict[str, int] = field(default_factory=dict)
+    settled: dict[str, list[Attempt]] = field(default_factory=dict)
+    broken: bool = False
+
+    def reserve(
+        self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
+    ) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+        self.reserved[attempt_id] = microdollars
+
+    def settle(self, attempt_id: str, attempt: Attempt) -> None:
+        if self.broken:
+            raise LedgerUnavailable("disk full")
+        self.settled.setdefault(attempt_id, []).append(attempt)
+
+
+class TenPerToken:
+    def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int:
+        return 10 * (input_tokens + output_tokens)
+
+
+def lane(url: str, name: str = "openai") -> Lane:
+    config = ProviderConfig(
+        name=name, protocol="openai", model="m", base_url=url, key="secret", limits=LIMITS
+    )
+    return Lane(config, open_provider, Breaker(0.3))
+
+
+@pytest.fixture
+def cloud() -> Iterator[LoopbackCloud]:
+    with LoopbackCloud() as server:
+        yield server
+
+
+@pytest.fixture
+def purse() -> NotedPurse:
+    return NotedPurse()
+
+
+@pytest.fixture
+def door(cloud: LoopbackCloud, purse: NotedPurse) -> Iterator[Door]:
+    made = Door([lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+    yield made
+    made.close()
+
+
+def drain(
+    door: Door, request: Request = ASK, *, live: bool = True, patience: float | None = None
+) -> tuple[str, list[Attempt]]:
+    journal: list[Attempt] = []
+    chunks: list[Chunk] = list(door.stream(request, journal, live=live, patience_s=patience))
+    assert isinstance(chunks[-1], Finish)
+    return "".join(chunk for chunk in chunks if isinstance(chunk, str)), journal
+
+
+def test_an_answer_is_streamed_reserved_and_settled_once(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    cloud.script(Answer(text="By the sea.", input_tokens=7, output_tokens=3))
+    text, journal = drain(door)
+    assert text == "By the sea."
+    (attempt,) = journal
+    assert (attempt.outcome, attempt.cost_microdollars) == ("answered", 100)
+    assert list(purse.settled) == list(purse.reserved) == [f"{ASK.id}/0"]
+    assert purse.reserved[f"{ASK.id}/0"] >= attempt.cost_microdollars
+    assert purse.settled[f"{ASK.id}/0"] == [attempt]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_private_request_is_turned_back_at_the_door(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse, live: bool
+) -> None:
+    private = replace(ASK, private=True)
+    with pytest.raises(CloudClosed) as caught:
+        drain(door, private, live=live)
+    assert caught.value.code == "private"
+    assert (cloud.connections, purse.reserved) == (0, {})
+
+
+def test_a_door_without_providers_says_what_is_missing(purse: NotedPurse) -> None:
+    shut = Door([], purse, TenPerToken()).closed(ASK)
+    assert shut is not None
+    assert shut.code == "no_key" and "edgewise auth" in str(shut)
+
+
+def test_the_chain_goes_on_to_the_next_provider(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+    cloud.always(Answer(text="Second."))
+    door = Door(
+        [lane(refused_url(), "first"), lane(cloud.openai_url, "second")],
+        purse,
+        TenPerToken(),
+        LIMITS,
+    )
+    text, journal = drain(door)
+    assert text == "Second."
+    assert [(a.backend, a.outcome) for a in journal] == [
+        ("first", "cloud_refused"),
+        ("second", "answered"),
+    ]
+    assert all(len(rows) == 1 for rows in purse.settled.values())
+    text, journal = drain(door, replace(ASK, id="again"))
+    assert [a.backend for a in journal] == ["second"], "the first one's breaker is open"
+    door.close()
+
+
+def test_a_cut_stream_is_tried_elsewhere_only_while_nobody_saw_it(
+    cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    door = Door(
+        [lane(cloud.openai_url, "first"), lane(cloud.openai_url, "second")],
+        purse,
+        TenPerToken(),
+        LIMITS,
+    )
+    cloud.script(Cut(after_chunks=2, text="Half of it was"), Answer(text="Whole."))
+    assert drain(door, live=False)[0] == "Whole."
+    cloud.script(Cut(after_chunks=2, text="Half of it was"), Answer(text="Whole."))
+    seen: list[Chunk] = []
+    journal: list[Attempt] = []
+    with pytest.raises(CloudCut):
+        seen.extend(door.stream(replace(ASK, id="live"), journal, live=True, patience_s=None))
+    assert [a.outcome for a in journal] == ["cloud_cut"]
+    assert journal[0].estimated and journal[0].cost_microdollars > 0, "what came was paid for"
+    door.close()
+
+
+def test_a_server_error_is_retried_once_and_is_one_attempt(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    cloud.script(Status(500), Answer(text="Second try."))
+    text, journal = drain(door)
+    assert (text, journal[0].tries, len(journal)) == ("Second try.", 2, 1)
+    cloud.script(Status(500), Status(500))
+    with pytest.raises(CloudFailed):
+        drain(door, replace(ASK, id="again"))
+
+
+def test_refusals_cost_nothing(door: Door, cloud: LoopbackCloud, purse: NotedPurse) -> None:
+    cloud.script(Status(401))
+    with pytest.raises(CloudAuthFailed):
+        drain(door)
+    ((attempt,),) = purse.settled.values()
+    assert (attempt.outcome, attempt.cost_microdollars) == ("cloud_auth_failed", 0)
+    assert "secret" not in attempt.error
+
+
+def test_an_empty_answer_is_an_error(door: Door, cloud: LoopbackCloud) -> None:
+    cloud.script(Empty())
+    with pytest.raises(CloudEmpty):
+        drain(door)
+
+
+def test_silence_ends_with_patience(door: Door, cloud: LoopbackCloud) -> None:
+    cloud.always(Silence())
+    started = time.monotonic()
+    with pytest.raises(CloudTimeout):
+        drain(door, patience=0.2)
+    assert time.monotonic() - started < 2.0
+    cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
+
+
+def test_patience_is_for_the_whole_chain(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+    cloud.always(Silence())
+    door = Door(
+        [lane(cloud.openai_url, name) for name in ("a", "b", "c", "d")],
+        purse,
+        TenPerToken(),
+        LIMITS,
+    )
+    journal: list[Attempt] = []
+    with pytest.raises(CloudTimeout):
+        list(door.stream(ASK, journal, live=True, patience_s=0.3))
+    assert len(journal) == 1, "no time was left for the others"
+    door.close()
+
+
+def test_a_stream_that_never_ends_is_ended_by_the_total(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    cloud.script(Answer(text="drip " * 400, chunk_size=5, delay_between_s=0.05))
+    journal: list[Attempt] = []
+    with pytest.raises(CloudTimeout):
+        list(door.stream(ASK, journal, live=True, patience_s=None))
+    assert journal[0].outcome == "cloud_timeout"
+    cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
+
+
+def test_a_black_hole_costs_the_connect_limit_once_then_nothing(purse: NotedPurse) -> None:
+    with black_hole() as url:
+        hole = lane(f"{url}/v1")
+        hole.breaker = Breaker(60.0)
+        door = Door([hole], purse, TenPerToken(), LIMITS)
+        with pytest.raises(CloudError) as caught:
+            drain(door, patience=2.0)
+        assert caught.value.code in ("cloud_connect_timeout", "cloud_timeout")
+        started = time.monotonic()
+        with pytest.raises(CloudClosed) as shut:
+            drain(door, replace(ASK, id="again"))
+        assert time.monotonic() - started < 0.05
+        assert shut.value.code == "breaker_open"
+        door.close()
+
+
+def test_routing_resumes_by_itself_when_the_provider_is_back(
+    door: Door, cloud: LoopbackCloud
+) -> None:
+    cloud.script(Status(401))
+    with pytest.raises(CloudAuthFailed):
+        drain(door)
+    assert door.closed(ASK) is not None
+    time.sleep(0.35)  # the cool-down of these lanes
+    cloud.script(Answer(text="Back."))
+    assert drain(door, replace(ASK, id="later"))[0] == "Back."
+    assert door.closed(ASK) is None
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (BudgetExceeded("$3/day is spent"), "budget_spent"),
+        (LedgerUnavailable("disk full"), "ledger_unavailable"),
+    ],
+)
+def test_without_money_or_record_nothing_is_sent(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse, refusal: Exception, code: str
+) -> None:
+    purse.refuse = refusal
+    with pytest.raises(CloudClosed) as caught:
+        drain(door)
+    assert caught.value.code == code
+    assert cloud.requests == []
+    assert door.lanes[0].breaker.state == "closed", "not the provider's fault"
+
+
+def test_an_answer_is_not_lost_when_its_settlement_cannot_be_written(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse, caplog: pytest.LogCaptureFixture
+) -> None:
+    purse.broken = True
+    cloud.script(Answer(text="Still here."))
+    assert drain(door)[0] == "Still here."
+    assert "could not settle" in caplog.text
+
+
+def test_leaving_half_way_breaks_the_connection_and_settles(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    cloud.script(Answer(text="one two three four five six", chunk_size=4, delay_between_s=0.2))
+    journal: list[Attempt] = []
+    stream = door.stream(ASK, journal, live=True, patience_s=None)
+    next(stream)
+    stream.close()
+    assert [a.outcome for a in journal] == ["cancelled"]
+    assert len(purse.settled[f"{ASK.id}/0"]) == 1
+    cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
+    assert door.lanes[0].breaker.state == "closed"
+
+
+def test_threads_do_not_pile_up(door: Door, cloud: LoopbackCloud) -> None:
+    cloud.always(Answer(text="fine"))
+    drain(door)
+    before = threading.active_count()
+    for index in range(20):
+        drain(door, replace(ASK, id=f"r{index}"))
+    assert threading.active_count() <= before + 2
+    assert cloud.connections <= 2, "connections are reused"
