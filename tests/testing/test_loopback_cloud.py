@@ -156,10 +156,13 @@ def test_connections_are_counted_and_numbered(cloud: LoopbackCloud) -> None:
     assert [seen.connection for seen in cloud.requests] == [1, 1, 2, 2]
 
 
-def test_connection_close_is_honoured(cloud: LoopbackCloud, client: httpx2.Client) -> None:
-    for _ in range(2):
-        client.post(f"{cloud.cactus_url}/text", json={"text": "x"}, headers={"Connection": "close"})
-    assert [seen.connection for seen in cloud.requests] == [1, 2]
+def test_connection_close_is_honoured(cloud: LoopbackCloud) -> None:
+    with socket.create_connection(("127.0.0.1", cloud.port), timeout=5) as sock:
+        sock.sendall(b"GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n")
+        received = b""
+        while piece := sock.recv(65536):  # it times out unless the server closes
+            received += piece
+    assert b"loopback-large" in received
 
 
 @pytest.mark.parametrize(
@@ -190,9 +193,7 @@ def test_a_client_that_leaves_while_a_long_answer_is_being_written_is_noticed(
     cloud.wait_for(lambda cloud: cloud.disconnects == 1, timeout=5)
 
 
-def test_a_client_that_reads_to_the_end_is_no_disconnect(
-    cloud: LoopbackCloud, client: httpx2.Client
-) -> None:
+def test_a_client_that_reads_to_the_end_is_no_disconnect(cloud: LoopbackCloud) -> None:
     for _ in range(20):
         with send_chat(cloud) as sock:
             received = b""
@@ -202,19 +203,41 @@ def test_a_client_that_reads_to_the_end_is_no_disconnect(
     with send_chat(cloud) as sock:
         while sock.recv(65536):
             pass
-    ask(client, cloud)
+    cloud.wait_for(lambda _: len(cloud_threads()) == 1)  # all of them have been seen off
     assert cloud.disconnects == 0
 
 
+def test_a_client_that_hangs_up_at_the_last_event_is_no_disconnect(cloud: LoopbackCloud) -> None:
+    for _ in range(50):
+        with send_chat(cloud) as sock:
+            received = b""
+            while b"[DONE]" not in received:
+                received += sock.recv(65536)
+    cloud.wait_for(lambda _: len(cloud_threads()) == 1)
+    assert cloud.disconnects == 0
+
+
+def test_a_cut_never_lets_the_end_through(cloud: LoopbackCloud, client: httpx2.Client) -> None:
+    cloud.script(Cut(after_chunks=99, text="abc", chunk_size=1, how="end"))
+    response = client.post(f"{cloud.openai_url}/chat/completions", json=CHAT)
+    assert response.text.count('"content": "') == 4  # the opening one and three letters
+    assert "[DONE]" not in response.text
+    assert '"finish_reason": "stop"' not in response.text
+
+
 def test_a_request_sent_ahead_is_answered_in_its_turn(cloud: LoopbackCloud) -> None:
-    cloud.script(Answer(text="one", delay_first_s=0.1), Answer(text="two"))
+    cloud.script(Answer(text="one", delay_first_s=0.4), Answer(text="two"))
+    began = time.monotonic()
     one = b"POST /api/v1/text HTTP/1.1\r\nContent-Length: 11\r\n\r\n" + b'{"text":""}'
     with socket.create_connection(("127.0.0.1", cloud.port), timeout=5) as sock:
-        sock.sendall(one + one)
+        sock.sendall(one)
+        cloud.wait_for(lambda cloud: len(cloud.requests) == 1)
+        sock.sendall(one)
         received = b""
         while received.count(b"function_calls") < 2:
             received += sock.recv(65536)
     assert received.index(b'"one"') < received.index(b'"two"')
+    assert time.monotonic() - began >= 0.4
 
 
 def test_requests_at_the_same_time_are_all_served(cloud: LoopbackCloud) -> None:
@@ -270,6 +293,7 @@ def test_stopping_is_prompt_with_silent_idle_and_blocked_clients() -> None:
         held = [send_chat(cloud) for _ in range(3)]
         held.append(socket.create_connection(("127.0.0.1", cloud.port), timeout=5))
         cloud.wait_for(lambda cloud: len(cloud.requests) == 3 and cloud.connections == 4)
+        held[0].sendall(b"the beginning of a request sent ahead")
         began = time.monotonic()
     assert time.monotonic() - began < 2
     assert cloud_threads() == []

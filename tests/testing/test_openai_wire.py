@@ -124,6 +124,22 @@ def test_a_stream_ends_with_usage_only_where_it_was_asked_for(
     assert all(chunk.usage is None for chunk in rest)
 
 
+@pytest.mark.parametrize(("usage", "nulls"), [(True, 11), (False, 0)])
+def test_usage_is_null_in_all_other_chunks_where_it_was_asked_for(
+    cloud: LoopbackCloud, usage: bool, nulls: int
+) -> None:
+    cloud.script(Answer(text="x" * 9, chunk_size=1))
+    body = {
+        "model": "m",
+        "messages": [],
+        "stream": True,
+        "stream_options": {"include_usage": usage},
+    }
+    response = httpx2.post(f"{cloud.openai_url}/chat/completions", json=body)
+    assert response.text.count('"usage": null') == nulls
+    assert response.text.endswith("data: [DONE]\n\n")
+
+
 def test_tool_calls_are_streamed_with_their_arguments_split_over_chunks(
     cloud: LoopbackCloud, client: openai.OpenAI
 ) -> None:

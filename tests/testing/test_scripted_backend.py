@@ -60,6 +60,13 @@ def test_answers_come_in_turn_and_the_last_repeats() -> None:
     assert (backend.started, backend.generated, backend.closed_early) == (3, 3, 0)
 
 
+def test_the_same_request_asked_anew_gets_the_next_answer() -> None:
+    backend = ScriptedBackend(["one", "two"])
+    asked = request()
+    assert text_of(list(backend.generate(asked))) == "one"
+    assert text_of(list(backend.generate(asked))) == "two"
+
+
 def test_requests_are_kept() -> None:
     backend = ScriptedBackend.confident("one")
     asked = request()

@@ -147,6 +147,7 @@ class LoopbackCloud:
         finally:
             with self._changed:
                 del self._open[connection]
+                self._changed.notify_all()
 
     # -- addresses ------------------------------------------------------------------------------
 
