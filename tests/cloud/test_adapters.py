@@ -10,19 +10,6 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from adapter_cases import (
-    ADAPTERS,
-    KEY,
-    QUESTION,
-    STREAMING,
-    Reader,
-    address,
-    calls_of,
-    finish_of,
-    open_adapter,
-    text_of,
-)
-from raw_server import RawServer, reply
 
 from edgewise.cloud.provider import CloudProvider
 from edgewise.errors import (
@@ -51,6 +38,19 @@ from edgewise.testing import (
 )
 from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
 from edgewise.types.tokens import FinishReason
+from tests.cloud.adapter_cases import (
+    ADAPTERS,
+    KEY,
+    QUESTION,
+    STREAMING,
+    Reader,
+    address,
+    calls_of,
+    finish_of,
+    open_adapter,
+    text_of,
+)
+from tests.cloud.raw_server import RawServer, reply
 
 WEATHER = Tool(
     "get_weather",

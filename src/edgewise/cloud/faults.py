@@ -52,12 +52,13 @@ def mapped(provider: str, key: str = "") -> Generator[None]:
 def reading(provider: str) -> Generator[None]:
     """For the lines that take a reply apart: a shape they do not expect is the provider's fault.
 
-    Keep it that narrow. Around anything else it would hide mistakes of our own.
+    Keep it that narrow. Around anything else it would hide mistakes of our own. What Python says
+    is left to the cause: it may quote the reply, and our messages are kept in the ledger.
     """
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise unreadable(provider, f"{type(error).__name__}: {error}") from error
+        raise unreadable(provider, type(error).__name__) from error
 
 
 def unreadable(provider: str, why: str) -> CloudMalformed:
