@@ -10,18 +10,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import sys
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import httpcore2
-
-if sys.version_info >= (3, 12):
-    from typing import override
-else:
-    from typing_extensions import override
+from typing_extensions import override
 
 # An answer is whole before its last bytes are read. That long is worth a reusable connection.
 DRAIN_S = 0.25

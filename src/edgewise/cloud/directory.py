@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -195,8 +197,7 @@ _ROWS = (
         protocol="cactus_cloud",
         base_url="https://104.198.76.3/api/v1",
         default_model="gemini-2.5-flash",
-        description="Cactus Cloud. Its certificate is verified, which the vendor's own client "
-        "does not do: if that fails, set a base URL whose certificate is valid.",
+        description="Cactus Cloud; its certificate must be valid for its base URL.",
         key_names=("CACTUS_CLOUD_API_KEY", "CACTUS_CLOUD_KEY"),
         prices_as="google",
         prices_published=False,
@@ -209,8 +210,10 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: row for row in _
 
 def is_loopback(url: str) -> bool:
     """True where a URL points at this machine: no proxy is used there."""
-    host = (urlsplit(url).hostname or "").lower()
-    return host in ("localhost", "::1") or host.startswith("127.")
+    host = urlsplit(url).hostname or ""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def custom_row(
@@ -223,10 +226,7 @@ def custom_row(
     needs_key: bool | None = None,
     description: str = "",
 ) -> Provider:
-    """A provider that is not in the directory: any base URL that speaks a known protocol.
-
-    A key is needed exactly where `key_names` names one, unless `needs_key` says otherwise.
-    """
+    """Any base URL that speaks a known protocol. Naming keys means needing one, if not said."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(

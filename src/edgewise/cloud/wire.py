@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 import urllib.request
 from collections.abc import Generator, Iterable, Iterator
 
 import httpcore2
 import httpx2
+from typing_extensions import override
 
 from edgewise.cloud.connections import Backend, Connection, Tries, Try
 from edgewise.cloud.directory import is_loopback
 from edgewise.cloud.faults import unreadable
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
-
-if sys.version_info >= (3, 12):
-    from typing import override
-else:
-    from typing_extensions import override
 
 WIRE_ID_HEADER = "X-Client-Request-Id"
 

@@ -1,0 +1,103 @@
+"""Pairing calls with results, and estimating tokens."""
+
+from __future__ import annotations
+
+from edgewise.cloud.conversation import (
+    TOKENS_PER_IMAGE,
+    call_names,
+    data_url,
+    estimated_finish,
+    estimated_input_tokens,
+    estimated_tokens,
+    paired,
+    system_prompt,
+)
+from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
+
+CALLED = Message("assistant", "", tool_calls=(ToolCall("a", {}), ToolCall("b", {})))
+
+
+def test_calls_without_ids_get_ids_and_results_take_them_in_order() -> None:
+    _, called, first, second = paired(
+        (Message("user", "Go."), CALLED, Message("tool", "1"), Message("tool", "2"))
+    )
+    ids = [call.id for call in called.tool_calls]
+    assert ids == ["call_1_0", "call_1_1"]
+    assert [first.tool_call_id, second.tool_call_id] == ids
+
+
+def test_results_that_name_their_call_keep_it_whatever_the_order() -> None:
+    calls = (ToolCall("a", {}, id="x"), ToolCall("b", {}, id="y"))
+    _, first, second = paired(
+        (
+            Message("assistant", "", tool_calls=calls),
+            Message("tool", "2", tool_call_id="y"),
+            Message("tool", "1"),
+        )
+    )
+    assert (first.tool_call_id, second.tool_call_id) == ("y", "x")
+
+
+def test_two_rounds_of_calls_do_not_share_ids() -> None:
+    linked = paired((CALLED, Message("tool", "1"), Message("tool", "2"), CALLED))
+    first, second = linked[0].tool_calls, linked[3].tool_calls
+    assert not {call.id for call in first} & {call.id for call in second}
+
+
+def test_short_ids_still_match_each_other() -> None:
+    call = ToolCall("a", {}, id="an id much longer than nine characters")
+    called, result = paired(
+        (
+            Message("assistant", "", tool_calls=(call,)),
+            Message("tool", "1", tool_call_id=call.id),
+        ),
+        short_ids=True,
+    )
+    assert called.tool_calls[0].id == result.tool_call_id
+    assert len(result.tool_call_id) == 9
+
+
+def test_a_result_nobody_asked_for_still_gets_an_id() -> None:
+    (result,) = paired((Message("tool", "1"),))
+    assert result.tool_call_id
+
+
+def test_names_are_found_by_id() -> None:
+    linked = paired((CALLED,))
+    assert call_names(linked) == {"call_0_0": "a", "call_0_1": "b"}
+
+
+def test_system_messages_become_one_text() -> None:
+    messages = (
+        Message("system", "One."),
+        Message("user", "Hi"),
+        Message("system", ""),
+        Message("system", "Two."),
+    )
+    assert system_prompt(messages) == "One.\n\nTwo."
+
+
+def test_an_image_becomes_a_data_url() -> None:
+    assert data_url(Image(b"\x00\xff", "image/webp")) == "data:image/webp;base64,AP8="
+
+
+def test_four_characters_make_a_token_and_a_rest_makes_one_too() -> None:
+    assert [estimated_tokens(count) for count in (0, 1, 4, 5, 8)] == [0, 1, 1, 2, 2]
+
+
+def test_everything_in_a_prompt_is_counted() -> None:
+    def tokens(message: Message, *tools: Tool) -> int:
+        return estimated_input_tokens(Request(messages=(message,), tools=tools))
+
+    plain = tokens(Message("user", "x" * 40))
+    assert plain == 10
+    assert tokens(Message("user", "x" * 40, images=(Image(b"1"),))) == plain + TOKENS_PER_IMAGE
+    assert tokens(Message("user", "x" * 40), Tool("f", "y" * 40)) > plain + 10
+    call = ToolCall("f", {"text": "z" * 40})
+    assert tokens(Message("assistant", "x" * 40, tool_calls=(call,))) > plain + 10
+
+
+def test_an_estimate_says_so() -> None:
+    finish = estimated_finish(Request(messages=(Message("user", "x" * 8),)), "length", 12)
+    assert (finish.reason, finish.input_tokens, finish.output_tokens) == ("length", 2, 3)
+    assert finish.estimated
