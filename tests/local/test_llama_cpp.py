@@ -1,0 +1,136 @@
+"""The llama.cpp adapter with the real default model: evidence, cancellation, reuse, errors."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.local.llama_cpp import LlamaCpp, open_backend, read_tokens
+from edgewise.local.model_store import InstalledModel
+from edgewise.types.messages import Message, Request
+from edgewise.types.tokens import Finish, Token
+
+pytestmark = pytest.mark.real_model
+
+
+@pytest.fixture(scope="module")
+def backend(default_model: InstalledModel) -> Iterator[LlamaCpp]:
+    opened = open_backend(default_model, threads=1, context_tokens=512)
+    yield opened
+    opened.close()
+
+
+def ask(text: str, **options: Any) -> Request:
+    return Request(messages=(Message("user", text),), **({"max_tokens": 24} | options))
+
+
+def split(items: list[Token | Finish]) -> tuple[list[Token], Finish]:
+    *tokens, finish = items
+    assert isinstance(finish, Finish)
+    return [token for token in tokens if isinstance(token, Token)], finish
+
+
+def test_tokens_carry_evidence_and_one_finish_ends_them(backend: LlamaCpp) -> None:
+    tokens, finish = split(list(backend.generate(ask("What is the chemical symbol for gold?"))))
+    assert "Au" in "".join(token.text for token in tokens)
+    for token in tokens:
+        assert token.logprob <= 0 and token.margin >= 0 and 0 <= token.entropy < 12
+    assert (finish.reason, finish.output_tokens) == ("stop", len(tokens) + 1)
+    assert finish.input_tokens > 20
+    facts = backend.facts()
+    assert facts.output_tokens_per_second and facts.prompt_tokens_per_second
+
+
+def test_an_answer_is_cut_at_max_tokens(backend: LlamaCpp) -> None:
+    tokens, finish = split(list(backend.generate(ask("Tell me a story.", max_tokens=5))))
+    assert (finish.reason, len(tokens)) == ("length", 5)
+
+
+def test_closing_stops_the_model_and_the_next_request_runs(backend: LlamaCpp) -> None:
+    stream = backend.generate(ask("Tell me a very long story.", max_tokens=400))
+    next(stream)
+    stream.close()
+    tokens, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=4))))
+    assert len(tokens) == 4
+    deadline = time.monotonic() + 10
+    while any(t.name == "edgewise-llama" for t in threading.enumerate()):
+        assert time.monotonic() < deadline, "the cancelled generation still runs"
+        time.sleep(0.01)
+
+
+def test_the_next_turn_reuses_the_prefix(backend: LlamaCpp) -> None:
+    first = Message("user", "Tell me something about the river Danube, please.")
+    list(backend.generate(Request(messages=(first,), max_tokens=8)))
+    history = (first, Message("assistant", "It is long."), Message("user", "How long?"))
+    _, finish = split(list(backend.generate(Request(messages=history, max_tokens=4))))
+    assert finish.cached_tokens > finish.input_tokens / 2
+
+
+def test_an_answer_can_be_continued(backend: LlamaCpp) -> None:
+    question = ask("What is the chemical symbol for gold?")
+    tokens, _ = split(list(backend.generate(question, already="The chemical symbol for gold is")))
+    assert "".join(token.text for token in tokens).strip().startswith("Au")
+
+
+def test_a_prompt_that_is_too_long_is_counted_exactly_and_refused(backend: LlamaCpp) -> None:
+    with pytest.raises(ContextExceeded) as caught:
+        list(backend.generate(ask("word " * 600)))
+    assert caught.value.context_tokens == 512
+    assert caught.value.prompt_tokens > 600
+
+
+def test_every_character_survives_however_it_is_cut_into_tokens(backend: LlamaCpp) -> None:
+    tokens, _ = split(list(backend.generate(ask("Repeat: 東京 🙂 naïve", max_tokens=40))))
+    text = "".join(token.text for token in tokens)
+    assert "\ufffd" not in text
+
+
+def test_seeds_make_sampling_repeatable(backend: LlamaCpp) -> None:
+    def sample(seed: int) -> str:
+        request = ask("Tell me a story.", temperature=1.0, seed=seed, max_tokens=12)
+        return "".join(token.text for token in split(list(backend.generate(request)))[0])
+
+    assert sample(1) == sample(1)
+    assert len({sample(seed) for seed in range(1, 5)}) > 1
+
+
+def test_stop_strings_stop(backend: LlamaCpp) -> None:
+    request = ask("Count from one to ten, in digits.", stop=("5",), max_tokens=60)
+    tokens, _ = split(list(backend.generate(request)))
+    assert "5" not in "".join(token.text for token in tokens)
+
+
+def test_a_file_that_is_no_model_is_a_clear_error(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(b"GGUF" + b"\0" * 64)
+    model = InstalledModel("bad", bad, "Q8_0", "", 68)
+    broken = open_backend(model, threads=1, context_tokens=512)
+    with pytest.raises(GenerationFailed, match=r"bad\.gguf"):
+        next(broken.generate(ask("hi")))
+    broken.close()
+
+
+def test_no_port_is_opened_on_the_network(backend: LlamaCpp) -> None:
+    assert backend.load().listening_address.startswith("unix://")
+
+
+def test_entropy_and_margin_of_a_coin_toss() -> None:
+    half = math.log(0.5)
+    choice = {
+        "delta": {"content": "a"},
+        "logprobs": {
+            "content": [{"logprob": half, "top_logprobs": [{"logprob": half}, {"logprob": half}]}]
+        },
+    }
+    (token,) = read_tokens(choice)
+    assert token.margin == 0.0
+    assert math.isclose(token.entropy, math.log(2))
+    (plain,) = read_tokens({"delta": {"content": "b"}})
+    assert not plain.has_evidence

@@ -1,0 +1,280 @@
+"""The engine: its parts together, over real HTTP, with a real ledger and, below, the real model."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
+from edgewise.errors import InvalidRequest, SettingsError
+from edgewise.local.model_store import InstalledModel
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
+from edgewise.types.replies import Finished, TextDelta
+
+DOUBT = "I am not at all sure but perhaps it is over there somewhere"
+
+
+@pytest.fixture
+def cloud() -> Iterator[LoopbackCloud]:
+    with LoopbackCloud() as server:
+        server.always(Answer(text="The cloud knows.", input_tokens=20, output_tokens=5))
+        yield server
+
+
+def settings_for(cloud: LoopbackCloud, **overrides: Any) -> Settings:
+    import os
+
+    environment = {
+        **os.environ,
+        "OPENAI_API_KEY": "test-key",
+        "OPENAI_BASE_URL": cloud.openai_url,
+    }
+    return Settings.load(environment, **overrides)
+
+
+def rows(engine: Engine) -> list[dict[str, Any]]:
+    return engine.ledger.recent(50)
+
+
+def test_the_whole_walk_is_in_the_ledger(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), backend=ScriptedBackend.doubtful(DOUBT)) as engine:
+        reply = engine.complete("Where is it?")
+        assert (reply.text, reply.source) == ("The cloud knows.", "cloud")
+        assert reply.usage.cost_microdollars > 0
+        entry = engine.ledger.get(reply.id)
+        assert entry is not None
+        assert entry["source"] == "cloud"
+        assert entry["cost_microdollars"] == reply.usage.cost_microdollars
+        outcomes = [attempt["outcome"] for attempt in entry["attempts"]]
+        assert sorted(outcomes) == ["answered", "handed_off"]
+        assert entry["prompt_text"] is None, "prompts are not stored unless asked for"
+        stored = engine.complete("Where?", store_text=True)
+        kept = engine.ledger.get(stored.id)
+        assert kept is not None and kept["reply_text"] == "The cloud knows."
+
+
+def test_a_local_answer_says_what_it_saved(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), backend=ScriptedBackend.confident("In Paris.")) as engine:
+        reply = engine.complete("Where is it?")
+        assert (reply.usage.cost_microdollars, cloud.requests) == (0, [])
+        report = engine.ledger.report()
+        assert report.avoided_microdollars > 0
+        assert report.share_on_device == 1.0
+
+
+def test_failures_and_departures_are_recorded_too(cloud: LoopbackCloud) -> None:
+    cloud.script(Status(401))
+    with Engine(settings_for(cloud), backend=ScriptedBackend.confident("a b c d")) as engine:
+        with pytest.raises(EdgewiseError):
+            engine.complete("Where is it?", policy="cloud_only")
+        stream = engine.stream("Where is it?")
+        next(stream)
+        stream.close()
+        assert {row["error_code"] for row in rows(engine)} == {"cloud_auth_failed", "cancelled"}
+
+
+def test_a_budget_that_is_spent_keeps_the_answer_on_the_device(cloud: LoopbackCloud) -> None:
+    chosen = settings_for(cloud, budgets=("$0.000001/day",))
+    with Engine(chosen, backend=ScriptedBackend.doubtful(DOUBT)) as engine:
+        reply = engine.complete("Where is it?")
+        assert (reply.source, reply.decision.degraded_code) == ("local", "budget_spent")
+        assert cloud.requests == []
+
+
+def test_an_unwritable_ledger_keeps_the_money_in_and_the_answers_coming(
+    cloud: LoopbackCloud, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    chosen = settings_for(cloud, data_dir=blocked / "data")
+    with Engine(chosen, backend=ScriptedBackend.doubtful(DOUBT)) as engine:
+        reply = engine.complete("Where is it?")
+    assert (reply.text, reply.decision.degraded_code) == (DOUBT, "ledger_unavailable")
+    assert cloud.requests == []
+    assert "not in the ledger" in caplog.text
+
+
+def test_a_request_id_is_used_once(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), backend=ScriptedBackend.confident("Yes.")) as engine:
+        assert engine.complete("?", request_id="order-1").id == "order-1"
+        with pytest.raises(InvalidRequest, match="used before"):
+            engine.complete("?", request_id="order-1")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "complaint"),
+    [
+        ("", {}, "empty"),
+        ([], {}, "no message"),
+        ("hi", {"max_tokens": 0}, "max_tokens"),
+        ("hi", {"temperature": -1}, "temperature"),
+        ("hi", {"threshold": 7}, "threshold"),
+        ("hi", {"handoff": "maybe"}, "handoff"),
+        ("hi", {"deadline_ms": -5}, "deadline"),
+        ("hi", {"request_id": "a/b"}, "request id"),
+        ([Message("robot", "hi")], {}, "role"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_bad_request_is_refused_in_words(
+    cloud: LoopbackCloud, prompt: Any, options: dict[str, Any], complaint: str
+) -> None:
+    with (
+        Engine(settings_for(cloud), backend=ScriptedBackend.confident("x")) as engine,
+        pytest.raises(InvalidRequest, match=complaint),
+    ):
+        engine.complete(prompt, **options)
+
+
+def test_an_unknown_policy_gets_a_hint(cloud: LoopbackCloud) -> None:
+    with (
+        Engine(settings_for(cloud), backend=ScriptedBackend.confident("x")) as engine,
+        pytest.raises(SettingsError, match="prefer_local"),
+    ):
+        engine.complete("hi", policy="prefer_locl")
+
+
+def test_a_conversation_is_one_history_across_both_sides(cloud: LoopbackCloud) -> None:
+    backend = ScriptedBackend.confident("Goethe wrote it.", "Yes, in Weimar.")
+    with Engine(settings_for(cloud), backend=backend) as engine:
+        talk = Conversation(engine, system="Be brief.")
+        assert talk.ask("Who wrote Faust?").source == "local"
+        assert talk.ask("When was he born?", policy="cloud_only").source == "cloud"
+        assert talk.ask("Did he live in Weimar?").source == "local"
+    told_cloud = cloud.requests[0].body["messages"]
+    assert [turn["role"] for turn in told_cloud] == ["system", "user", "assistant", "user"]
+    assert told_cloud[2]["content"] == "Goethe wrote it."
+    told_device = backend.requests[-1].messages
+    assert [(turn.role, turn.source) for turn in told_device] == [
+        ("system", "none"),
+        ("user", "none"),
+        ("assistant", "local"),
+        ("user", "none"),
+        ("assistant", "cloud"),
+        ("user", "none"),
+    ]
+
+
+def test_a_conversation_remembers_what_was_shown_of_a_turn_that_was_left(
+    cloud: LoopbackCloud,
+) -> None:
+    with Engine(settings_for(cloud), backend=ScriptedBackend.confident("one two three")) as engine:
+        talk = Conversation(engine)
+        stream = talk.stream("Count.")
+        shown = next(stream)
+        stream.close()
+        assert isinstance(shown, TextDelta)
+        assert talk.messages[-1].content == shown.text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    policy=st.sampled_from(["local_only", "prefer_local", "prefer_cloud", "cloud_only"]),
+    handoff=st.sampled_from(["automatic", "signal"]),
+    threshold=st.none() | st.floats(0, 1),
+    doubtful=st.booleans(),
+    live=st.booleans(),
+    long=st.booleans(),
+)
+def test_a_private_request_never_reaches_a_socket(
+    tmp_path_factory: pytest.TempPathFactory,
+    policy: str,
+    handoff: Any,
+    threshold: float | None,
+    doubtful: bool,
+    live: bool,
+    long: bool,
+) -> None:
+    make = ScriptedBackend.doubtful if doubtful else ScriptedBackend.confident
+    options: dict[str, Any] = {"policy": policy, "handoff": handoff, "private": True}
+    if threshold is not None:
+        options["threshold"] = threshold
+    with LoopbackCloud() as cloud, pytest.MonkeyPatch.context() as patch:
+        chosen = settings_for(cloud, data_dir=tmp_path_factory.mktemp("data"))
+        touched: list[str] = []
+        patch.setattr(socket.socket, "connect", lambda *_: touched.append("connect"))
+        patch.setattr(socket, "getaddrinfo", lambda *_, **__: touched.append("lookup"))
+        with Engine(chosen, backend=make(DOUBT)) as engine:
+            prompt = "word " * 40_000 if long else "Where is it?"
+            try:
+                if live:
+                    list(engine.stream(prompt, **options))
+                else:
+                    engine.complete(prompt, **options)
+            except EdgewiseError:
+                assert policy == "cloud_only" or long
+        assert touched == []
+        assert cloud.connections == 0
+
+
+@pytest.mark.real_model
+def test_the_real_model_answers_with_a_confidence(default_model: InstalledModel) -> None:
+    with Engine() as engine:
+        reply = engine.complete("What is the chemical symbol for gold?", max_tokens=24)
+        assert "Au" in reply.text
+        assert (reply.source, reply.model) == ("local", default_model.name)
+        assert reply.confidence is not None and 0 < reply.confidence < 1
+        assert reply.attempts[0].first_token_ms is not None
+        assert reply.usage.output_tokens > 3
+        again = engine.complete("What is the chemical symbol for gold?", max_tokens=24)
+        assert again.text == reply.text, "temperature 0 is repeatable"
+        assert again.attempts[0].cached_tokens > 20, "the prompt's prefix is reused"
+
+
+@pytest.mark.real_model
+def test_the_real_model_is_surer_of_what_it_knows(default_model: InstalledModel) -> None:
+    with Engine() as engine:
+        known = engine.complete("What is the chemical symbol for gold?", max_tokens=24)
+        unknown = engine.complete(
+            "Who was the second violinist at the premiere of Brahms' first string sextet?",
+            max_tokens=24,
+        )
+    assert known.confidence is not None and unknown.confidence is not None
+    assert known.confidence > unknown.confidence
+
+
+@pytest.mark.real_model
+def test_the_real_model_hands_off_in_the_same_call(
+    default_model: InstalledModel, cloud: LoopbackCloud
+) -> None:
+    with Engine(settings_for(cloud)) as engine:
+        events = list(engine.stream("Who designed the Sydney Opera House?", threshold=0.99))
+    assert isinstance(events[-1], Finished)
+    reply = events[-1].reply
+    assert (reply.text, reply.source) == ("The cloud knows.", "cloud")
+    assert reply.attempts[0].outcome == "handed_off"
+    assert 0 < reply.attempts[0].output_tokens <= engine.calibration(None).hold_tokens + 16
+
+
+@pytest.mark.real_model
+def test_the_real_model_continues_a_cut_answer(default_model: InstalledModel) -> None:
+    from edgewise.testing import Cut
+
+    with LoopbackCloud() as cloud:
+        cloud.always(Cut(after_chunks=2, text="The capital of Australia is Canberra."))
+        with Engine(settings_for(cloud)) as engine:
+            events = list(engine.stream("Capital of Australia?", threshold=1.0, max_tokens=24))
+    assert isinstance(events[-1], Finished)
+    reply = events[-1].reply
+    assert (reply.source, reply.degraded) == ("mixed", True)
+    assert reply.text == "".join(e.text for e in events if isinstance(e, TextDelta))
+
+
+@pytest.mark.real_model
+def test_the_real_model_refuses_what_does_not_fit_and_truncates_when_told(
+    default_model: InstalledModel,
+) -> None:
+    long = "The weather was fine and nothing happened. " * 300 + "Who won?"
+    with Engine() as engine:
+        with pytest.raises(DoesNotFit, match=r"2,?048"):
+            engine.complete(long)
+        reply = engine.complete(long, truncate=True, max_tokens=8)
+        assert reply.decision.truncated and reply.text
+        edge = "The weather was fine and nothing happened. " * 254
+        with pytest.raises(DoesNotFit, match="tokens"):
+            engine.complete(edge)
