@@ -269,12 +269,11 @@ def test_the_real_model_continues_a_cut_answer(default_model: InstalledModel) ->
 def test_the_real_model_refuses_what_does_not_fit_and_truncates_when_told(
     default_model: InstalledModel,
 ) -> None:
-    long = "The weather was fine and nothing happened. " * 300 + "Who won?"
-    with Engine() as engine:
-        with pytest.raises(DoesNotFit, match=r"2,?048"):
-            engine.complete(long)
-        reply = engine.complete(long, truncate=True, max_tokens=8)
+    sentence = "The weather was fine and nothing happened. "  # 8 tokens
+    with Engine(Settings.load(context_tokens=256)) as engine:
+        with pytest.raises(DoesNotFit, match="256 tokens of the context window"):
+            engine.complete(sentence * 60)
+        with pytest.raises(DoesNotFit, match="the context window holds 256"):
+            engine.complete(sentence * 32)
+        reply = engine.complete(sentence * 60, truncate=True, max_tokens=8)
         assert reply.decision.truncated and reply.text
-        edge = "The weather was fine and nothing happened. " * 254
-        with pytest.raises(DoesNotFit, match="tokens"):
-            engine.complete(edge)
