@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
-from edgewise.errors import InvalidRequest, SettingsError
+from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.model_store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
 from edgewise.types.replies import Finished, TextDelta
@@ -277,3 +277,34 @@ def test_the_real_model_refuses_what_does_not_fit_and_truncates_when_told(
             engine.complete(sentence * 32)
         reply = engine.complete(sentence * 60, truncate=True, max_tokens=8)
         assert reply.decision.truncated and reply.text
+
+
+@pytest.mark.real_model
+def test_a_program_may_end_in_the_middle_of_an_answer(
+    default_model: InstalledModel, tmp_path: Path
+) -> None:
+    """The runtime's thread must not outlive the interpreter: that aborts the process."""
+    import subprocess
+    import sys
+
+    script = (
+        "from edgewise import Engine\n"
+        "stream = Engine().stream('Tell me a very long story.', max_tokens=400)\n"
+        "next(stream)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with Engine() as engine:
+        assert [row["error_code"] for row in rows(engine)] == ["cancelled"]
+
+
+def test_a_default_model_that_cannot_be_fetched_leaves_the_cloud_or_a_clear_error(
+    cloud: LoopbackCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with Engine(settings_for(cloud, cache_dir=tmp_path / "cache")) as engine:
+        reply = engine.complete("Where is it?")
+        assert (reply.source, reply.decision.code) == ("cloud", "handoff_no_local_model")
+        with pytest.raises(ModelNotFound, match="edgewise pull"):
+            engine.complete("Where is it?", policy="local_only")

