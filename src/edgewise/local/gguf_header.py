@@ -1,0 +1,102 @@
+"""Read from the beginning of a GGUF file how its weights are quantised."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from edgewise.errors import StoreError
+
+# Sizes of the plain value types of the GGUF format, by their number in the file.
+_PLAIN = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_STRING, _ARRAY, _UINT32 = 8, 9, 4
+
+# general.file_type, as llama.cpp numbers it.
+_FILE_TYPES = {
+    0: "F32",
+    1: "F16",
+    2: "Q4_0",
+    3: "Q4_1",
+    7: "Q8_0",
+    8: "Q5_0",
+    9: "Q5_1",
+    10: "Q2_K",
+    11: "Q3_K_S",
+    12: "Q3_K_M",
+    13: "Q3_K_L",
+    14: "Q4_K_S",
+    15: "Q4_K_M",
+    16: "Q5_K_S",
+    17: "Q5_K_M",
+    18: "Q6_K",
+    19: "IQ2_XXS",
+    20: "IQ2_XS",
+    21: "Q2_K_S",
+    22: "IQ3_XS",
+    23: "IQ3_XXS",
+    24: "IQ1_S",
+    25: "IQ4_NL",
+    26: "IQ3_S",
+    27: "IQ3_M",
+    28: "IQ2_S",
+    29: "IQ2_M",
+    30: "IQ4_XS",
+    31: "IQ1_M",
+    32: "BF16",
+    36: "TQ1_0",
+    37: "TQ2_0",
+    38: "MXFP4",
+}
+
+
+def quantisation_of(path: Path) -> str:
+    """The name llama.cpp gives the file's mix of types; "unknown" where the file does not say.
+
+    Reads only up to the answer: the `gguf` package would parse the whole vocabulary first.
+    """
+    try:
+        with path.open("rb") as file:
+            return _read_file_type(file)
+    except (struct.error, UnicodeDecodeError) as error:
+        raise StoreError(f"{str(path)!r} ends or breaks inside its GGUF header") from error
+    except OSError as error:
+        raise StoreError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def _read_file_type(file: BinaryIO) -> str:
+    if file.read(4) != b"GGUF":
+        raise StoreError(f"{file.name!r} is not a GGUF file")
+    _version, _tensors, keys = struct.unpack("<IQQ", file.read(20))
+    for _ in range(keys):
+        key = _read_string(file)
+        (kind,) = struct.unpack("<I", file.read(4))
+        if key == b"general.file_type" and kind == _UINT32:
+            (number,) = struct.unpack("<I", file.read(4))
+            return _FILE_TYPES.get(number, "unknown")
+        _skip_value(file, kind)
+    return "unknown"
+
+
+def _read_string(file: BinaryIO) -> bytes:
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > 1 << 20:
+        raise StoreError(f"{file.name!r} is not a readable GGUF file: a name of {length} bytes")
+    return file.read(length)
+
+
+def _skip_value(file: BinaryIO, kind: int) -> None:
+    if kind == _STRING:
+        (length,) = struct.unpack("<Q", file.read(8))
+        file.seek(length, 1)
+    elif kind == _ARRAY:
+        element, count = struct.unpack("<IQ", file.read(12))
+        if element in _PLAIN:
+            file.seek(_PLAIN[element] * count, 1)
+        else:
+            for _ in range(count):
+                _skip_value(file, element)
+    elif kind in _PLAIN:
+        file.seek(_PLAIN[kind], 1)
+    else:
+        raise StoreError(f"{file.name!r} holds a GGUF value of unknown type {kind}")
