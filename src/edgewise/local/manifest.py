@@ -1,0 +1,64 @@
+"""The note beside every installed model: what was verified, and what it looked like then."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = "manifest.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """`sha256`, `bytes` and `modified_ns` are those of the model file in the same folder.
+
+    source          where it came from: packages, or repository and commit
+    source_sha256   of the file as published, which is another one after re-quantisation
+    vouched_by      who said what that hash must be: "edgewise" (its row) or "hub"
+    converted_with  the release of gguf that re-quantised it; empty if nothing did
+    """
+
+    name: str
+    file: str
+    quantisation: str
+    bytes: int
+    modified_ns: int
+    sha256: str
+    source_sha256: str
+    vouched_by: str
+    converted_with: str = ""
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    def seen(self, file: Path) -> Manifest:
+        """The same, with the size and time the file has now."""
+        status = file.stat()
+        return replace(self, bytes=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """None where there is none, or none that can be read: then nothing vouches for the file."""
+    try:
+        values = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        if values.pop("format") != _FORMAT:
+            return None
+        manifest = Manifest(**values)
+        # A name is all that belongs here; a path would lead out of the folder.
+        return manifest if Path(manifest.file).name == manifest.file else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest in one step: a reader sees the old one or the new one."""
+    text = json.dumps({"format": _FORMAT, **asdict(manifest)}, indent=2, sort_keys=True)
+    temporary = folder / f"{FILE_NAME}.{os.getpid()}.tmp"
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, folder / FILE_NAME)
