@@ -1,0 +1,270 @@
+"""The folder of weights: find, fetch, verify and remove models by name."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.errors import ModelNotFound, StoreError
+from edgewise.local.checksum import Progress, sha256_of, silent
+from edgewise.local.gguf_header import quantisation_of
+from edgewise.local.manifest import Manifest, read_manifest, write_manifest
+from edgewise.local.model_directory import ROWS, row_named
+from edgewise.local.model_row import ModelRow
+from edgewise.local.package_weights import bytes_in
+from edgewise.local.prepare_model import prepare_model, space_needed
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """Weights that can be loaded. Files brought by the user have no `row` and an empty `sha256`."""
+
+    name: str
+    path: Path
+    quantisation: str
+    sha256: str
+    bytes: int
+    row: ModelRow | None = None
+
+
+class ModelStore:
+    """Models in `root`, one folder each, named after the model.
+
+    A model's folder appears in one step, when everything in it was verified. Work in progress is
+    in `root/.partial`. `rows` and `hub_endpoint` are for tests and private hubs.
+    """
+
+    def __init__(
+        self, root: Path, *, rows: Sequence[ModelRow] = ROWS, hub_endpoint: str | None = None
+    ) -> None:
+        self.root = root
+        self._rows = tuple(rows)
+        self._hub_endpoint = hub_endpoint
+
+    def available(self) -> list[ModelRow]:
+        """Every model that can be pulled by name, installed or not."""
+        return list(self._rows)
+
+    def installed(self) -> list[InstalledModel]:
+        """Every model that is there; a file whose size changed since it was verified is not."""
+        folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
+        found = []
+        for folder in folders:
+            manifest = read_manifest(folder) if _NAME.fullmatch(folder.name) else None
+            if manifest is not None and _bytes_of(folder / manifest.file) == manifest.bytes:
+                found.append(self._as_installed(folder, manifest))
+        return found
+
+    def find(self, name_or_path: str | Path) -> InstalledModel:
+        """A model by name, or any GGUF file by its path.
+
+        Raises ModelNotFound when it is not there, StoreError when it is and cannot be trusted.
+        """
+        if _is_path(name_or_path):
+            return _own_file(Path(name_or_path).expanduser())
+        name = _tidy(str(name_or_path))
+        found = self._look_up(name, silent)
+        if found is None:
+            raise self._not_found(name)
+        return found
+
+    def pull(
+        self, name: str, progress: Progress = silent, *, keep_source: bool = False
+    ) -> InstalledModel:
+        """Fetch, verify and, where the row says so, re-quantise. Does nothing if it is there.
+
+        What an interrupted pull has fetched is used by the next one. Of two processes that pull
+        the same model the second waits, then finds it done.
+        """
+        row = row_named(_tidy(name), self._rows)
+        if row is None:
+            raise self._not_found(_tidy(name))
+        with self._disk_errors(row.name, space_needed(row)), self._lock(row.name, progress):
+            found = self._intact(row.name, progress)
+            if found is not None:
+                return found
+            self._require_space(row)
+            ready = prepare_model(
+                row,
+                self._partial(row.name),
+                progress,
+                keep_source=keep_source,
+                hub_endpoint=self._hub_endpoint,
+            )
+            return self._show(row.name, ready)
+
+    def verify(self, name: str, progress: Progress = silent) -> InstalledModel:
+        """Hash the whole file and compare with the manifest; StoreError if it differs."""
+        folder, manifest = self._open(_tidy(name))
+        if manifest is None:
+            raise self._not_found(folder.name)
+        return self._rehash(folder, manifest, progress)
+
+    def remove(self, name: str) -> None:
+        """Delete a model and whatever a pull of it has left."""
+        folder, _ = self._open(_tidy(name))
+        if not folder.is_dir() and not self._partial(folder.name).is_dir():
+            raise self._not_found(folder.name)
+        with self._disk_errors(folder.name), self._lock(folder.name, silent):
+            self._put_aside(folder)
+            shutil.rmtree(self._partial(folder.name))
+
+    def _open(self, name: str) -> tuple[Path, Manifest | None]:
+        """Names are checked before they become paths: `..` must not leave the store."""
+        if not _NAME.fullmatch(name):
+            raise self._not_found(name)
+        folder = self.root / name
+        return folder, read_manifest(folder)
+
+    def _look_up(self, name: str, progress: Progress) -> InstalledModel | None:
+        """The quick check: size and time as noted. Only a changed time costs a full hash."""
+        folder, manifest = self._open(name)
+        if manifest is None:
+            return None
+        now = _bytes_of(folder / manifest.file)
+        if now != manifest.bytes:
+            raise StoreError(
+                f"the weights of {name} have {now} bytes, not {manifest.bytes}; {_again(name)}"
+            )
+        if manifest.seen(folder / manifest.file) != manifest:
+            return self._rehash(folder, manifest, progress)
+        return self._as_installed(folder, manifest)
+
+    def _intact(self, name: str, progress: Progress) -> InstalledModel | None:
+        try:
+            return self._look_up(name, progress)
+        except StoreError:
+            return None  # damaged: as good as not there, and about to be replaced
+
+    def _rehash(self, folder: Path, manifest: Manifest, progress: Progress) -> InstalledModel:
+        path = folder / manifest.file
+        try:
+            seen = manifest.seen(path)  # before hashing: a change during it must show
+            found = sha256_of(path, progress)
+        except OSError as error:
+            raise StoreError(
+                f"the weights of {folder.name} cannot be read: {error.strerror}; "
+                f"{_again(folder.name)}"
+            ) from error
+        if found != manifest.sha256:
+            raise StoreError(
+                f"the weights of {folder.name} changed since they were verified: SHA-256 {found}, "
+                f"not {manifest.sha256}; {_again(folder.name)}"
+            )
+        if seen != manifest:  # copied or restored: the same bytes at another time
+            with contextlib.suppress(OSError):  # a read-only store is hashed every time
+                write_manifest(folder, seen)
+        return self._as_installed(folder, manifest)
+
+    def _as_installed(self, folder: Path, manifest: Manifest) -> InstalledModel:
+        return InstalledModel(
+            name=folder.name,
+            path=folder / manifest.file,
+            quantisation=manifest.quantisation,
+            sha256=manifest.sha256,
+            bytes=manifest.bytes,
+            row=row_named(folder.name, self._rows),
+        )
+
+    def _not_found(self, name: str) -> ModelNotFound:
+        known = [row.name for row in self._rows]
+        if name in known:
+            return ModelNotFound(f"the model {name} is not here yet; run `edgewise pull {name}`")
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        return ModelNotFound(f"there is no model named {name!r}; {hint}")
+
+    def _partial(self, name: str) -> Path:
+        return self.root / ".partial" / name
+
+    def _show(self, name: str, ready: Path) -> InstalledModel:
+        folder, manifest = self.root / name, read_manifest(ready)
+        if manifest is None:
+            raise StoreError(f"the manifest of {name} vanished from {str(ready)!r}")
+        self._put_aside(folder)
+        os.replace(ready, folder)
+        shutil.rmtree(self._partial(name))
+        return self._as_installed(folder, manifest)
+
+    def _put_aside(self, folder: Path) -> None:
+        """Out of sight in one step, so that nobody finds half a model while it is deleted."""
+        aside = self._partial(folder.name) / "old"
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        if folder.exists():
+            os.replace(folder, aside)
+
+    @contextlib.contextmanager
+    def _lock(self, name: str, progress: Progress) -> Iterator[None]:
+        # Loads asyncio, which `import edgewise` must not pay for.
+        from filelock import FileLock, Timeout  # noqa: PLC0415
+
+        self._partial(name).parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.root / ".partial" / f"{name}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            progress(0, 0, "waiting for another process that is pulling it")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _require_space(self, row: ModelRow) -> None:
+        kept = bytes_in(self._partial(row.name))
+        free = shutil.disk_usage(self.root).free
+        if free + kept < space_needed(row):
+            raise StoreError(_space_message(self.root, row.name, space_needed(row), free))
+
+    @contextlib.contextmanager
+    def _disk_errors(self, name: str, needed: int = 0) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = f"cannot write in {str(self.root)!r}: {error.strerror or error}"
+            # Where there is no folder there is no free space to speak of.
+            if needed and self.root.is_dir():
+                free = shutil.disk_usage(self.root).free
+                message += f"; {_space_message(self.root, name, needed, free)}"
+            raise StoreError(message) from error
+
+
+def _tidy(name: str) -> str:
+    return name.strip().lower()
+
+
+def _is_path(name_or_path: str | Path) -> bool:
+    if isinstance(name_or_path, Path) or name_or_path.endswith(".gguf"):
+        return True
+    return "/" in name_or_path or os.sep in name_or_path
+
+
+def _own_file(path: Path) -> InstalledModel:
+    """A file the user brought: its header is read, its bytes are taken on trust."""
+    if not path.is_file():
+        raise ModelNotFound(f"there is no file {str(path)!r}")
+    return InstalledModel(path.stem, path, quantisation_of(path), "", path.stat().st_size)
+
+
+def _bytes_of(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _again(name: str) -> str:
+    return f"run `edgewise pull {name}` to fetch them again"
+
+
+def _space_message(root: Path, name: str, needed: int, free: int) -> str:
+    return (
+        f"{name} needs {needed / 1e6:.0f} MB of free space in {str(root)!r}, "
+        f"which has {free / 1e6:.0f} MB"
+    )

