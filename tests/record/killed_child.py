@@ -24,9 +24,8 @@ import sys
 import time
 from pathlib import Path
 
-from ledger_cases import PROVIDER, asking, cloud_attempt, replying
-
 from edgewise.record.ledger import Ledger
+from tests.record.ledger_cases import PROVIDER, asking, cloud_attempt, replying
 
 
 def announce(*words: object) -> None:
@@ -70,7 +69,7 @@ def child(path: Path, name: str, seed: str, how: str, ticks: int) -> None:
     chance = random.Random(seed)
     ledger = Ledger(path, busy_s=30.0)
     if how == "step":
-        die_inside(ledger, chance.randint(0, 1_500))
+        die_inside(ledger, chance.randint(0, 700))
     spend_for_ever(ledger, name, chance, ticks)
 
 
@@ -91,7 +90,7 @@ def run_round(path: Path, number: int, seed: str, children: int, how: str) -> No
         running.append((pid, heard))
     for pid, heard in running:
         if how != "step":
-            for _ in range(chance.choice([0, 0, 2]) if how == "fresh" else chance.randint(1, 40)):
+            for _ in range(chance.choice([0, 0, 2]) if how == "fresh" else chance.randint(1, 24)):
                 os.read(heard, 1)
             time.sleep(chance.choice([0.0, chance.uniform(0.0, 0.006)]))
             os.kill(pid, signal.SIGKILL)

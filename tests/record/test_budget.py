@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from ledger_cases import DAY, NOON, PROVIDER, TurnedClock, asking, cloud_attempt
 
 from edgewise.errors import BudgetExceeded, SettingsError
 from edgewise.record.budget import (
@@ -23,6 +22,7 @@ from edgewise.record.budget import (
     window_name,
 )
 from edgewise.record.ledger import Ledger
+from tests.record.ledger_cases import DAY, NOON, PROVIDER, TurnedClock, asking, cloud_attempt
 
 
 @pytest.mark.parametrize(

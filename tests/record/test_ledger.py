@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_cases import (
+
+from edgewise.cloud.provider import Purse
+from edgewise.errors import BudgetExceeded, CloudAuthFailed
+from edgewise.record.budget import Budget, BudgetState
+from edgewise.record.ledger import Ledger
+from edgewise.types.messages import Image, Message, ToolCall
+from edgewise.types.replies import Usage
+from tests.record.ledger_cases import (
     DAY,
     NOON,
     PROVIDER,
@@ -20,13 +27,6 @@ from ledger_cases import (
     local_attempt,
     replying,
 )
-
-from edgewise.cloud.provider import Purse
-from edgewise.errors import BudgetExceeded, CloudAuthFailed
-from edgewise.record.budget import Budget, BudgetState
-from edgewise.record.ledger import Ledger
-from edgewise.types.messages import Image, Message, ToolCall
-from edgewise.types.replies import Usage
 
 BUDGETS = (Budget(1_000, "day"), Budget(300, "day", "ann"), Budget(5_000, "month"))
 

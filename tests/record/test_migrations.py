@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ledger_cases import TurnedClock, cloud_attempt
 
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.ledger import Ledger
 from edgewise.record.migrations import MIGRATIONS, Migration, check_known, migrate
+from tests.record.ledger_cases import TurnedClock, cloud_attempt
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import TypeAlias
 
-from ledger_cases import NOON, PROVIDER, TurnedClock, asking, cloud_attempt, replying
-
 from edgewise.errors import BudgetExceeded
 from edgewise.record.budget import Budget
 from edgewise.record.ledger import Ledger
+from tests.record.ledger_cases import NOON, PROVIDER, TurnedClock, asking, cloud_attempt, replying
 
 PROCESSES = 4
 ROUNDS = 150

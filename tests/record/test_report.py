@@ -13,16 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_cases import (
-    DAY,
-    NOON,
-    PROVIDER,
-    TurnedClock,
-    asking,
-    cloud_attempt,
-    local_attempt,
-    replying,
-)
 
 from edgewise.errors import DoesNotFit, SettingsError
 from edgewise.record.budget import Budget, BudgetState
@@ -33,6 +23,16 @@ from edgewise.record.report import (
     TokenCount,
     parse_since,
     percentile,
+)
+from tests.record.ledger_cases import (
+    DAY,
+    NOON,
+    PROVIDER,
+    TurnedClock,
+    asking,
+    cloud_attempt,
+    local_attempt,
+    replying,
 )
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ledger_cases import PROVIDER, TurnedClock, asking, cloud_attempt, replying
 
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.budget import Budget
 from edgewise.record.ledger import Ledger
+from tests.record.ledger_cases import PROVIDER, TurnedClock, asking, cloud_attempt, replying
 
-HERE = Path(__file__).parent
+REPOSITORY = Path(__file__).parents[2]
 
 
 def mode_of(path: Path) -> int:
@@ -142,6 +142,32 @@ def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:
     ledger.close()
 
 
+def test_a_lock_on_a_file_still_without_tables_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    hasty = Ledger(path, busy_s=0.05)
+    with pytest.raises(LedgerUnavailable, match="locked"):
+        hasty.sweep()
+    release = threading.Timer(0.1, lambda: other.execute("ROLLBACK"))
+    release.start()
+    patient = Ledger(path, busy_s=30.0)
+    patient.sweep()
+    release.join()
+    other.close()
+    patient.close()
+
+
+def test_a_writer_is_alone_from_the_first_look(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.sweep()
+    other = sqlite3.connect(ledger.path, isolation_level=None, timeout=0.0)
+    with ledger._store.writing(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.close()
+    ledger.close()
+
+
 def test_a_ledger_moved_away_while_in_use_is_reported_until_it_is_back(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", clock=TurnedClock())
     ledger.settle("r/0", cloud_attempt(1))
@@ -189,8 +215,8 @@ def test_a_full_database_is_reported_loses_nothing_and_recovers(tmp_path: Path) 
 FULL_DISK = """
 import sys
 from pathlib import Path
-from ledger_cases import PROVIDER, asking, replying
-from test_store import fill_up
+from tests.record.ledger_cases import PROVIDER, asking, replying
+from tests.record.test_store import fill_up
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.ledger import Ledger
 
@@ -216,7 +242,7 @@ ledger.close()
 READ_ONLY = """
 import sys
 from pathlib import Path
-from ledger_cases import PROVIDER, asking
+from tests.record.ledger_cases import PROVIDER, asking
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.ledger import Ledger
 
@@ -244,7 +270,7 @@ def run_on_a_disk_of_its_own(tmp_path: Path, prepare: str, script: str) -> None:
     child = subprocess.run(
         [*unshare, "sh", "-ec", f'{mount}\ncd "$0"\n{prepare}\nexec "$1" -c "$2" "$0"',
          str(disk), sys.executable, script],
-        env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr
 
@@ -257,7 +283,7 @@ def test_a_read_only_disk_is_reported(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.sweep()
     ledger.close()
-    run_on_a_disk_of_its_own(tmp_path, "cp ../ledger.db .; mount -o remount,ro .", READ_ONLY)
+    run_on_a_disk_of_its_own(tmp_path, "cp ../ledger.db .; mount -o remount,bind,ro .", READ_ONLY)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -272,11 +298,12 @@ def test_a_read_only_folder_is_reported(tmp_path: Path) -> None:
 FORKS = """
 import os, sys
 from pathlib import Path
-from ledger_cases import PROVIDER, asking, cloud_attempt
+from tests.record.ledger_cases import PROVIDER, asking, cloud_attempt
 from edgewise.record.ledger import Ledger
 
 ledger = Ledger(Path(sys.argv[1]))
 ledger.settle("before/0", cloud_attempt(1))
+inherited = ledger._store._connection
 children = []
 for number in range(3):
     child = os.fork()
@@ -284,6 +311,8 @@ for number in range(3):
         for index in range(20):
             ledger.reserve(f"{number}-{index}/0", asking(f"{number}-{index}"), PROVIDER, 3)
             ledger.settle(f"{number}-{index}/0", cloud_attempt(2))
+        assert ledger._store._connection is not inherited
+        assert inherited.total_changes > 0  # raises if it was closed
         ledger.close()
         sys.exit(0)
     children.append(child)
@@ -300,7 +329,7 @@ ledger.close()
 def test_a_forked_process_opens_the_file_for_itself(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", FORKS, str(tmp_path / "ledger.db")],
-        env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True,
     )  # fmt: skip
     assert child.returncode == 0, child.stderr
 
