@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,7 @@ class Credentials:
     """Keys by provider name. Nothing here ever prints or logs one."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "keys.json"
+        self.path = folder / "keys.json"
 
     def places(self) -> dict[str, Place]:
         """Which providers have a stored key, and where; never the keys."""
@@ -39,12 +40,14 @@ class Credentials:
 
     def set(self, name: str, key: str, *, prefer: Place = "keyring") -> Place:
         """Store a key; says where it went. The file is used where there is no keyring."""
-        if not key.strip():
-            raise SettingsError(f"the key for {name} is empty")
-        place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
+        key = _checked(name, key)
         entries = self._read()
+        place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
+        before = entries.get(name, {}).get("in")
         entries[name] = {"in": place} if place == "keyring" else {"in": place, "key": key}
         self._write(entries)
+        if place == "file" and before == "keyring":
+            _forget_in_keyring(name)  # an old key must not outlive the one that replaced it
         return place
 
     def remove(self, name: str) -> bool:
@@ -57,24 +60,59 @@ class Credentials:
         self._write(entries)
         return True
 
+    def open_to_others(self) -> bool:
+        """Whether other users of this machine may read the file, as after a careless copy."""
+        try:
+            return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
+        except OSError:
+            return False
+
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            data = json.loads(self._path.read_text("utf-8"))
+            data = json.loads(self.path.read_text("utf-8"))
+            return {str(name): _entry(entry) for name, entry in data.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"{self._path} cannot be read: {error}") from error
-        return {str(name): dict(entry) for name, entry in data.items()}
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be read: {error.strerror}") from error
+        # Its content is not quoted, and no error that does is chained: there are keys in it.
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise SettingsError(
+                f"{self.path} is not a list of keys as `edgewise auth` writes it; "
+                "delete it and store the keys again"
+            ) from None
 
     def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        temporary.unlink(missing_ok=True)
-        # Created unreadable to others; a chmod afterwards would leave a moment to read it in.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(entries, file, indent=2)
-        temporary.replace(self._path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Unreadable to others from the start; a chmod later would leave a moment to read it in.
+            descriptor, temporary = tempfile.mkstemp(prefix="keys-", dir=self.path.parent)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    json.dump(entries, file, indent=2)
+                os.replace(temporary, self.path)
+            finally:
+                Path(temporary).unlink(missing_ok=True)
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def _checked(name: str, key: str) -> str:
+    """Keys travel in HTTP headers; what cannot is a mistake in copying. Never quotes the key."""
+    key = key.strip()
+    if not key:
+        raise SettingsError(f"the key for {name} is empty")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise SettingsError(
+            f"the key for {name} has spaces or characters that no key has; copy it again"
+        )
+    return key
+
+
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    if entry["in"] not in ("keyring", "file") or (entry["in"] == "file" and not entry["key"]):
+        raise ValueError
+    return dict(entry)
 
 
 def _to_keyring(name: str, key: str) -> bool:

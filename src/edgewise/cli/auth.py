@@ -2,74 +2,151 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
+from typing import Any
 
 import click
 
 from edgewise import assembly
 from edgewise.cli import options
 from edgewise.cli.render import console, print_json
-from edgewise.cloud.directory import find_row
-from edgewise.credentials import Credentials
+from edgewise.cloud.directory import Provider
+from edgewise.credentials import Credentials, Place
 from edgewise.settings import Settings
+
+PLACES: dict[Place, str] = {"keyring": "the OS keyring", "file": "a file only you can read"}
 
 
 @click.group()
 def auth() -> None:
-    """Providers' keys. They are read from the environment first, then from here."""
+    """Providers' keys. They are read from the environment first, then from here.
+
+    \b
+    edgewise auth set openai
+    edgewise auth set gemini < key.txt
+    edgewise auth status
+    """
 
 
 @auth.command("set")
-@click.argument("provider")
+@click.argument("provider", shell_complete=options.complete_providers)
+@click.argument("key", nargs=-1, metavar="", type=click.UNPROCESSED)
 @click.option("--file", "in_file", is_flag=True, help="A 0600 file instead of the OS keyring.")
-def store(provider: str, in_file: bool) -> None:
-    """Store a key for PROVIDER: typed unseen, or from standard input."""
+@options.as_json
+def store(provider: str, key: tuple[str, ...], in_file: bool, as_json: bool) -> None:
+    """Store a key for PROVIDER: typed unseen, or from standard input.
+
+    It goes into the OS keyring, or, where there is none, into a file only you can read.
+    """
+    if key:  # taken only to refuse it without printing it
+        raise click.UsageError(
+            "a key does not belong on the command line, where the shell and other users keep it: "
+            "leave it out and it is asked for, or pipe it in"
+        )
     settings = Settings.load()
-    row = find_row(provider, custom=tuple(assembly.provider_rows(settings).values()))
-    if sys.stdin is not None and sys.stdin.isatty():
-        key = str(click.prompt(f"Key for {row.name}", hide_input=True))
-    else:
-        key = sys.stdin.readline() if sys.stdin is not None else ""
+    row = _row(settings, provider)
     place = Credentials(settings.config_dir).set(
-        row.name, key.strip(), prefer="file" if in_file else "keyring"
+        row.name, _read_key(row), prefer="file" if in_file else "keyring"
     )
-    where = "the OS keyring" if place == "keyring" else "a file only you can read"
-    click.echo(f"The key for {row.name} is in {where}.")
+    variable = _variable(settings, row)
+    if as_json:
+        print_json(
+            {"success": True, "provider": row.name, "place": place, "overridden_by": variable}
+        )
+        return
+    click.echo(f"The key for {row.name} is in {PLACES[place]}.")
+    if variable:
+        click.echo(f"But {variable} is set and comes first; unset it to use this key.")
 
 
 @auth.command()
-@click.argument("provider")
-def remove(provider: str) -> None:
-    """Forget the stored key of PROVIDER."""
-    if not Credentials(Settings.load().config_dir).remove(provider):
-        raise click.ClickException(f"there is no stored key for {provider!r}")
-    click.echo(f"The key for {provider} is gone.")
+@click.argument("provider", shell_complete=options.complete_providers)
+@options.as_json
+def remove(provider: str, as_json: bool) -> None:
+    """Forget the stored key of PROVIDER.
+
+    \b
+    edgewise auth remove openai
+    """
+    settings = Settings.load()
+    row = _row(settings, provider)
+    if not Credentials(settings.config_dir).remove(row.name):
+        raise click.ClickException(f"there is no stored key for {row.name}")
+    variable = _variable(settings, row)
+    if as_json:
+        print_json({"success": True, "provider": row.name, "overridden_by": variable})
+        return
+    click.echo(f"The key for {row.name} is gone.")
+    if variable:
+        click.echo(f"But {variable} is set and is still used.")
 
 
 @auth.command()
 @options.as_json
 def status(as_json: bool) -> None:
-    """Which providers have a key, and from where. Keys are never shown."""
+    """Which providers have a key, and from where. Keys are never shown.
+
+    \b
+    edgewise auth status
+    edgewise auth status --json | jq '.[] | select(.ready) | .provider'
+    """
     settings = Settings.load()
-    stored = Credentials(settings.config_dir).places()
-    rows = []
-    for row in assembly.provider_rows(settings).values():
-        variable = next((name for name in row.key_names if settings.environment.get(name)), "")
-        place = f"environment ({variable})" if variable else str(stored.get(row.name, ""))
-        rows.append(
-            {
-                "provider": row.name,
-                "key": place or ("not needed" if not row.needs_key else ""),
-                "ready": bool(place) or not row.needs_key,
-                "model": row.default_model,
-                "key_names": list(row.key_names),
-            }
-        )
+    credentials = Credentials(settings.config_dir)
+    stored = credentials.places()
+    rows = [
+        _status(settings, row, credentials, stored.get(row.name))
+        for row in assembly.provider_rows(settings).values()
+    ]
     if as_json:
         print_json(rows)
         return
     screen = console()
     for entry in rows:
-        mark = "[green]✓[/green]" if entry["ready"] else "[dim]·[/dim]"
-        hint = entry["key"] or f"[dim]none; edgewise auth set {entry['provider']}[/dim]"
-        screen.print(f"{mark} {entry['provider']:<14}{hint}")
+        mark = ("✓", "green") if entry["ready"] else ("·", "dim")
+        screen.say(mark, f" {entry['provider']:<14}", entry["key"] or ("none", "dim"))
+    screen.say()
+    screen.say(("Store one: edgewise auth set PROVIDER", "dim"))
+
+
+def _status(
+    settings: Settings, row: Provider, credentials: Credentials, place: Place | None
+) -> dict[str, Any]:
+    variable = _variable(settings, row)
+    # A keyring can be locked, or emptied behind our back: only asking it tells.
+    usable = bool(variable) or (place is not None and bool(credentials.get(row.name)))
+    if variable:
+        key = f"environment ({variable})"
+    elif place is not None:
+        key = place if usable else f"{place} (locked, or the key is gone)"
+    else:
+        key = "" if row.needs_key else "not needed"
+    return {
+        "provider": row.name,
+        "key": key,
+        "ready": usable or not row.needs_key,
+        "model": row.default_model,
+        "key_names": list(row.key_names),
+    }
+
+
+def _row(settings: Settings, name: str) -> Provider:
+    """Does not repeat what was typed: it may be the key, by mistake."""
+    rows = assembly.provider_rows(settings)
+    if name.lower() in rows:
+        return rows[name.lower()]
+    near = difflib.get_close_matches(name.lower(), rows, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(rows)}"
+    raise click.UsageError(f"no such provider; {hint}")
+
+
+def _variable(settings: Settings, row: Provider) -> str:
+    return next((name for name in row.key_names if settings.environment.get(name)), "")
+
+
+def _read_key(row: Provider) -> str:
+    if sys.stdin is None:
+        return ""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"Key for {row.name} (not shown)", hide_input=True, err=True))
+    return sys.stdin.readline()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -9,11 +12,12 @@ import click
 from edgewise import plugins
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
-from edgewise.cli.render import COLOURS, console, print_json, summary, why
+from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
-from edgewise.types.replies import Finished, Reply, Switched, TextDelta
+from edgewise.types.replies import Reply
 
 HELP = """\
 /policy NAME   where answers may come from (prefer_local, local_only, prefer_cloud, cloud_only)
@@ -21,29 +25,36 @@ HELP = """\
 /why           how the last answer was decided
 /history       the conversation, and who said what
 /new           forget it and start over
-/quit          leave (or Ctrl-D)"""
+/quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
+
+# Between \x01 and \x02: readline must not count them as columns.
+PROMPT = "\x01\x1b[1m\x02you >\x01\x1b[0m\x02 "
 
 
 @click.command()
 @options.routing
 @options.as_json
 def chat(as_json: bool, **given: Any) -> None:
-    """Talk. Type /help for what can be done meanwhile.
+    """Talk: one history, whichever side answers. /help lists what can be done meanwhile.
 
-    With --json: one line of JSON per answer, questions read line by line.
+    Questions and /commands may be piped in, one per line. With --json each gets one line of
+    JSON, errors included.
+
+    \b
+    edgewise chat
+    edgewise chat --policy prefer_cloud --system "Answer in one sentence."
+    edgewise chat --json < questions.txt
     """
     settings, request = options.split(given)
     if request.get("policy", settings.policy) != "cloud_only":
-        ensure_model(settings, quiet=as_json)
+        ensure_model(settings)
     with Engine(settings) as engine:
         talk = Talk(Conversation(engine, **request), as_json)
         if not as_json:
-            console().print("[dim]/help shows the commands, Ctrl-D leaves.[/dim]")
-        while (line := talk.read()) is not None:
+            talk.greet()
+        while not talk.over and (line := talk.read()) is not None:
             if line.strip():
                 talk.take(line.strip())
-            if talk.over:
-                break
 
 
 class Talk:
@@ -55,82 +66,137 @@ class Talk:
         self.last: Reply | None = None
         self.over = False
         self._screen = console()
+        self._typed = sys.stdin is not None and sys.stdin.isatty()
+        self._commands: dict[str, Callable[[str], Any]] = {
+            "help": self._help,
+            "policy": self._policy,
+            "private": self._private,
+            "why": self._why,
+            "history": self._history,
+            "new": self._new,
+            "quit": self._quit,
+            "exit": self._quit,
+        }
+
+    def greet(self) -> None:
+        self._screen.say(("/help shows the commands, Ctrl-D leaves.", "dim"))
+        if self._typed:
+            with contextlib.suppress(ImportError):  # Windows has its own line editing
+                import readline  # noqa: F401, PLC0415 - arrow keys; changes `input` for everyone
 
     def read(self) -> str | None:
-        try:
-            if self.as_json:
-                return input()
-            return self._screen.input("\n[bold]you >[/bold] ")
-        except EOFError:
-            return None
+        """The next line; None at the end. Ctrl-C drops the line, and a second one leaves."""
+        for hint in ("Ctrl-C again, or Ctrl-D, leaves.", None):
+            try:
+                return self._input()
+            except EOFError:
+                if self._typed and not self.as_json:
+                    self._screen.say()
+                return None
+            except KeyboardInterrupt:
+                if hint is None or not self._typed:
+                    raise
+                self._note(f"\n{hint}")
+        raise AssertionError("the second Ctrl-C is raised")
 
     def take(self, line: str) -> None:
         try:
             if line.startswith("/"):
                 self._command(line[1:])
-            elif self.as_json:
-                self.last = self.conversation.ask(line)
-                print_json(self.last.to_dict())
             else:
                 self._answer(line)
         except EdgewiseError as error:
             if self.as_json:
                 print_json({"success": False, "error": str(error), "code": error.code})
             else:
-                self._screen.print(f"[red]{error}[/red] [dim]\\[{error.code}][/dim]")
+                self._screen.say((str(error), "red"), (f" [{error.code}]", "dim"))
         except KeyboardInterrupt:
-            self._screen.print("\n[dim]stopped[/dim]")
+            if not self._typed:
+                raise
+            self._note("\nstopped")
+
+    def _input(self) -> str:
+        if self.as_json:
+            return without_surrogates(input())
+        self._screen.say()
+        if self._typed and self._screen.is_terminal:
+            return without_surrogates(input(PROMPT if self._screen.color_system else "you > "))
+        line = without_surrogates(input())
+        self._screen.say(("you > ", "bold"), line)  # nobody typed it: the page should still show it
+        return line
 
     def _answer(self, line: str) -> None:
-        for event in self.conversation.stream(line):
-            match event:
-                case TextDelta(text, source):
-                    self._screen.print(text, end="", style=COLOURS[source], markup=False)
-                case Switched(to, _, reason, _):
-                    arrow = "→ cloud" if to == "cloud" else "→ device"
-                    self._screen.print(f"[dim]{arrow}: {reason}[/dim]")
-                case Finished(reply):
-                    self.last = reply
-                    self._screen.print()
-                    self._screen.print(summary(reply))
+        if self.as_json:
+            with Waiting(console(stderr=True), "thinking"):
+                self.last = self.conversation.ask(line)
+            print_json(self.last.to_dict())
+            return
+        self.last = show_answer(self.conversation.stream(line), self._screen, self._screen)
+        self._screen.print(summary(self.last))
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
-        command = getattr(self, f"_do_{name}", None)
+        command = self._commands.get(name)
         if command is None:
-            self._screen.print(f"[dim]no command /{name}; /help lists them[/dim]")
-            return
-        command(rest.strip())
+            self._tell({"success": False, "code": "usage"}, f"no command /{name}; /help lists them")
+        else:
+            command(rest.strip())
 
-    def _do_help(self, _: str) -> None:
-        self._screen.print(HELP, markup=False)
+    def _tell(self, facts: dict[str, Any], words: str) -> None:
+        """What a command did: words for people, facts for programs."""
+        if not self.as_json:
+            self._note(words)
+        elif facts.get("success") is False:
+            print_json(facts | {"error": words})
+        else:
+            print_json({"success": True} | facts)
 
-    def _do_quit(self, _: str) -> None:
+    def _note(self, words: str) -> None:
+        (console(stderr=True) if self.as_json else self._screen).say((words, "dim"))
+
+    def _help(self, _: str) -> None:
+        self._tell({"commands": sorted(self._commands)}, HELP)
+
+    def _quit(self, _: str) -> None:
         self.over = True
 
-    def _do_policy(self, name: str) -> None:
+    def _policy(self, name: str) -> None:
         options_now = self.conversation.options
         if name:
             plugins.load("policies", name)
             options_now["policy"] = name
         policy = options_now.get("policy", self.conversation.engine.settings.policy)
-        self._screen.print(f"[dim]policy: {policy}[/dim]")
+        self._tell({"policy": policy}, f"policy: {policy}")
 
-    def _do_private(self, _: str) -> None:
+    def _private(self, _: str) -> None:
         private = not self.conversation.options.get("private", False)
         self.conversation.options["private"] = private
-        self._screen.print(f"[dim]private: {'on' if private else 'off'}[/dim]")
+        now = "on: nothing leaves the device" if private else "off"
+        self._tell({"private": private}, f"private: {now}")
 
-    def _do_why(self, _: str) -> None:
-        self._screen.print(why(self.last) if self.last else "[dim]nothing asked yet[/dim]")
+    def _why(self, _: str) -> None:
+        if self.last is None:
+            self._tell({"decision": None}, "nothing asked yet")
+        elif self.as_json:
+            reply = self.last.to_dict()
+            print_json({name: reply[name] for name in ("success", "id", "decision", "attempts")})
+        else:
+            self._screen.print(why(self.last))
 
-    def _do_history(self, _: str) -> None:
-        for message in self.conversation.messages:
+    def _history(self, _: str) -> None:
+        messages = self.conversation.messages
+        if self.as_json:
+            plain = [{"role": m.role, "content": m.content, "source": m.source} for m in messages]
+            print_json({"success": True, "messages": plain})
+            return
+        for message in messages:
             side = f" ({message.source})" if message.role == "assistant" else ""
-            self._screen.print(f"[bold]{message.role}{side}:[/bold] ", end="")
-            self._screen.print(message.content, markup=False)
+            self._screen.say((f"{message.role}{side}: ", "bold"), message.content)
+        if not messages:
+            self._note("nothing said yet")
 
-    def _do_new(self, _: str) -> None:
+    def _new(self, _: str) -> None:
         kept = [message for message in self.conversation.messages if message.role == "system"]
         self.conversation.messages[:] = kept
-        self._screen.print("[dim]started over[/dim]")
+        self.last = None
+        self._tell({"messages": len(kept)}, "started over")

@@ -6,7 +6,8 @@ import importlib.util
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -15,14 +16,16 @@ import click
 
 from edgewise import __version__, assembly, plugins
 from edgewise.cli import options
-from edgewise.cli.render import console, print_json
+from edgewise.cli.main import EXIT_FAILED
+from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
 from edgewise.credentials import Credentials
-from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError, ModelNotFound
+from edgewise.errors import EdgewiseError, LocalError
+from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import ModelStore
 from edgewise.settings import Settings
+from edgewise.types.messages import Message, Request
 
-MARKS = {"ok": "[green]✓[/green]", "note": "[yellow]![/yellow]", "broken": "[red]✗[/red]"}
+MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,33 @@ class Finding:
 @options.as_json
 @click.pass_context
 def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
-    """Check this machine. Exit 1 when something is broken."""
-    findings = list(examine(quick=quick))
+    """Check this machine: what works, what is missing, how to fix it.
+
+    Exit 1 when something is broken; notes (!) are no failure.
+
+    \b
+    edgewise doctor
+    edgewise doctor --quick --json | jq '.[] | select(.state == "broken")'
+    """
+    findings = []
+    screen = console()
+    with Waiting(console(stderr=True), "looking") as waiting:
+        for finding in examine(quick=quick):
+            findings.append(finding)
+            if not as_json:
+                waiting.stop()
+                _print(finding, screen)
+                waiting.start()
     if as_json:
         print_json([asdict(finding) for finding in findings])
-    else:
-        screen = console()
-        for finding in findings:
-            screen.print(f"{MARKS[finding.state]} {finding.what:<16}{finding.detail}")
-            if finding.fix:
-                screen.print(f"  [dim]→ {finding.fix}[/dim]")
     if any(finding.state == "broken" for finding in findings):
-        context.exit(1)
+        context.exit(EXIT_FAILED)
+
+
+def _print(finding: Finding, screen: Screen) -> None:
+    screen.say(MARKS[finding.state], f" {finding.what:<12} {finding.detail}")
+    if finding.fix:
+        screen.say((f"  → {finding.fix}", "dim"))
 
 
 def examine(*, quick: bool) -> Iterator[Finding]:
@@ -69,8 +87,8 @@ def examine(*, quick: bool) -> Iterator[Finding]:
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _settings,
         _runtime,
-        _model,
-        *(() if quick else (_generation,)),
+        _model if quick else _model_at_work,
+        _calibration,
         _cloud,
         _ledger,
         _disk,
@@ -79,7 +97,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         try:
             yield from check(settings)
         except EdgewiseError as error:
-            yield Finding(check.__name__.strip("_"), "broken", str(error))
+            yield Finding(check.__name__.split("_")[1], "broken", str(error))
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
@@ -87,10 +105,10 @@ def _settings(settings: Settings) -> Iterator[Finding]:
     where = str(file) if file.exists() else "defaults and environment"
     policies = plugins.names("policies")
     if settings.policy not in policies:
-        yield Finding("policy", "broken", f"no policy {settings.policy!r}", f"one of {policies}")
-    yield Finding(
-        "settings", "ok", f"{where}; policy {settings.policy}, {settings.threads} threads"
-    )
+        fix = f"choose one of {', '.join(policies)}"
+        yield Finding("policy", "broken", f"no policy {settings.policy!r}", fix)
+    threads = "1 thread" if settings.threads == 1 else f"{settings.threads} threads"
+    yield Finding("settings", "ok", f"{where}; policy {settings.policy}, {threads}")
 
 
 def _runtime(settings: Settings) -> Iterator[Finding]:
@@ -107,42 +125,59 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _model(settings: Settings) -> Iterator[Finding]:
+def _model(settings: Settings) -> Generator[Finding, None, bool]:
+    """Returns whether there is one to go on with."""
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
-    except ModelNotFound as error:
-        yield Finding("model", "broken", str(error), f"edgewise pull {settings.model}")
+    except LocalError as error:
+        yield Finding("model", "broken", str(error), _get_it(settings))
+        return False
+    size = megabytes(model.bytes)
+    yield Finding("model", "ok", f"{model.name} {model.quantisation}, {size}, {model.path}")
+    return True
+
+
+def _get_it(settings: Settings) -> str:
+    known = row_named(settings.model.strip().lower())
+    return f"edgewise pull {known.name}" if known else "edgewise models   (lists those to have)"
+
+
+def _model_at_work(settings: Settings) -> Iterator[Finding]:
+    """Not through the engine: a check does not belong in the ledger's statistics."""
+    if not (yield from _model(settings)):
+        return
+    backend = assembly.open_backend(settings)
+    question = Request(messages=(Message("user", "Name a colour."),), max_tokens=16)
+    start, first = time.perf_counter(), None
+    try:
+        for _ in backend.generate(question):
+            first = first or time.perf_counter()
+    except LocalError as error:
+        yield Finding("generation", "broken", str(error), _get_it(settings))
+        return
+    finally:
+        backend.close()
+    speed = backend.facts().output_tokens_per_second or 0.0
+    wait = milliseconds(1000 * ((first or start) - start))
+    yield Finding("generation", "ok", f"{speed:,.0f} tokens/s, first text after {wait}")
+
+
+def _calibration(settings: Settings) -> Iterator[Finding]:
+    try:
+        facts = assembly.open_backend(settings).facts()  # loads nothing
+    except LocalError:
+        return  # said above
+    calibration = assembly.find_calibration(settings, facts)
+    if calibration.fitted:
+        fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}"
+        yield Finding("calibration", "ok", fitted)
         return
     yield Finding(
-        "model",
-        "ok",
-        f"{model.name} {model.quantisation}, {model.bytes / 1e6:,.0f} MB, {model.path}",
+        "calibration",
+        "note",
+        "none for this model: confidence orders answers, it is not a chance",
+        "docs/confidence.md says how to make one",
     )
-
-
-def _generation(settings: Settings) -> Iterator[Finding]:
-    with Engine(settings) as engine:
-        try:
-            backend = engine.backend()
-        except ModelNotFound:
-            return  # said above
-        calibration = engine.calibration(backend)
-        reply = engine.complete("Name a colour.", policy="local_only", max_tokens=16)
-        speed = backend.facts().output_tokens_per_second or 0.0
-        yield Finding(
-            "generation", "ok", f"{speed:,.0f} tokens/s, first text {reply.first_token_ms:,.0f} ms"
-        )
-        if calibration.fitted:
-            yield Finding(
-                "calibration", "ok", f"{calibration.name}, threshold {calibration.threshold:.2f}"
-            )
-        else:
-            yield Finding(
-                "calibration",
-                "note",
-                "none for this model: confidence orders answers, it is not a chance",
-                "docs/confidence.md says how to make one",
-            )
 
 
 def _cloud(settings: Settings) -> Iterator[Finding]:
@@ -167,9 +202,30 @@ def _cloud(settings: Settings) -> Iterator[Finding]:
             "no key: doubtful answers stay on the device and say so",
             "edgewise auth set gemini   (or openai, anthropic, …)",
         )
-    stored = Credentials(settings.config_dir).places()
-    if any(place == "file" for place in stored.values()):
-        yield Finding("keys", "note", "stored in a file (0600), not in the OS keyring")
+    yield from _keys(settings)
+
+
+def _keys(settings: Settings) -> Iterator[Finding]:
+    credentials = Credentials(settings.config_dir)
+    places = credentials.places()
+    in_file = sorted(name for name, place in places.items() if place == "file")
+    if in_file and credentials.open_to_others():
+        yield Finding(
+            "keys",
+            "broken",
+            f"other users of this machine can read {credentials.path}",
+            f"chmod 600 {credentials.path}",
+        )
+    elif in_file:
+        yield Finding("keys", "note", f"{', '.join(in_file)}: in a file (0600), not in a keyring")
+    for name, place in places.items():
+        if place == "keyring" and not credentials.get(name):
+            yield Finding(
+                "keys",
+                "broken",
+                f"{name}: the keyring is locked, or the key is gone",
+                f"unlock it, or edgewise auth set {name}",
+            )
 
 
 def _ledger(settings: Settings) -> Iterator[Finding]:
@@ -177,12 +233,14 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
     try:
         problems = ledger.verify()
         if problems:
-            yield Finding("ledger", "broken", problems[0], f"move {ledger.path} away")
+            fix = f"move {ledger.path} away; a new one is made"
+            yield Finding("ledger", "broken", problems[0], fix)
             return
         swept = ledger.sweep()
         report = ledger.report()
         extra = f", {swept} abandoned reservations settled" if swept else ""
-        yield Finding("ledger", "ok", f"{report.requests} requests in {ledger.path}{extra}")
+        count = "1 request" if report.requests == 1 else f"{report.requests:,} requests"
+        yield Finding("ledger", "ok", f"{count} in {ledger.path}{extra}")
     finally:
         ledger.close()
 

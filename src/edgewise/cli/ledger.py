@@ -11,28 +11,56 @@ from rich.table import Table
 from edgewise import assembly
 from edgewise.cli import options
 from edgewise.cli.render import confidence, console, dollars, milliseconds, print_json
+from edgewise.record.ledger import Ledger
 from edgewise.record.report import Report, parse_since
 from edgewise.settings import Settings
 
+SHORT_ID = 8
+SEARCHED_FOR_AN_ID = 10_000
+OF_AN_ATTEMPT = (
+    "model",
+    "outcome",
+    "error",
+    "tries",
+    "first_token_ms",
+    "total_ms",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cost_microdollars",
+    "estimated",
+)
+
 
 @click.command()
-@click.option("--since", help="Only since then: 24h, 7d, 30m, or 2026-11-01.")
+@click.option("--since", help="Only since then: 30m, 24h, 7d, or a date in UTC: 2026-11-01.")
 @click.option("--last", type=click.IntRange(1), help="List the last N requests instead.")
-@click.option("--request", "request_id", help="Everything about one request.")
+@click.option(
+    "--request",
+    "request_id",
+    metavar="ID",
+    help="Everything about one request; its id's beginning is enough.",
+)
 @options.as_json
 def ledger(since: str | None, last: int | None, request_id: str | None, as_json: bool) -> None:
-    """Spend, share kept on the device, cost avoided, latency, reasons."""
+    """Spend, share kept on the device, cost avoided, latency, reasons.
+
+    \b
+    edgewise ledger --since 7d
+    edgewise ledger --last 10
+    edgewise ledger --json | jq .spent_microdollars
+    """
+    if sum(given is not None for given in (since, last, request_id)) > 1:
+        raise click.UsageError("--since, --last and --request exclude each other")
+    moment = parse_since(since) if since else None
     book = assembly.open_ledger(Settings.load())
     try:
-        if request_id:
-            entry = book.get(request_id)
-            if entry is None:
-                raise click.ClickException(f"no request {request_id!r} in {book.path}")
-            print_json(entry)
+        if request_id is not None:
+            _print_request(_find(book, request_id), as_json)
         elif last:
             _print_recent(book.recent(last), as_json)
         else:
-            report = book.report(parse_since(since) if since else None)
+            report = book.report(moment)
             if as_json:
                 print_json(report.to_dict())
             else:
@@ -41,69 +69,135 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
         book.close()
 
 
+def _find(book: Ledger, request_id: str) -> dict[str, Any]:
+    entry = book.get(request_id)
+    if entry is None and request_id:
+        ids = [row["id"] for row in book.recent(SEARCHED_FOR_AN_ID)]
+        near = [known for known in ids if known.startswith(request_id)]
+        if len(near) > 1:
+            raise click.ClickException(f"{len(near)} requests begin with {request_id!r}")
+        entry = book.get(near[0]) if near else None
+    if entry is None:
+        raise click.ClickException(f"no request {request_id!r} in {book.path}")
+    return entry
+
+
+def _print_request(entry: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(entry)
+        return
+    screen = console()
+    attempts = entry.pop("attempts")
+    entry["created_at"] = _when(entry["created_at"], "%Y-%m-%d %H:%M:%S")
+    _print_facts(entry, "")
+    for number, attempt in enumerate(attempts, start=1):
+        screen.say()
+        screen.say((f"attempt {number}: {attempt['place']} {attempt['backend']}", "bold"))
+        _print_facts({name: attempt[name] for name in OF_AN_ATTEMPT}, "  ")
+
+
+def _print_facts(facts: dict[str, Any], indent: str) -> None:
+    """Names and values; what is empty is left out, JSON has it all."""
+    screen = console()
+    for name, value in facts.items():
+        if value is None or value is False or value in ("", {}):
+            continue
+        if name.endswith("_ms"):
+            value = milliseconds(value)
+        elif name.endswith("_microdollars"):
+            name, value = name.removesuffix("_microdollars"), dollars(value)
+        elif isinstance(value, dict):
+            value = ", ".join(f"{key} {number:.3g}" for key, number in value.items())
+        elif isinstance(value, float):
+            value = f"{value:.3f}"
+        screen.say((f"{indent}{name:<22} ", "dim"), str(value))
+
+
 def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("when", "id", "source", "confidence", "time", "cost", "why"):
-        table.add_column(column)
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for column in ("when", "id", "source", "conf.", "time", "cost", "why"):
+        right = column in ("conf.", "time", "cost")
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["created_at"])),
-            row["id"],
+            _when(row["created_at"], "%m-%d %H:%M"),
+            row["id"][:SHORT_ID],
             row["source"],
             confidence(row["confidence"]),
             milliseconds(row["total_ms"]),
             dollars(row["cost_microdollars"]),
             row["error_code"] or row["decision_code"],
         )
-    console().print(table)
+    console().print(table if rows else "Nothing asked yet.")
+
+
+def _when(moment: float, form: str) -> str:
+    return time.strftime(form, time.localtime(moment))
 
 
 def _print_report(report: Report) -> None:
     screen = console()
     if not report.requests:
-        screen.print("Nothing asked yet." if report.since is None else "Nothing asked since then.")
-    share = report.share_on_device
-    kept = "-" if share is None else f"{share:.0%}"
-    screen.print(
-        f"[bold]{report.requests}[/bold] requests · [bold]{kept}[/bold] kept on the device · "
-        f"{report.degraded} degraded · {report.failed} failed"
-    )
-    screen.print(
-        f"spent [bold]{dollars(report.spent_microdollars)}[/bold] "
-        f"(estimated part {dollars(report.estimated_microdollars)}, reserved now "
-        f"{dollars(report.reserved_microdollars)}) · avoided against cloud-only "
-        f"[bold]{dollars(report.avoided_microdollars)}[/bold]"
-    )
-    _print_latency(report)
+        screen.say("Nothing asked yet." if report.since is None else "Nothing asked since then.")
+    else:
+        share = report.share_on_device
+        screen.say(
+            (str(report.requests), "bold"),
+            " requests · " if report.requests != 1 else " request · ",
+            ("-" if share is None else f"{share:.0%}", "bold"),
+            f" kept on the device · {report.degraded} degraded · {report.failed} failed",
+        )
+        screen.say(
+            "spent ",
+            (dollars(report.spent_microdollars), "bold"),
+            _part("estimated", report.estimated_microdollars),
+            " · avoided against cloud-only ",
+            (dollars(report.avoided_microdollars), "bold"),
+            _part("set aside for calls still running", report.reserved_microdollars),
+        )
+        _print_latency(report)
+    _print_reasons(report)
+
+
+def _part(name: str, microdollars: int) -> str:
+    return f" ({dollars(microdollars)} {name})" if microdollars else ""
+
+
+def _print_reasons(report: Report) -> None:
+    screen = console()
     for title, counts in (
         ("reasons", report.reasons),
         ("degraded because", report.degraded_reasons),
         ("failed because", report.failures),
     ):
-        named = {code: count for code, count in counts.items() if code}
-        if named:
-            words = " · ".join(f"{code} {count}" for code, count in named.items())
-            screen.print(f"[dim]{title}:[/dim] {words}")
+        if counts:
+            words = " · ".join(f"{code} {count}" for code, count in counts.items())
+            screen.say((f"{title}: ", "dim"), words)
     for name, provider in report.providers.items():
-        screen.print(
-            f"[dim]{name}:[/dim] {provider.attempts} attempts, {provider.failures} failed, "
-            f"{dollars(provider.spent_microdollars)}"
+        calls = "call" if provider.attempts == 1 else "calls"
+        screen.say(
+            (f"{name}: ", "dim"),
+            f"{provider.attempts} {calls}, {provider.failures} failed, "
+            f"{dollars(provider.spent_microdollars)}",
         )
     for state in report.budgets:
-        screen.print(f"[dim]budget {state.budget}:[/dim] {dollars(state.remaining)} left")
+        screen.say(
+            (f"budget {state.budget.in_words()}: ", "dim"), f"{dollars(state.remaining)} left"
+        )
 
 
 def _print_latency(report: Report) -> None:
-    if not report.total_ms:
+    sources = [source for source in report.total_ms if source != "all" or len(report.total_ms) > 2]
+    if not sources:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("source", "answers", "first text p50", "p99", "whole p50", "p90", "p99"):
         table.add_column(column, justify="left" if column == "source" else "right")
-    for source, whole in report.total_ms.items():
-        first = report.first_token_ms.get(source)
+    for source in sources:
+        whole, first = report.total_ms[source], report.first_token_ms.get(source)
         table.add_row(
             source,
             str(whole.count),

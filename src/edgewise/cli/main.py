@@ -5,12 +5,15 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 from edgewise import __version__
+from edgewise.cli.streams import drop_stdout, prepare_streams, print_json, printable
 from edgewise.errors import (
     CloudError,
     DoesNotFit,
@@ -35,6 +38,7 @@ EXIT_CODES: tuple[tuple[type[EdgewiseError], int], ...] = (
     (LedgerError, 7),
 )
 EXIT_SIGNALLED = 10
+EXIT_STOPPED = 130
 
 COMMANDS = {
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
@@ -48,6 +52,10 @@ COMMANDS = {
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
 }
+
+
+class ReaderLeft(Exception):
+    """A closed pipe under another name: click would turn the original into exit code 1."""
 
 
 class LazyGroup(click.Group):
@@ -71,18 +79,68 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
 
     @override
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        # Past click.Group's own, which would import every command for its help.
+        return items + click.Command.shell_complete(self, context, incomplete)
+
+    @override
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(context, args)
-        except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], COMMANDS) if args else []
+        name = args[0] if args else ""
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise click.UsageError(error.message + hint, ctx=context) from error
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx=context)
+        return super().resolve_command(context, args)
+
+    @override
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            result = super().invoke(context)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError as error:
+            raise ReaderLeft from error
+
+    @override
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run a command; an error becomes one line (or JSON) and a documented exit code."""
+        prepare_streams()
+        as_json = wants_json(sys.argv[1:] if args is None else args)
+        extra |= {"prog_name": "edgewise", "standalone_mode": False}
+        try:
+            result: Any = super().main(args, *rest, **extra)
+            sys.exit(result if isinstance(result, int) else 0)
+        except click.ClickException as error:
+            if as_json:
+                code = "usage" if isinstance(error, click.UsageError) else "error"
+                _print_failure(error.format_message(), code)
+            else:
+                error.show()
+            sys.exit(error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            _say("stopped", "cancelled", as_json)
+            sys.exit(EXIT_STOPPED)
+        except ReaderLeft:
+            drop_stdout()
+            sys.exit(0)
+        except EdgewiseError as error:
+            _say(str(error), error.code, as_json)
+            sys.exit(exit_code(error))
+        except OSError as error:  # a full disk, a folder that may not be written
+            _say(str(error), "system", as_json)
+            sys.exit(EXIT_FAILED)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nExit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 fits nowhere,\n"
+    "4 cloud, 5 no model, 6 weights, 7 ledger, 10 handoff signalled, 130 stopped.",
+)
 @click.version_option(__version__, prog_name="edgewise")
 def cli() -> None:
     """Answers on the device, measures its own confidence, hands off when in doubt.
@@ -92,28 +150,31 @@ def cli() -> None:
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run a command; our errors become one line on standard error and a documented exit code."""
-    try:
-        result: Any = cli.main(args=args, standalone_mode=False)
-        sys.exit(result if isinstance(result, int) else 0)
-    except click.exceptions.Exit as request:
-        sys.exit(request.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except EdgewiseError as error:
-        click.echo(f"edgewise: {error} [{error.code}]", err=True)
-        sys.exit(exit_code(error))
+    """The entry point of the `edgewise` script."""
+    cli.main(args=args)
 
 
 def exit_code(error: EdgewiseError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """From the words themselves: a wrong option is reported before any option was read."""
+    words = list(args)
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def _say(message: str, code: str, as_json: bool) -> None:
+    if as_json:
+        _print_failure(message, code)
+    elif code == "cancelled":
+        click.echo(message, err=True)
+    else:
+        click.echo(f"edgewise: {printable(message)} [{code}]", err=True)
+
+
+def _print_failure(message: str, code: str) -> None:
+    print_json({"success": False, "error": message, "code": code})
 
 
 if __name__ == "__main__":

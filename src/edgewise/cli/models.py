@@ -5,50 +5,51 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from rich.table import Table
 
 from edgewise.cli import options
-from edgewise.cli.render import console, download_bar, print_json
+from edgewise.cli.main import exit_code
+from edgewise.cli.render import console, download_bar, megabytes, print_json
+from edgewise.errors import StoreError
 from edgewise.local.model_row import PackageSource
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 
 
 @click.command()
-@click.option("--verify", is_flag=True, help="Hash every installed file again.")
+@click.option(
+    "--verify", is_flag=True, help="Hash every installed file again; exit 6 if one changed."
+)
+@click.option(
+    "--remove", metavar="NAME", help="Delete a model.", shell_complete=options.complete_models
+)
 @options.as_json
-def models(verify: bool, as_json: bool) -> None:
-    """List models: what is installed and what `edgewise pull` can get."""
+@click.pass_context
+def models(context: click.Context, /, verify: bool, remove: str | None, as_json: bool) -> None:
+    """List models: what is installed and what `edgewise pull` can get.
+
+    \b
+    edgewise models
+    edgewise models --json | jq '.[] | select(.installed) | .path'
+    edgewise models --remove qwen3-0.6b
+    """
     settings = Settings.load()
     store = ModelStore(settings.models_dir)
-    installed = {model.name: model for model in store.installed()}
+    if remove:
+        store.remove(remove)
+    rows = _rows(store, settings.model)
+    problem: StoreError | None = None
     if verify:
-        with download_bar() as progress:
-            for name in installed:
-                installed[name] = store.verify(name, progress)
-    rows = _rows(store, installed, settings.model)
+        problem = _verify(store, rows)
     if as_json:
         print_json(rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for column in ("", "model", "size", "licence", "from", ""):
-        table.add_column(column, justify="right" if column == "size" else "left")
-    for row in rows:
-        table.add_row(
-            "[green]✓[/green]" if row["installed"] else "[dim]·[/dim]",
-            f"[bold]{row['name']}[/bold]" if row["default"] else row["name"],
-            f"{row['bytes'] / 1e6:,.0f} MB",
-            row["licence"],
-            row["from"],
-            f"[dim]{row['description']}[/dim]",
-        )
-    screen = console()
-    screen.print(table)
-    screen.print("\nGet one:  edgewise pull NAME    Use one:  edgewise ask --model NAME …")
+    else:
+        _print(rows)
+    if problem is not None:
+        context.exit(exit_code(problem))
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=options.complete_models)
 @click.option(
     "--keep-source", is_flag=True, help="Keep the file as published beside the faster one."
 )
@@ -56,7 +57,11 @@ def models(verify: bool, as_json: bool) -> None:
 def pull(name: str | None, keep_source: bool, as_json: bool) -> None:
     """Get the weights of model NAME (default: the default model), verified by SHA-256.
 
-    An interrupted pull goes on where it stopped.
+    An interrupted pull goes on where it stopped; a model that is there is left alone.
+
+    \b
+    edgewise pull
+    edgewise pull qwen2.5-coder-0.5b-instruct
     """
     settings = Settings.load()
     store = ModelStore(settings.models_dir)
@@ -65,15 +70,12 @@ def pull(name: str | None, keep_source: bool, as_json: bool) -> None:
     if as_json:
         print_json(_installed(model))
     else:
-        click.echo(
-            f"{model.name}: {model.bytes / 1e6:,.0f} MB, SHA-256 {model.sha256[:16]}… verified"
-        )
+        click.echo(f"{model.name}: {megabytes(model.bytes)}, SHA-256 {model.sha256[:16]}… verified")
         click.echo(str(model.path))
 
 
-def _rows(
-    store: ModelStore, installed: dict[str, InstalledModel], default: str
-) -> list[dict[str, Any]]:
+def _rows(store: ModelStore, default: str) -> list[dict[str, Any]]:
+    installed = {model.name: model for model in store.installed()}
     rows = []
     for row in store.available():
         model = installed.get(row.name)
@@ -90,9 +92,41 @@ def _rows(
                 "description": row.description,
                 "path": str(model.path) if model else None,
                 "sha256": model.sha256 if model else row.sha256,
+                "problem": None,
             }
         )
     return rows
+
+
+def _verify(store: ModelStore, rows: list[dict[str, Any]]) -> StoreError | None:
+    """Note each damaged model in its row; the last problem found."""
+    problem: StoreError | None = None
+    with download_bar() as progress:
+        for row in rows:
+            if row["installed"]:
+                try:
+                    store.verify(row["name"], progress)
+                except StoreError as error:
+                    row["problem"], problem = str(error), error
+    return problem
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    screen = console()
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        mark = (
+            ("✗", "red") if row["problem"] else ("✓", "green") if row["installed"] else ("·", "dim")
+        )
+        screen.say(
+            mark,
+            (f" {row['name']:<{width}}", "bold" if row["installed"] else ""),
+            f" {megabytes(row['bytes']):>9}  {row['licence']}, {row['from']}",
+            ", the default" if row["default"] else "",
+        )
+        screen.say((f"    {row['problem'] or row['description']}", "dim"))
+    screen.say()
+    screen.say("Get one: edgewise pull NAME · use one: edgewise ask --model NAME …")
 
 
 def _installed(model: InstalledModel) -> dict[str, Any]:

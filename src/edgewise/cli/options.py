@@ -1,4 +1,4 @@
-"""Options that several commands share, and the engine they make."""
+"""Options that several commands share, and what they mean to the engine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,41 @@ from typing import Any, TypeVar
 
 import click
 
+from edgewise import plugins
+from edgewise.cli.streams import without_surrogates
 from edgewise.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a page.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
 
 POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")
+
+
+def _completer(names: Callable[[], list[str]]) -> Completer:
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def _model_names() -> list[str]:
+    # Only <Tab> needs the list.
+    from edgewise.local.model_directory import ROWS  # noqa: PLC0415
+
+    return [row.name for row in ROWS]
+
+
+def _provider_names() -> list[str]:
+    from edgewise.cloud.directory import PROVIDERS  # noqa: PLC0415
+
+    return list(PROVIDERS)
+
+
+complete_models = _completer(_model_names)
+complete_providers = _completer(_provider_names)
+complete_policies = _completer(lambda: plugins.names("policies"))
 
 
 def routing(command: Command) -> Command:
@@ -24,15 +52,28 @@ def routing(command: Command) -> Command:
                 "--policy",
                 "-p",
                 help=f"Where it may be answered: {', '.join(POLICIES)}, or a plug-in's.",
+                shell_complete=complete_policies,
             ),
             click.option("--local", is_flag=True, help="Short for --policy local_only."),
             click.option("--cloud", is_flag=True, help="Short for --policy cloud_only."),
             click.option("--private", is_flag=True, help="Never leaves the device."),
-            click.option("--threshold", "-t", type=float, help="Hand off below this confidence."),
-            click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file."),
+            click.option(
+                "--threshold",
+                "-t",
+                type=click.FloatRange(0, 1),
+                help="Hand off below this confidence; 0 never does.",
+            ),
+            click.option(
+                "--model",
+                "-m",
+                help="Local model: a name, or the path of a GGUF file.",
+                shell_complete=complete_models,
+            ),
             click.option("--system", "-s", help="System prompt."),
-            click.option("--max-tokens", type=int, help="Longest answer, in tokens."),
-            click.option("--temperature", type=float, help="0 is repeatable (default)."),
+            click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+            click.option(
+                "--temperature", type=click.FloatRange(0), help="0 is repeatable (default)."
+            ),
         )
     ):
         command = option(command)
@@ -47,7 +88,11 @@ def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     if local or cloud:
         policy = "local_only" if local else "cloud_only"
     overrides = {"model": model} if (model := given.pop("model")) else {}
-    options = {name: value for name, value in given.items() if value not in (None, False)}
+    # Not by truth: a threshold or a temperature of 0 was said, a flag that is False was not.
+    options = {name: v for name, v in given.items() if v is not None and v is not False}
+    if "system" in options:
+        options["system"] = without_surrogates(options["system"])
     if policy:
+        plugins.load("policies", policy)  # before a model is fetched for a typing error
         options["policy"] = policy
     return Settings.load(**overrides), options

@@ -2,30 +2,117 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.status import Status
 from rich.text import Text
+from typing_extensions import override
 
-from edgewise.types.replies import Reply
+from edgewise.cli.streams import print_json, printable
+from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta
+
+__all__ = [
+    "Screen",
+    "Waiting",
+    "confidence",
+    "console",
+    "dollars",
+    "download_bar",
+    "megabytes",
+    "milliseconds",
+    "print_json",
+    "show_answer",
+    "summary",
+    "why",
+]
 
 COLOURS = {"local": "green", "cloud": "cyan", "mixed": "yellow", "none": "magenta"}
 PLACES = {"local": "device", "cloud": "cloud", "mixed": "cloud, then device", "none": "nobody yet"}
+UNLIMITED_WIDTH = 10_000
+
+Part = str | tuple[str, str]
 
 
-def console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+class Screen(Console):
+    """A terminal or a pipe. No markup, no emoji codes: what is printed may come from a model.
+
+    In a terminal lines break between words; in a pipe or a file one line stays one line.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        width = None if stream.isatty() else UNLIMITED_WIDTH
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+
+    def say(self, *parts: Part) -> None:
+        """One line of parts, each a text or a (text, style)."""
+        pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+        self.print(Text.assemble(*((printable(text), style) for text, style in pairs)))
+
+    def speak(self, text: str, style: str) -> None:
+        """A piece of an answer. In a pipe it is data: not a character is changed."""
+        said = printable(text) if self.is_terminal else text
+        self.out(said, style=style, end="", highlight=False)
+
+    @override
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1 by itself
 
 
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+def console(*, stderr: bool = False) -> Screen:
+    return Screen(stderr=stderr)
+
+
+class Waiting:
+    """A sign of life on standard error, in a terminal only. ASCII, for any encoding."""
+
+    def __init__(self, side: Screen, message: str) -> None:
+        self._status: Status | None = None
+        if side.is_terminal:
+            self._status = side.status(message, spinner="line")
+
+    def __enter__(self) -> Waiting:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, message: str | None = None) -> None:
+        if self._status is not None:
+            self._status.update(message)
+            self._status.start()
+
+    def stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+
+def show_answer(events: Iterable[Event], screen: Screen, side: Screen) -> Reply:
+    """Stream an answer: its text to `screen`, what happens meanwhile to `side`."""
+    shown = ""
+    with Waiting(console(stderr=True), "thinking") as waiting:
+        for event in events:
+            waiting.stop()
+            match event:
+                case TextDelta(text, source):
+                    screen.speak(text, COLOURS[source])
+                    shown = text
+                case Switched(to, _, reason, _):
+                    if shown and not shown.endswith("\n") and screen.is_terminal:
+                        side.say()
+                    side.say((f"→ {'device' if to == 'local' else 'cloud'}: {reason}", "dim"))
+                    waiting.start("waiting for the cloud" if to == "cloud" else "thinking")
+                case Finished(reply):
+                    if shown and not shown.endswith("\n"):
+                        screen.speak("\n", "")
+                    return reply
+    raise AssertionError("a stream ends with Finished")
 
 
 def dollars(microdollars: int) -> str:
@@ -40,21 +127,31 @@ def milliseconds(value: float | None) -> str:
     return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
 
 
+def megabytes(value: int) -> str:
+    return f"{value / 1e6:,.0f} MB"
+
+
 def confidence(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
 def summary(reply: Reply) -> Text:
-    """One line under an answer: source, confidence, time, tokens, cost; then why."""
+    """One line under an answer: source, confidence, time, tokens, cost; then what to know of it."""
     usage = reply.usage
+    facts = [
+        reply.model,
+        f"confidence {confidence(reply.confidence)}",
+        milliseconds(reply.total_ms),
+        f"{usage.input_tokens}+{usage.output_tokens} tokens",
+        dollars(usage.cost_microdollars),
+    ]
     line = Text("└ ", style="dim")
     line.append(PLACES[reply.source], style=f"bold {COLOURS[reply.source]}")
-    if reply.model:
-        line.append(f" · {reply.model}", style="dim")
-    line.append(f" · confidence {confidence(reply.confidence)}", style="dim")
-    line.append(f" · {milliseconds(reply.total_ms)}", style="dim")
-    line.append(f" · {usage.input_tokens}+{usage.output_tokens} tokens", style="dim")
-    line.append(f" · {dollars(usage.cost_microdollars)}", style="dim")
+    line.append("".join(f" · {fact}" for fact in facts if fact))
+    if reply.finish_reason == "length":
+        line.append(" · cut off (--max-tokens)", style="yellow")
+    if reply.needs_cloud_handoff and reply.source == "local":
+        line.append(" · in doubt", style="yellow")
     if reply.degraded:
         line.append(f" · degraded: {reply.decision.degraded_code}", style="bold yellow")
     return line
@@ -64,34 +161,39 @@ def why(reply: Reply) -> Text:
     """The decision in words, then every attempt."""
     decision = reply.decision
     text = Text()
-    text.append(f"{decision.code}: {decision.reason}\n")
+    text.append(f"{decision.code}: {printable(decision.reason)}\n")
     text.append(f"policy {decision.policy}, handoff {decision.handoff}", style="dim")
     if decision.threshold is not None:
         text.append(f", threshold {decision.threshold:.2f}", style="dim")
     if decision.decided_after_tokens:
-        text.append(f", decided after {decision.decided_after_tokens} tokens", style="dim")
+        text.append(f", decided after {_count(decision.decided_after_tokens, 'token')}", "dim")
     text.append(f", calibration {decision.calibration or '-'}", style="dim")
     for attempt in reply.attempts:
         text.append(
             f"\n  {attempt.place}: {attempt.backend}/{attempt.model} {attempt.outcome}, "
-            f"{milliseconds(attempt.total_ms)}, {attempt.output_tokens} tokens, "
+            f"{milliseconds(attempt.total_ms)}, {_count(attempt.output_tokens, 'token')}, "
             f"{dollars(attempt.cost_microdollars)}{' (estimated)' if attempt.estimated else ''}"
         )
         if attempt.error:
-            text.append(f"\n    {escape(attempt.error)}", style="dim")
+            text.append(f"\n    {printable(attempt.error)}", style="dim")
     return text
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 @contextmanager
 def download_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; the callback the model store feeds."""
+    """A progress bar on standard error; in a log, one line for each thing that begins."""
+    side = console(stderr=True)
     progress = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        console=console(stderr=True),
-        disable=not sys.stderr.isatty(),
+        console=side,
+        disable=not side.is_terminal,
     )
     with progress:
         tasks: dict[str, Any] = {}
@@ -99,6 +201,8 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
         def report(done: int, total: int, label: str) -> None:
             if label not in tasks:
                 tasks[label] = progress.add_task(label, total=total or None)
+                if not side.is_terminal:
+                    side.say(f"{label} {megabytes(total)} …" if total else f"{label} …")
             progress.update(tasks[label], completed=done, total=total or None)
 
         yield report

@@ -1,0 +1,95 @@
+"""Standard streams that do not break: any encoding, closed pipes, questions that are piped in."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import os
+import re
+import select
+import stat
+import sys
+import unicodedata
+from typing import Any
+
+import click
+
+# How long a question on the command line waits for more on a pipe. A pipe that somebody forgot to
+# close must not hang it; `-` says that there is more, and waits for as long as it takes.
+PATIENCE_S = 1.0
+
+_PLAIN = {"└": "`-", "→": "->", "…": "...", "·": "-", "✓": "+", "✗": "x", "—": "-"}
+_PLAIN |= dict(zip("\u2013\u2018\u2019\u201c\u201d\u2212\u00d7", "-''\"\"-x", strict=True))
+# Escape sequences in a model's or a server's text would be obeyed by the terminal.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def prepare_streams() -> None:
+    """Print what the stream's encoding has, something readable for the rest; never fail on it."""
+    codecs.register_error("edgewise", _spell_plainly)
+    for stream, errors in ((sys.stdout, "edgewise"), (sys.stderr, "edgewise"), (sys.stdin, None)):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors or "replace")
+
+
+def _spell_plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character) or _ascii(character) for character in unknown), error.end
+
+
+def _ascii(character: str) -> str:
+    """The letter under an accent; a question mark where there is none."""
+    return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere, fit for a terminal."""
+    return _CONTROLS.sub("", text)
+
+
+def without_surrogates(text: str) -> str:
+    """Arguments may hold bytes that are no text; models and JSON want text."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def print_json(value: Any) -> None:
+    """One line. Where the stream has no UTF-8, escapes: replaced characters would be lost."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    unicode = codecs.lookup(encoding).name == "utf-8"
+    click.echo(json.dumps(value, ensure_ascii=not unicode, default=str))
+
+
+def read_all() -> str:
+    """Everything on standard input, to its end."""
+    text = sys.stdin.read() if sys.stdin is not None else ""
+    return without_surrogates(text.removeprefix("\ufeff")).strip()
+
+
+def read_if_piped() -> str | None:
+    """What is piped in beside a question; None when a pipe stays silent."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    return read_all() if _has_something() else None
+
+
+def _has_something() -> bool:
+    """False only for a pipe or a socket on which nothing comes, not even its end."""
+    try:
+        descriptor = sys.stdin.fileno()
+        kind = os.fstat(descriptor).st_mode
+        if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+            return True
+        return bool(select.select([descriptor], [], [], PATIENCE_S)[0])
+    except (OSError, ValueError):
+        return True  # not a real file (in tests), closed, or Windows, which cannot look ahead
+
+
+def drop_stdout() -> None:
+    """The reader left: what is still buffered goes nowhere, or the exit would complain about it."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
