@@ -1,0 +1,1 @@
+"""Judges for function calls: pure code, no model and no I/O."""
