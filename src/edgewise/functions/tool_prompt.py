@@ -64,8 +64,13 @@ class MalformedAnswer(ValueError):
 
 def render_prompt(tools: Sequence[Tool], query: str) -> str:
     """The whole text before the answer, special tokens included."""
+    return prompt_around(render_tools(tools), query)
+
+
+def prompt_around(rendered_tools: str, query: str) -> str:
+    """`render_prompt` for tools that are rendered already."""
     return (
-        f"<|im_start|>system\nTools\n{render_tools(tools)}<|im_end|>\n"
+        f"<|im_start|>system\nTools\n{rendered_tools}<|im_end|>\n"
         f"<|im_start|>user\n{_plain(query).strip()}<|im_end|>\n<|im_start|>assistant\n"
     )
 

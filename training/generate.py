@@ -1,0 +1,190 @@
+"""Writes training examples: `python -m training.generate --count 800000 --out DIR …`.
+
+Every line of a shard is {"prompt", "answer", "kind", "source"}. The same seed gives the same
+examples whatever the number of workers. `--show 40` prints some to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+
+from edgewise.functions.tool_prompt import prompt_around
+
+from training.compose import Example, World, compose
+from training.decontaminate import Filter
+from training.frame_types import Frame
+from training.frames_parser import parse_directory
+from training.public_sources import public_frames, read_seeds, small_talk
+
+CHUNK = 2_000
+# Held out: these whole public intents, and by hash a share of domains and of tools.
+HELD_OUT_NAMES = frozenset(
+    "find_screenings order_takeaway audiobook.play call_taxi find_events define_word".split()
+)
+HELD_OUT_DOMAINS = 0.08
+HELD_OUT_TOOLS = 0.04
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the material is and what to make of it."""
+
+    frames: Path
+    seeds: Path | None
+    holdout: Path | None
+    seed: int
+    split: str
+
+
+def share_of(name: str) -> float:
+    """A number in [0, 1) that depends on nothing but the name."""
+    return int(sha256(name.encode()).hexdigest()[:8], 16) / 2**32
+
+
+def held_out(frame: Frame) -> bool:
+    """Whether a tool is only for validation."""
+    if frame.name in HELD_OUT_NAMES:
+        return True
+    if frame.source == "frames" and share_of(f"domain {frame.domain}") < HELD_OUT_DOMAINS:
+        return True
+    return frame.source != "nlu" and share_of(f"tool {frame.name}") < HELD_OUT_TOOLS
+
+
+def build_world(plan: Plan) -> tuple[World, Filter | None]:
+    """The tools and talk of one split, without what resembles evaluation material."""
+    frames = list(parse_directory(plan.frames).frames)
+    talk: list[str] = []
+    if plan.seeds:
+        seeds = read_seeds(plan.seeds)
+        frames += public_frames(seeds)
+        talk = small_talk(seeds)
+    wanted = plan.split == "valid"
+    keep = Filter.load(plan.holdout) if plan.holdout else None
+    frames = [frame for frame in frames if held_out(frame) == wanted]
+    talk = [text for text in talk if (share_of(text) < HELD_OUT_TOOLS) == wanted]
+    if keep:
+        frames = [frame for frame in frames if not keep.bad_tool(frame.name, frame.description)]
+    return World(frames, talk), keep
+
+
+def examples(
+    world: World, keep: Filter | None, rng: Random, count: int, kind: str | None = None
+) -> Iterator[Example]:
+    """`count` examples that resemble no evaluation request, neither whole nor in a part."""
+    made = 0
+    while made < count:
+        example = compose(world, rng, kind)
+        if example is None or not example.query:
+            continue
+        if keep and any(keep.bad_query(text) for text in (example.query, *example.clauses)):
+            continue
+        made += 1
+        yield example
+
+
+def as_line(example: Example) -> str:
+    tools = "".join(tool.rendered for tool in example.tools)
+    record = {
+        "prompt": prompt_around(tools, example.query),
+        "answer": example.answer,
+        "kind": example.kind,
+        "source": example.source,
+    }
+    return json.dumps(record, ensure_ascii=False)
+
+
+_STATE: dict[str, tuple[World, Filter | None]] = {}
+_PLANS: list[Plan] = []
+
+
+def _chunk(job: tuple[int, int]) -> tuple[str, Counter[str]]:
+    number, count = job
+    plan = _PLANS[0]
+    world, keep = _STATE["world"]
+    world.forget()
+    rng = Random(f"{plan.seed} {plan.split} {number}")
+    kinds: Counter[str] = Counter()
+    lines = []
+    for example in examples(world, keep, rng, count):
+        kinds[example.kind] += 1
+        lines.append(as_line(example))
+    return "\n".join(lines) + "\n", kinds
+
+
+def generate(plan: Plan, count: int, workers: int, directory: Path, per_shard: int) -> Counter[str]:
+    """Write the split's shards; returns how many examples of each kind there are."""
+    jobs = [(start // CHUNK, min(CHUNK, count - start)) for start in range(0, count, CHUNK)]
+    kinds: Counter[str] = Counter()
+    directory.mkdir(parents=True, exist_ok=True)
+    # Built once, before the workers are forked: they share it.
+    _PLANS[:] = [plan]
+    _STATE["world"] = build_world(plan)
+    with get_context("fork").Pool(min(workers, len(jobs))) as pool:
+        shard, written = 0, 0
+        file = _shard(directory, plan.split, shard).open("w", encoding="utf-8")
+        for (_, size), (text, found) in zip(jobs, pool.imap(_chunk, jobs), strict=True):
+            if written and written + size > per_shard:
+                file.close()
+                shard, written = shard + 1, 0
+                file = _shard(directory, plan.split, shard).open("w", encoding="utf-8")
+            file.write(text)
+            written += size
+            kinds += found
+        file.close()
+    return kinds
+
+
+def _shard(directory: Path, split: str, number: int) -> Path:
+    return directory / f"{split}-{number:05}.jsonl"
+
+
+def show(plan: Plan, count: int, kind: str | None) -> None:
+    world, keep = build_world(plan)
+    for example in examples(world, keep, Random(plan.seed), count, kind):
+        tools = "".join(tool.rendered for tool in example.tools)
+        sys.stdout.write(f"--- {example.kind} ({example.source})\n{tools}")
+        sys.stdout.write(f"> {example.query}\n{example.answer}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    here = Path(__file__).parent
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--count", type=int, default=800_000, help="training examples")
+    parser.add_argument("--valid", type=int, default=2_000, help="validation examples")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=15)
+    parser.add_argument("--shard", type=int, default=50_000, help="examples a file")
+    parser.add_argument("--out", type=Path, default=Path("data"))
+    parser.add_argument("--frames", type=Path, default=here / "frames")
+    parser.add_argument("--seeds", type=Path, help="seeds.json.gz of the public sources")
+    parser.add_argument("--holdout", type=Path, help="hashes.npz of the evaluation sets")
+    parser.add_argument("--split", choices=("train", "valid"), default="train", help="for --show")
+    parser.add_argument("--kind", help="for --show")
+    parser.add_argument("--show", type=int, help="print this many instead of writing")
+    options = parser.parse_args(arguments)
+    train = Plan(options.frames, options.seeds, options.holdout, options.seed, options.split)
+    if options.show:
+        show(train, options.show, options.kind)
+        return 0
+    for split, count in (("train", options.count), ("valid", options.valid)):
+        plan = Plan(options.frames, options.seeds, options.holdout, options.seed, split)
+        started = time.monotonic()
+        kinds = generate(plan, count, options.workers, options.out, options.shard)
+        seconds = time.monotonic() - started
+        listed = ", ".join(f"{kind} {number}" for kind, number in kinds.most_common())
+        sys.stdout.write(f"{split}: {count} in {seconds:.1f} s ({listed})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+"""The same tool several times in one request, the way people shorten it: "in Paris and in Rome"."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from training.frame_types import Choices, Flag, Frame, Pairs, Template
+from training.naming import words_of
+from training.sample import (
+    Clause,
+    Piece,
+    choose_present,
+    clause_from,
+    fill,
+    sample_clause,
+    sample_values,
+)
+from training.values import Said, join_list, sample_value
+from training.wording import lower_first
+
+_LEAD = re.compile(
+    r"(?:^|(?<=[\s(]))((?:(?:in|for|at|to|from|of|with|on|by|about|between|called|named|near|into)"
+    r"\s+)?(?:(?:the|a|an|my|our|an?other)\s+)?)$",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.?!:]\s+\S|\n")
+_AGAIN = (
+    ". And the same for {}.", ", and the same for {}", ", then the same for {}", ". Do the same for {}.",
+    ". Also for {}.", " and also for {}", ". What about {}?", ". Same for {}.", ", then again for {}",
+    ". Repeat that for {}.", ". After that {}.", ", plus {}", ". I need it for {} as well.", " - and {} too",
+)  # fmt: skip
+_AGAIN_WITH = (
+    ". And the same with {}.", ", then again with {}", ". Do it once more with {}.", ", and also with {}",
+    ". Then with {}.", ". Same thing with {}.", ". A second one with {}.", ". Repeat with {}.",
+    " and another one with {}",
+)  # fmt: skip
+_NEXT = (
+    ". Also, ", ". And ", ". Then ", ", and ", " and ", ", then ", "; ", ". Next, ", ". Additionally, ",
+    ". After that, ", ". Plus, ", " and also ", ", and then ", ".\n", "\n",
+)  # fmt: skip
+
+Composed = tuple[list[Clause], list[Piece]]
+
+
+def same_tool(frame: Frame, rng: Random, count: int) -> Composed:
+    """Several calls of one tool in one request, coordinated, shortened or one sentence each."""
+    chance = rng.random()
+    if frame.templates and chance < 0.5:
+        found = coordinate(frame, rng.choice(frame.templates), rng, count)
+        if found:
+            return found
+    if frame.templates and chance < 0.68:
+        found = repeat_briefly(frame, rng.choice(frame.templates), rng, count)
+        if found:
+            return found
+    same_form = bool(frame.templates) and rng.random() < 0.5
+    template = rng.choice(frame.templates) if same_form else None
+    clauses = _distinct(frame, template, rng, count)
+    return clauses, join_clauses(clauses, rng)
+
+
+def _distinct(frame: Frame, template: Template | None, rng: Random, count: int) -> list[Clause]:
+    clauses: list[Clause] = []
+    seen: set[str] = set()
+    for _ in range(count * 3):
+        clause = clause_from(frame, template, rng) if template else sample_clause(frame, rng)
+        key = repr(sorted((name, said.value) for name, said in clause.values.items()))
+        if key not in seen:
+            seen.add(key)
+            clauses.append(clause)
+        if len(clauses) == count:
+            break
+    return clauses
+
+
+def join_clauses(clauses: list[Clause], rng: Random) -> list[Piece]:
+    """Requests one after the other, in a list or with connecting words."""
+    chance = rng.random()
+    if chance < 0.05 and len(clauses) > 1:
+        return _as_list([clause.pieces for clause in clauses], rng)
+    pieces = list(clauses[0].pieces)
+    steady = rng.choice(_NEXT)
+    for clause in clauses[1:]:
+        joint = steady if rng.random() < 0.3 else rng.choice(_NEXT)
+        pieces = _append(pieces, clause.pieces, joint)
+    return pieces
+
+
+def _as_list(parts: list[list[Piece]], rng: Random) -> list[Piece]:
+    mark = rng.choice(("1. ", "1) ", "- ", "* "))
+    opening = rng.choice(("", "", "Please do the following:\n", "A few things:\n", "I need:\n"))
+    pieces = [Piece(opening)] if opening else []
+    for number, part in enumerate(parts, 1):
+        start = "\n" if number > 1 else ""
+        pieces += [Piece(start + mark.replace("1", str(number))), *part]
+    return pieces
+
+
+def _append(pieces: list[Piece], more: list[Piece], joint: str) -> list[Piece]:
+    last, first = pieces[-1], more[0]
+    ended = last.text.rstrip()[-1:]
+    if ended in ".?!" and not last.slot:
+        if joint[0] in ",;" or joint.startswith(" "):
+            joint = " " + joint.lstrip(",; ").capitalize()
+        else:
+            joint = joint.lstrip(".") if joint != "." else " "
+    elif joint[0] == "\n" or joint[0] == ".":
+        pass
+    inside = not joint.endswith((".\n", "\n", ". ")) and not first.slot
+    text = lower_first(first.text) if inside and _may_lower(first.text) else first.text
+    return [*pieces, Piece(joint), replace(first, text=text), *more[1:]]
+
+
+def _may_lower(text: str) -> bool:
+    return not re.match(r"(I|I'm|I'd|I've|I'll)\b", text)
+
+
+def varying_slots(frame: Frame, template: Template, present: list[str], rng: Random) -> list[str]:
+    """One or two parameters that may differ between the calls; each is said once."""
+    said = Counter(part.slot for part in template.parts if part.slot)
+    able = [
+        name
+        for name in present
+        if said[name] == 1
+        and frame.parameters[name].counts is None
+        and not isinstance(frame.parameters[name].values, Flag | Pairs)
+        and _roomy(frame, name)
+    ]
+    wanted = 2 if rng.random() < 0.4 else 1
+    if len(able) < wanted:
+        return able
+    if wanted == 1:
+        return [rng.choice(able)]
+    start = rng.randrange(len(able) - 1)
+    return able[start : start + 2]
+
+
+def _roomy(frame: Frame, name: str) -> bool:
+    values = frame.parameters[name].values
+    return not isinstance(values, Choices) or len(values.options) >= 3
+
+
+def _variants(
+    frame: Frame, template: Template, rng: Random, count: int
+) -> tuple[list[str], list[dict[str, Said]]] | None:
+    """Which parameters vary, and the values of each call; the other values are shared."""
+    present = choose_present(frame, template, rng)
+    names = varying_slots(frame, template, present, rng)
+    if not names:
+        return None
+    base = sample_values(frame, template, present, rng)
+    calls = [base]
+    for _ in range(count * 4):
+        fresh = sample_values(frame, template, names, rng)
+        if all(fresh[names[0]].value != call[names[0]].value for call in calls):
+            calls.append({**base, **fresh})
+        if len(calls) == count:
+            return names, calls
+    return None
+
+
+def coordinate(frame: Frame, template: Template, rng: Random, count: int) -> Composed | None:
+    """ "the weather in Oslo and in Rome": one sentence, the varying part repeated."""
+    found = _variants(frame, template, rng, count)
+    if not found:
+        return None
+    names, calls = found
+    filled = [fill(template, values) for values in calls]
+    span = _span(filled[0], names)
+    if span is None or any(len(pieces) != len(filled[0]) for pieces in filled):
+        return None
+    start, end = span
+    clauses = [
+        Clause(frame, pieces, values, template)
+        for pieces, values in zip(filled, calls, strict=True)
+    ]
+    if len(names) == 2 and rng.random() < 0.2:
+        return clauses, _respectively(filled, names, rng)
+    before, lead = _lead(filled[0], start, rng)
+    spans = [[Piece(lead), *pieces[start:end]] if lead else pieces[start:end] for pieces in filled]
+    return clauses, [*before, *_listed(spans, rng), *filled[0][end:]]
+
+
+def _span(pieces: list[Piece], names: list[str]) -> tuple[int, int] | None:
+    """Where the varying part starts and ends; None where it cannot be repeated in place."""
+    text = "".join(piece.text if not piece.slot else "x" for piece in pieces)
+    if _SENTENCE_END.search(text.strip()):
+        return None
+    places = [index for index, piece in enumerate(pieces) if piece.slot in names]
+    if len(places) != len(names):
+        return None
+    start, end = places[0], places[-1] + 1
+    middle = "".join(piece.text for piece in pieces[start:end] if not piece.slot)
+    after = pieces[end].text if end < len(pieces) else ""
+    if len(middle) > 30 or re.match(r"[^\s,.?!;:)]", after):
+        return None
+    before = pieces[start - 1].text[-1:] if start else " "
+    return (start, end) if before.isspace() or not before else None
+
+
+def _lead(pieces: list[Piece], start: int, rng: Random) -> tuple[list[Piece], str]:
+    """The preposition or article before the varying part, which may be said again."""
+    before = list(pieces[:start])
+    if not before or before[-1].slot:
+        return before, ""
+    match = _LEAD.search(before[-1].text)
+    lead = match[1] if match else ""
+    article = bool(re.search(r"\b(a|an|the|my|our|another)\s*$", lead, re.IGNORECASE))
+    if not lead or not (article or rng.random() < 0.5):
+        return before, ""
+    before[-1] = replace(before[-1], text=before[-1].text[: -len(lead)])
+    return [piece for piece in before if piece.text], lead
+
+
+def _listed(spans: list[list[Piece]], rng: Random) -> list[Piece]:
+    """Spans joined as in "a, b and c"; semicolons where they hold commas themselves."""
+    text = "".join(piece.text for span in spans for piece in span)
+    comma = "; " if "," in text else ", "
+    last = rng.choice((" and ", " and ", " and ", " as well as ", " and also ", ", and ", " plus "))
+    pieces = list(spans[0])
+    if len(spans) == 2 and rng.random() < 0.1:
+        pieces.insert(0, Piece("both "))
+        last = " and "
+    for index, span in enumerate(spans[1:], 2):
+        again = [Piece(span[0].text.lower()), *span[1:]] if not span[0].slot else span
+        pieces += [Piece(last if index == len(spans) else comma), *again]
+    return pieces
+
+
+def _respectively(filled: list[list[Piece]], names: list[str], rng: Random) -> list[Piece]:
+    pieces: list[Piece] = []
+    for index, piece in enumerate(filled[0]):
+        if piece.slot in names:
+            texts = [other[index].text for other in filled]
+            pieces.append(Piece(", ".join(texts[:-1]) + f" and {texts[-1]}", piece.slot))
+        else:
+            pieces.append(piece)
+    last = pieces[-1]
+    if last.slot:
+        return [*pieces, Piece(rng.choice((" respectively", ", respectively")))]
+    body = last.text.rstrip(".?!")
+    return [*pieces[:-1], replace(last, text=f"{body} respectively{last.text[len(body) :]}")]
+
+
+def repeat_briefly(frame: Frame, template: Template, rng: Random, count: int) -> Composed | None:
+    """A whole request, then only what differs: "and the same for Rome"."""
+    found = _variants(frame, template, rng, count)
+    if not found:
+        return None
+    names, calls = found
+    clauses = [Clause(frame, fill(template, values), values, template) for values in calls]
+    if len(names) == 1:
+        texts = [values[names[0]].text for values in calls[1:]]
+        form = rng.choice(_AGAIN)
+        tail = join_list(texts, rng) if len(texts) > 1 else texts[0]
+    else:
+        form = rng.choice(_AGAIN_WITH)
+        tails = [
+            " and ".join(f"{' '.join(words_of(n.split('.')[-1]))} {v[n].text}" for n in names)
+            for v in calls[1:]
+        ]
+        tail = ", then ".join(tails)
+    pieces = list(clauses[0].pieces)
+    lead, _, end = form.partition("{}")
+    if pieces[-1].text.rstrip()[-1:] in ".?!" and not pieces[-1].slot:
+        lead = " " + lead.lstrip(".,- ").capitalize()
+    return clauses, [*pieces, Piece(lead), Piece(tail, names[0]), Piece(end)]
+
+
+def wrong_value(clause: Clause, name: str, rng: Random) -> Said | None:
+    """Another value for a parameter, to be taken back."""
+    right = clause.values[name]
+    for _ in range(5):
+        wrong = sample_value(clause.frame.parameters[name], rng)
+        if wrong.value != right.value:
+            return wrong
+    return None

@@ -1,0 +1,245 @@
+"""A frame's tool as somebody else might have written its schema; the meaning stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from edgewise.functions.tool_prompt import render_tools
+from edgewise.types.messages import Tool, ToolCall
+
+from training import naming, wording
+from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter
+from training.values import Said, sample_value
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_EXTRAS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("limit", {"type": "integer", "default": 10, "description": "Maximum number of results"}),
+    ("page", {"type": "integer", "default": 1}),
+    ("verbose", {"type": "boolean", "default": False, "description": "Return more detail"}),
+    ("format", {"type": "string", "enum": ["json", "xml", "text"], "default": "json"}),
+    ("language", {"type": "string", "default": "en", "description": "Language of the reply"}),
+    ("api_key", {"type": "string", "description": "Key of the service, if needed"}),
+    ("timeout", {"type": "number", "default": 30, "description": "Seconds to wait"}),
+    ("units", {"type": "string", "enum": ["metric", "imperial"], "default": "metric"}),
+    ("sort_by", {"type": "string", "description": "Field to sort the results by"}),
+    ("dry_run", {"type": "boolean", "default": False, "description": "Only pretend"}),
+    ("tags", {"type": "array", "items": {"type": "string"}, "description": "Labels to attach"}),
+    ("notes", {"type": "string", "default": "", "description": "Anything else"}),
+    ("request_id", {"type": "string", "description": "Id for tracing"}),
+    ("precision", {"type": "integer", "default": 2, "description": "Decimal places"}),
+    ("timezone", {"type": "string", "default": "UTC"}),
+    ("cache", {"type": "boolean", "default": True}),
+    ("metadata", {"type": "object", "description": "Additional data"}),
+)
+_GROUPS = ("options", "filters", "details", "params", "settings", "criteria")
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The manner of one set of tools, which mostly share it."""
+
+    case: naming.Case
+    namespaced: bool
+    describe_tools: float
+    describe_parameters: float
+    rename: float
+
+
+def pick_house(rng: Random) -> House:
+    case = rng.choices(naming.CASES, (50, 22, 11, 6, 9, 2))[0]
+    return House(
+        case=case,
+        namespaced=rng.random() < 0.1,
+        describe_tools=rng.choice((1.0, 1.0, 1.0, 0.9, 0.4)),
+        describe_parameters=rng.choice((1.0, 1.0, 0.9, 0.5, 0.0)),
+        rename=rng.choice((0.0, 0.1, 0.4)),
+    )
+
+
+@dataclass(slots=True)
+class StyledTool:
+    """A tool, and where in its schema each parameter of the frame went."""
+
+    frame: Frame
+    tool: Tool
+    paths: dict[str, tuple[str, ...]]
+    choices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rendered: str = ""
+
+    def call(self, values: Mapping[str, Said]) -> ToolCall:
+        """The call that says these values, its arguments in the order of the schema."""
+        arguments: dict[str, Any] = {}
+        for name, path in self.paths.items():
+            if name in values:
+                _put(arguments, path, self._value(name, values[name].value))
+        return ToolCall(self.tool.name, _ordered(arguments, self.tool.parameters), source="local")
+
+    def _value(self, name: str, value: Any) -> Any:
+        restyled = self.choices.get(name)
+        if not restyled:
+            return value
+        if isinstance(value, list):
+            return [restyled.get(str(item).lower(), item) for item in value]
+        return restyled.get(str(value).lower(), value)
+
+
+def style_tool(
+    frame: Frame, house: House, rng: Random, present: Collection[str] = ()
+) -> StyledTool:
+    """One way to write the frame's schema. What is not `present` never becomes required."""
+    names = list(frame.parameters)
+    if rng.random() < 0.3:
+        rng.shuffle(names)
+    group = rng.choice(_GROUPS) if rng.random() < 0.05 and len(names) > 1 else ""
+    flatten = rng.random() < 0.25
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
+    styled = StyledTool(frame, Tool(frame.name), {})
+    for name in names:
+        parameter = frame.parameters[name]
+        path = _path(parameter, house, flatten, group, rng)
+        while path in styled.paths.values():
+            path = (*path[:-1], path[-1] + "_2")
+        styled.paths[name] = path
+        field_schema = _field(parameter, house, styled, rng)
+        _place(schema, path, field_schema, _is_required(parameter, name in present, rng))
+    _add_extras(schema, rng)
+    name = naming.tool_name(frame.name, frame.domain, house.case, house.namespaced, rng)
+    described = rng.random() < house.describe_tools or len(naming.words_of(name)) < 2
+    description = wording.tool_description(frame.description, rng) if described else ""
+    styled.tool = Tool(name, description, schema)
+    styled.rendered = render_tools([styled.tool])
+    return styled
+
+
+def _path(
+    parameter: Parameter, house: House, flatten: bool, group: str, rng: Random
+) -> tuple[str, ...]:
+    parts = parameter.name.split(".")
+    if len(parts) > 1 and flatten:
+        parts = ["_".join(parts)]
+    renamed = [
+        naming.parameter_name(part, house.case, rng.random() < house.rename, rng)
+        if index == len(parts) - 1
+        # The parts before the last must agree among the fields of one object.
+        else naming.parameter_name(part, house.case, False, rng)
+        for index, part in enumerate(parts)
+    ]
+    if group and len(parts) == 1 and not parameter.required:
+        return (group, *renamed)
+    return tuple(renamed)
+
+
+def _is_required(parameter: Parameter, present: bool, rng: Random) -> bool:
+    if parameter.required:
+        return rng.random() > 0.08
+    return present and rng.random() < 0.1
+
+
+def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": _TYPES[parameter.kind]}
+    if parameter.kind == "int" and rng.random() < 0.08:
+        schema["type"] = "number"
+    if isinstance(parameter.values, Pairs):
+        schema = {"type": "object"}
+    description = wording.parameter_description(parameter, rng, house.describe_parameters)
+    options = _options(parameter, styled, rng)
+    if options and rng.random() < 0.75:
+        schema["enum"] = options
+    elif options and len(options) <= 12:
+        description = f"{description} {wording.prose_choices(options, rng)}".strip()
+    if parameter.counts is not None:
+        schema = {"type": "array", "items": schema}
+    if not parameter.required and rng.random() < 0.25:
+        description = _with_default(parameter, schema, options, description, rng)
+    if description:
+        schema["description"] = description
+    return schema
+
+
+def _options(parameter: Parameter, styled: StyledTool, rng: Random) -> list[Any]:
+    """The enum's values, sometimes in another case; short open lists sometimes become enums."""
+    values = parameter.values
+    if not isinstance(values, Choices):
+        return []
+    options = [choice.value for choice in values.options]
+    if not values.closed and (len(options) > 12 or rng.random() > 0.08):
+        return []
+    if not all(isinstance(option, str) for option in options):
+        return options
+    changed = list(options)
+    if values.closed and rng.random() < 0.12 and all(option.islower() for option in options):
+        manner = rng.choice((str.upper, str.capitalize, str.title))
+        changed = [manner(option) for option in options]
+    styled.choices[parameter.name] = {
+        option.lower(): new for option, new in zip(options, changed, strict=True)
+    }
+    if rng.random() < 0.3:
+        rng.shuffle(changed)
+    return changed
+
+
+def _with_default(
+    parameter: Parameter, schema: dict[str, Any], options: list[Any], text: str, rng: Random
+) -> str:
+    if parameter.counts is not None or isinstance(parameter.values, Pairs):
+        return text
+    if options:
+        value = rng.choice(options)
+    elif isinstance(parameter.values, Flag):
+        value = rng.random() < 0.3
+    elif isinstance(parameter.values, Number):
+        value = sample_value(parameter, rng).value
+    else:
+        value = "" if rng.random() < 0.2 else None
+    if value is None:
+        return text
+    if rng.random() < 0.7:
+        schema["default"] = value
+        return text
+    shown = str(value).lower() if isinstance(value, bool) else value
+    return f"{text} Default is {shown}".strip() if value != "" else text
+
+
+def _place(
+    schema: dict[str, Any], path: tuple[str, ...], field_schema: dict[str, Any], required: bool
+) -> None:
+    """Put a field at its path; objects on the way are made, and required if their field is."""
+    for part in path[:-1]:
+        if required and part not in schema["required"]:
+            schema["required"].append(part)
+        schema = schema["properties"].setdefault(
+            part, {"type": "object", "properties": {}, "required": []}
+        )
+        schema.setdefault("properties", {})
+        schema.setdefault("required", [])
+    schema["properties"][path[-1]] = field_schema
+    if required:
+        schema["required"].append(path[-1])
+
+
+def _add_extras(schema: dict[str, Any], rng: Random) -> None:
+    """Optional parameters no request mentions: they must be left alone."""
+    if rng.random() > 0.15:
+        return
+    for name, extra in rng.sample(_EXTRAS, rng.choice((1, 1, 2, 3))):
+        schema["properties"].setdefault(name, dict(extra))
+
+
+def _put(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for part in path[:-1]:
+        arguments = arguments.setdefault(part, {})
+    arguments[path[-1]] = value
+
+
+def _ordered(arguments: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties", {})
+    return {
+        name: _ordered(arguments[name], field_schema)
+        if isinstance(arguments[name], dict) and "properties" in field_schema
+        else arguments[name]
+        for name, field_schema in properties.items()
+        if name in arguments
+    }
