@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
-from edgewise.functions.tool_prompt import render_answer
-from edgewise.types.messages import ToolCall
-
-from training.frame_types import Flag, Frame, Template
-from training.naming import words_of
+from training.example import Example, written
+from training.frame_types import Flag, Frame, Pool
 from training.noise import add_noise
 from training.parallel import Composed, join_clauses, same_tool, wrong_value
+from training.refusals import irrelevant, missing
 from training.sample import Clause, Piece, clause_from, is_person, is_place, sample_clause
 from training.siblings import sibling_frames
-from training.styles import House, StyledTool, pick_house, style_tool
-from training.values import pool_entries
+from training.styles import StyledTool, pick_house, style_tool
+from training.world import World, tool_count
 
 # Shares of the kinds, in percent.
 SHARES = {
@@ -31,112 +28,12 @@ SHARES = {
     "irrelevant": 17,
     "missing": 3,
 }
-_SOURCE_SHARES = {"frames": 10, "seal": 3, "nlu": 1.2, "snips": 0.8, "seal_dev": 0.5}
 _CORRECTIONS = (
     ", no wait, ", " - sorry, I mean ", ", I mean ", "... actually ", ", or rather ", ", no, ",
     " (scratch that: ", " oh wait ", ", sorry, ",
 )  # fmt: skip
-_STOP = frozenset(
-    "a an the of for to in on at by with and or from is are be it its this that as into per get set "
-    "find make create add check calculate compute show tell give list update number name value user "
-    "given based using data information return returns search one two how what".split()
-)
 _PREPOSITION = re.compile(r"\b(in|at|to|for|around|near) $")
 _PERSON_PREPOSITION = re.compile(r"\b(to|for|with|from) $")
-
-
-@dataclass(slots=True)
-class Example:
-    """One training case, before it is written as prompt and answer."""
-
-    query: str
-    tools: list[StyledTool]
-    calls: list[ToolCall]
-    kind: str
-    source: str
-    clauses: list[str] = field(default_factory=list)
-
-    @property
-    def answer(self) -> str:
-        return render_answer(self.calls)
-
-
-def content_words(text: str) -> frozenset[str]:
-    """Words that say what something is about, without endings."""
-    found = (word.rstrip("s") for word in words_of(text))
-    return frozenset(word for word in found if word not in _STOP and len(word) > 2)
-
-
-class World:
-    """Every tool there is, and how to draw requests and other tools from it."""
-
-    def __init__(self, frames: Sequence[Frame], small_talk: Sequence[str] = ()) -> None:
-        self.frames = list(frames)
-        self.small_talk = [*pool_entries("small_talk"), *small_talk]
-        self.by_source: dict[str, list[Frame]] = defaultdict(list)
-        self.by_domain: dict[str, list[Frame]] = defaultdict(list)
-        self.words: dict[int, frozenset[str]] = {}
-        for frame in self.frames:
-            self.by_source[frame.source].append(frame)
-            self.by_domain[frame.domain].append(frame)
-            self.words[id(frame)] = content_words(f"{frame.name} {frame.description}")
-        self.sources = list(self.by_source)
-        self.weights = [_SOURCE_SHARES.get(source, 1) for source in self.sources]
-        self.with_misses = [frame for frame in self.frames if frame.near_misses]
-        self.with_incomplete = [frame for frame in self.frames if frame.incomplete]
-        self.with_place = [frame for frame in self.frames if _says(frame, place=True)]
-        self.with_person = [frame for frame in self.frames if _says(frame, place=False)]
-        self._cache: dict[int, list[StyledTool]] = {}
-
-    def forget(self) -> None:
-        """Drop what was kept for speed, so that a chunk depends on nothing but its seed."""
-        self._cache.clear()
-
-    def frame(self, rng: Random) -> Frame:
-        """A tool, each source by its share."""
-        source = rng.choices(self.sources, self.weights)[0]
-        return rng.choice(self.by_source[source])
-
-    def likeness(self, one: Frame, other: Frame) -> float:
-        first, second = self.words[id(one)], self.words[id(other)]
-        union = len(first | second)
-        return len(first & second) / union if union else 1.0
-
-    def others(self, frames: Sequence[Frame], count: int, rng: Random, most: float) -> list[Frame]:
-        """Further tools: near ones from the same domain, far ones; none too much alike."""
-        found: list[Frame] = []
-        for _ in range(count * 4):
-            if len(found) == count:
-                break
-            near = rng.random() < 0.5
-            pool = self.by_domain[rng.choice(frames).domain] if near else self.frames
-            candidate = rng.choice(pool)
-            known = [*frames, *found]
-            if all(
-                candidate is not frame
-                and candidate.name != frame.name
-                and self.likeness(candidate, frame) < most
-                for frame in known
-            ):
-                found.append(candidate)
-        return found
-
-    def styled(self, frame: Frame, house: House, rng: Random) -> StyledTool:
-        """A tool that is only offered; its writing may be used again in other examples."""
-        kept = self._cache.setdefault(id(frame), [])
-        if len(kept) >= 8:
-            return rng.choice(kept)
-        mixed = house if rng.random() < 0.6 else pick_house(rng)
-        styled = style_tool(frame, mixed, rng)
-        kept.append(styled)
-        return styled
-
-
-def _says(frame: Frame, place: bool) -> bool:
-    wanted = is_place if place else is_person
-    return frame.source == "frames" and any(
-        wanted(parameter) and parameter.counts is None for parameter in frame.parameters.values()
-    )
 
 
 def compose(world: World, rng: Random, kind: str | None = None) -> Example | None:
@@ -145,17 +42,13 @@ def compose(world: World, rng: Random, kind: str | None = None) -> Example | Non
     return _MAKERS[kind](world, rng)
 
 
-def _tool_count(rng: Random, least: int) -> int:
-    return max(least, rng.choices((1, 2, 3, 4, 5, 6, 7, 8, 10), (6, 22, 20, 18, 13, 8, 6, 5, 2))[0])
-
-
 def _finish(
     world: World, rng: Random, composed: Composed, kind: str, tool_count: int
 ) -> Example | None:
     """Write the request down, offer the tools it needs and others, and make the calls."""
     clauses, pieces = composed
     pieces = add_noise(clauses, [piece for piece in pieces if piece.text], rng)
-    query = re.sub(r"[ \t]+", " ", "".join(piece.text for piece in pieces)).strip()
+    query = written(pieces)
     house = pick_house(rng)
     needed = list({id(clause.frame): clause.frame for clause in clauses}.values())
     styled: dict[int, StyledTool] = {}
@@ -194,7 +87,7 @@ def _single_one(world: World, rng: Random) -> Example | None:
 
 
 def _single_many(world: World, rng: Random) -> Example | None:
-    return _single(world, rng, _tool_count(rng, 2), "single_many")
+    return _single(world, rng, tool_count(rng, 2), "single_many")
 
 
 def _correction(world: World, rng: Random) -> Example | None:
@@ -222,7 +115,7 @@ def _correction(world: World, rng: Random) -> Example | None:
     pieces[index : index + 1] = [Piece(wrong.text), Piece(joint), clause.pieces[index]]
     if joint.startswith(" ("):
         pieces.insert(index + 3, Piece(")"))
-    return _finish(world, rng, ([clause], pieces), "correction", _tool_count(rng, 1))
+    return _finish(world, rng, ([clause], pieces), "correction", tool_count(rng, 1))
 
 
 def _parallel(world: World, rng: Random) -> Example | None:
@@ -231,7 +124,7 @@ def _parallel(world: World, rng: Random) -> Example | None:
     composed = same_tool(frame, rng, count)
     if len(composed[0]) < 2:
         return None
-    tools = 1 if rng.random() < 0.6 else _tool_count(rng, 1)
+    tools = 1 if rng.random() < 0.6 else tool_count(rng, 1)
     return _finish(world, rng, composed, "parallel", tools)
 
 
@@ -253,9 +146,7 @@ def _parallel_multiple(world: World, rng: Random) -> Example | None:
     if len(frames) < 2:
         return None
     pieces = join_clauses(parts, rng)
-    return _finish(
-        world, rng, (clauses, pieces), "parallel_multiple", _tool_count(rng, len(frames))
-    )
+    return _finish(world, rng, (clauses, pieces), "parallel_multiple", tool_count(rng, len(frames)))
 
 
 def _pronoun(world: World, rng: Random) -> Example | None:
@@ -264,6 +155,14 @@ def _pronoun(world: World, rng: Random) -> Example | None:
     pool = world.with_place if place else world.with_person
     if len(pool) < 2:
         return None
+    for _ in range(12):
+        example = _pronoun_once(world, rng, place, pool)
+        if example:
+            return example
+    return None
+
+
+def _pronoun_once(world: World, rng: Random, place: bool, pool: list[Frame]) -> Example | None:
     first, second = rng.sample(pool, 2)
     if world.likeness(first, second) > 0.4:
         return None
@@ -274,6 +173,8 @@ def _pronoun(world: World, rng: Random) -> Example | None:
     followed = [n for n in closing.values if wanted(second.parameters[n])]
     if len(shared) != 1 or len(followed) != 1:
         return None
+    if _pool(first, shared[0]) != _pool(second, followed[0]):
+        return None
     said = opening.values[shared[0]]
     closing.values[followed[0]] = said
     pieces = _with_pronoun(closing.pieces, followed[0], place)
@@ -281,7 +182,13 @@ def _pronoun(world: World, rng: Random) -> Example | None:
         return None
     closing.pieces = pieces
     composed = [opening, closing], join_clauses([opening, closing], rng)
-    return _finish(world, rng, composed, "pronoun", _tool_count(rng, 2))
+    return _finish(world, rng, composed, "pronoun", tool_count(rng, 2))
+
+
+def _pool(frame: Frame, name: str) -> str:
+    values = frame.parameters[name].values
+    # A first name stands for a person; a city does not stand for a country.
+    return values.name.replace("first_name", "person") if isinstance(values, Pool) else ""
 
 
 def _with_pronoun(pieces: list[Piece], name: str, place: bool) -> list[Piece] | None:
@@ -302,79 +209,6 @@ def _with_pronoun(pieces: list[Piece], name: str, place: bool) -> list[Piece] | 
     return [*pieces[: index - 1], head, Piece(word), *pieces[index + 1 :]]
 
 
-def _irrelevant(world: World, rng: Random) -> Example | None:
-    """A request that none of the offered tools serves."""
-    count = rng.choices((1, 2, 3, 4, 5, 6, 8), (42, 20, 12, 10, 8, 5, 3))[0]
-    chance = rng.random()
-    if chance < 0.2 and world.with_misses:
-        frame = rng.choice(world.with_misses)
-        clause = clause_from(frame, rng.choice(frame.near_misses), rng)
-        offered = [frame, *world.others([frame], count - 1, rng, most=0.3)]
-        return _refuse(world, rng, clause.pieces, offered, "near_miss")
-    if chance < 0.45:
-        text = rng.choice(world.small_talk)
-        return _refuse(world, rng, [Piece(text)], _apart(world, rng, text, count), "talk")
-    frame = world.frame(rng)
-    clause = sample_clause(frame, rng)
-    pieces = clause.pieces
-    if chance < 0.6:
-        offered = sibling_frames(frame, rng, min(count, 3))
-        return _refuse(world, rng, pieces, offered, "sibling") if offered else None
-    if chance < 0.75:
-        offered = world.others([frame], count, rng, most=0.2)
-    else:
-        offered = _apart(world, rng, f"{frame.name} {frame.description} {clause.text}", count)
-    return _refuse(world, rng, pieces, offered, "other")
-
-
-def _apart(world: World, rng: Random, text: str, count: int) -> list[Frame]:
-    """Tools that share no word of substance with a request."""
-    words = content_words(text)
-    found: list[Frame] = []
-    for _ in range(count * 6):
-        frame = rng.choice(world.frames)
-        if not words & world.words[id(frame)] and frame not in found:
-            found.append(frame)
-        if len(found) == count:
-            break
-    return found
-
-
-def _refuse(
-    world: World, rng: Random, pieces: list[Piece], offered: list[Frame], why: str
-) -> Example | None:
-    if not offered:
-        return None
-    pieces = add_noise([], pieces, rng)
-    query = re.sub(r"[ \t]+", " ", "".join(piece.text for piece in pieces)).strip()
-    house = pick_house(rng)
-    tools: dict[str, StyledTool] = {}
-    for frame in offered:
-        styled = (
-            world.styled(frame, house, rng)
-            if frame.source != "sibling"
-            else style_tool(frame, house, rng)
-        )
-        tools.setdefault(styled.tool.name, styled)
-    shuffled = list(tools.values())
-    rng.shuffle(shuffled)
-    return Example(query, shuffled, [], f"irrelevant_{why}", offered[0].source, [query])
-
-
-def _missing(world: World, rng: Random) -> Example | None:
-    """Something required was not said: no call."""
-    if not world.with_incomplete:
-        return None
-    frame = rng.choice(world.with_incomplete)
-    template: Template = rng.choice(frame.incomplete)
-    clause = clause_from(frame, template, rng)
-    offered = [frame, *world.others([frame], _tool_count(rng, 1) - 1, rng, most=0.3)]
-    example = _refuse(world, rng, clause.pieces, offered, "missing")
-    if example:
-        example.kind = "missing"
-    return example
-
-
 _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
     "single_one": _single_one,
     "single_many": _single_many,
@@ -382,6 +216,6 @@ _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
     "parallel": _parallel,
     "parallel_multiple": _parallel_multiple,
     "pronoun": _pronoun,
-    "irrelevant": _irrelevant,
-    "missing": _missing,
+    "irrelevant": irrelevant,
+    "missing": missing,
 }

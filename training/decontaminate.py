@@ -18,6 +18,7 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
 
@@ -39,7 +40,7 @@ CALL_SETS = (
 def query_features(text: str) -> frozenset[int]:
     """Hashes of the words and neighbouring pairs of a request."""
     words = re.findall(r"\w+", text.lower())
-    pairs = [f"{first} {second}" for first, second in zip(words, words[1:], strict=False)]
+    pairs = [f"{first} {second}" for first, second in pairwise(words)]
     return frozenset(crc32(item.encode()) for item in (*words, *pairs))
 
 

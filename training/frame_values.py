@@ -18,9 +18,38 @@ from training.frame_types import (
 )
 
 POOLS = frozenset(
-    "person first_name city country street company product email phone url date time datetime "
-    "weekday month duration language currency song artist movie book restaurant food topic "
-    "username filename id animal color".split()
+    [
+        "person",
+        "first_name",
+        "city",
+        "country",
+        "street",
+        "company",
+        "product",
+        "email",
+        "phone",
+        "url",
+        "date",
+        "time",
+        "datetime",
+        "weekday",
+        "month",
+        "duration",
+        "language",
+        "currency",
+        "song",
+        "artist",
+        "movie",
+        "book",
+        "restaurant",
+        "food",
+        "topic",
+        "username",
+        "filename",
+        "id",
+        "animal",
+        "color",
+    ]
 )
 _POOL_ALIASES = {
     "name": "person", "full_name": "person", "firstname": "first_name", "colour": "color",
@@ -32,7 +61,7 @@ _POOL_ALIASES = {
 _FORMS = {
     "date": ("", "iso"), "time": ("", "24h"), "datetime": ("", "iso"), "duration": ("", "min", "s"),
 }  # fmt: skip
-_NUMBER = r"[-+−]?\$?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[kKM]?"
+_NUMBER = r"[-+\u2212]?\$?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[kKM]?"
 _RANGE = re.compile(rf"({_NUMBER})\s*(?:\.\.\.?|…)\s*({_NUMBER})")
 _STEP = re.compile(rf"\bstep\s+({_NUMBER})")
 _COUNTS = re.compile(r"^\s*(\d+)\s*(?:\.\.|-)\s*(\d+)\s*$")
@@ -216,7 +245,7 @@ def _number_choices(kind: Kind, bracket: list[str]) -> Choices:
 
 def to_number(text: str) -> float:
     """`1,000`, `5k`, `2M`, `1e6`, `-4.5`."""
-    digits = text.strip().replace("−", "-").replace(",", "").replace("_", "").replace("$", "")
+    digits = text.strip().replace("\u2212", "-").replace(",", "").replace("_", "").replace("$", "")
     scale = {"k": 1e3, "K": 1e3, "M": 1e6}.get(digits[-1:], 1.0)
     try:
         return float(digits.rstrip("kKM")) * scale

@@ -19,17 +19,25 @@ from pathlib import Path
 from random import Random
 
 from edgewise.functions.tool_prompt import prompt_around
-
-from training.compose import Example, World, compose
+from training.compose import compose
 from training.decontaminate import Filter
+from training.example import Example
 from training.frame_types import Frame
 from training.frames_parser import parse_directory
 from training.public_sources import public_frames, read_seeds, small_talk
+from training.world import World
 
 CHUNK = 2_000
 # Held out: these whole public intents, and by hash a share of domains and of tools.
 HELD_OUT_NAMES = frozenset(
-    "find_screenings order_takeaway audiobook.play call_taxi find_events define_word".split()
+    [
+        "find_screenings",
+        "order_takeaway",
+        "audiobook.play",
+        "call_taxi",
+        "find_events",
+        "define_word",
+    ]
 )
 HELD_OUT_DOMAINS = 0.08
 HELD_OUT_TOOLS = 0.04

@@ -118,7 +118,8 @@ def tool_name(name: str, domain: str, case: Case, namespaced: bool, rng: Random)
     else:
         styled = join_words(words_of(changed), "snake" if case == "as_is" else case, rng)
     if namespaced:
-        space = rng.choice((domain.lower().replace(" ", "_"), rng.choice(_NAMESPACES)))
+        room = "_".join(words_of(domain.rpartition("/")[2])[:2]) or "api"
+        space = rng.choice((room, rng.choice(_NAMESPACES)))
         styled = f"{space}{rng.choice(('.', '.', '_', '_'))}{styled}"
     return styled
 

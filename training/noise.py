@@ -59,6 +59,8 @@ def be_polite(pieces: list[Piece], rng: Random) -> list[Piece]:
     """A greeting, a polite opening or thanks, where they fit the grammar."""
     first = pieces[0]
     chance = rng.random()
+    if first.text.startswith(("- ", "* ", "1")):
+        return pieces
     if not first.slot and is_imperative(first.text) and chance < 0.5:
         opening = rng.choice(_ASKING)
         pieces = [replace(first, text=opening + lower_first(first.text)), *pieces[1:]]
@@ -139,7 +141,9 @@ def lower_everything(clauses: Sequence[Clause], pieces: list[Piece]) -> list[Pie
 
 def speak(clauses: Sequence[Clause], pieces: list[Piece], rng: Random) -> list[Piece]:
     """As a recogniser would write it: lower case, no punctuation, sometimes a filler."""
-    lowered = lower_everything(clauses, pieces)
+    # A list is spoken with "and": without its commas it could not be told apart.
+    listed = [Piece(" and ", ",") if piece.slot == "," else piece for piece in pieces]
+    lowered = lower_everything(clauses, listed)
     spoken = [
         piece if piece.slot else replace(piece, text=_unpunctuated(piece.text)) for piece in lowered
     ]

@@ -7,11 +7,40 @@ from random import Random
 
 from training.frame_types import Number
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+_ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+_TENS = [
+    "zero",
+    "ten",
+    "twenty",
+    "thirty",
+    "forty",
+    "fifty",
+    "sixty",
+    "seventy",
+    "eighty",
+    "ninety",
+]
 _SCALES = ((10**9, "billion"), (10**6, "million"), (10**3, "thousand"))
 _SHORT = {"billion": ("B", "bn"), "million": ("M", "m", "mn"), "thousand": ("k", "K")}
 
@@ -150,7 +179,7 @@ def _tiny(value: float, rng: Random) -> str:
     base, _, power = f"{value:e}".partition("e")
     base = base.rstrip("0").rstrip(".")
     exponent = int(power)
-    forms = (f"{base}e{exponent}", f"{base} x 10^{exponent}", f"{base}×10^{exponent}")
+    forms = (f"{base}e{exponent}", f"{base} x 10^{exponent}", f"{base}\u00d710^{exponent}")
     return digits(value) if rng.random() < 0.4 else rng.choice(forms)
 
 
@@ -176,10 +205,7 @@ def pick_number(spec: Number, rng: Random) -> float:
         value = math.exp(rng.uniform(math.log(low), math.log(high)))
     else:
         value = rng.uniform(low, high)
-    if spec.integral:
-        value = _round_integer(value, rng)
-    else:
-        value = _round_float(value, low, rng)
+    value = _round_integer(value, rng) if spec.integral else _round_float(value, low, rng)
     value = min(max(value, low), high)
     return _tidy(math.floor(value) if spec.integral else value)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from training.frame_types import Choices, Flag, Frame, Pairs, Template
+from training.frame_types import Choices, Flag, Frame, Number, Pairs, Template
 from training.naming import words_of
 from training.sample import (
     Clause,
@@ -26,20 +26,22 @@ _LEAD = re.compile(
     r"\s+)?(?:(?:the|a|an|my|our|an?other)\s+)?)$",
     re.IGNORECASE,
 )
+_JOINED = re.compile(r",|;|\b(and|or|I|it|my)\b")
 _SENTENCE_END = re.compile(r"[.?!:]\s+\S|\n")
 _AGAIN = (
-    ". And the same for {}.", ", and the same for {}", ", then the same for {}", ". Do the same for {}.",
-    ". Also for {}.", " and also for {}", ". What about {}?", ". Same for {}.", ", then again for {}",
-    ". Repeat that for {}.", ". After that {}.", ", plus {}", ". I need it for {} as well.", " - and {} too",
+    ". And the same for {}.", ", and the same for {}", ", then the same for {}",
+    ". Do the same for {}.", ". Also for {}.", " and also for {}", ". What about {}?",
+    ". Same for {}.", ", then again for {}", ". Repeat that for {}.", ". After that {}.",
+    ". I need it for {} as well.", " - and {} too", ". How about {}?", ", and {} too",
 )  # fmt: skip
 _AGAIN_WITH = (
-    ". And the same with {}.", ", then again with {}", ". Do it once more with {}.", ", and also with {}",
-    ". Then with {}.", ". Same thing with {}.", ". A second one with {}.", ". Repeat with {}.",
-    " and another one with {}",
+    ". And the same with {}.", ", then again with {}", ". Do it once more with {}.",
+    ", and also with {}", ". Then with {}.", ". Same thing with {}.", ". A second one with {}.",
+    ". Repeat with {}.", " and another one with {}",
 )  # fmt: skip
 _NEXT = (
-    ". Also, ", ". And ", ". Then ", ", and ", " and ", ", then ", "; ", ". Next, ", ". Additionally, ",
-    ". After that, ", ". Plus, ", " and also ", ", and then ", ".\n", "\n",
+    ". Also, ", ". And ", ". Then ", ", and ", " and ", ", then ", "; ", ". Next, ",
+    ". Additionally, ", ". After that, ", ". Plus, ", " and also ", ", and then ", ".\n", "\n",
 )  # fmt: skip
 
 Composed = tuple[list[Clause], list[Piece]]
@@ -101,14 +103,9 @@ def _as_list(parts: list[list[Piece]], rng: Random) -> list[Piece]:
 
 def _append(pieces: list[Piece], more: list[Piece], joint: str) -> list[Piece]:
     last, first = pieces[-1], more[0]
-    ended = last.text.rstrip()[-1:]
-    if ended in ".?!" and not last.slot:
-        if joint[0] in ",;" or joint.startswith(" "):
-            joint = " " + joint.lstrip(",; ").capitalize()
-        else:
-            joint = joint.lstrip(".") if joint != "." else " "
-    elif joint[0] == "\n" or joint[0] == ".":
-        pass
+    if last.text.rstrip()[-1:] in ".?!":
+        open_joint = joint[0] in ",; "
+        joint = f" {joint.lstrip(',; ').capitalize()}" if open_joint else joint.lstrip(".")
     inside = not joint.endswith((".\n", "\n", ". ")) and not first.slot
     text = lower_first(first.text) if inside and _may_lower(first.text) else first.text
     return [*pieces, Piece(joint), replace(first, text=text), *more[1:]]
@@ -139,8 +136,14 @@ def varying_slots(frame: Frame, template: Template, present: list[str], rng: Ran
 
 
 def _roomy(frame: Frame, name: str) -> bool:
+    """Whether values of a parameter can be listed: several of them, and no long sentences."""
     values = frame.parameters[name].values
-    return not isinstance(values, Choices) or len(values.options) >= 3
+    if not isinstance(values, Choices):
+        return True
+    ways = [way for choice in values.options for way in choice.said]
+    longest = 2 if values.closed else 4
+    plain = all(way.count(" ") < longest and not _JOINED.search(way) for way in ways)
+    return len(values.options) >= 3 and plain
 
 
 def _variants(
@@ -155,7 +158,7 @@ def _variants(
     calls = [base]
     for _ in range(count * 4):
         fresh = sample_values(frame, template, names, rng)
-        if all(fresh[names[0]].value != call[names[0]].value for call in calls):
+        if all(fresh[name].value != call[name].value for name in names for call in calls):
             calls.append({**base, **fresh})
         if len(calls) == count:
             return names, calls
@@ -219,14 +222,14 @@ def _listed(spans: list[list[Piece]], rng: Random) -> list[Piece]:
     """Spans joined as in "a, b and c"; semicolons where they hold commas themselves."""
     text = "".join(piece.text for span in spans for piece in span)
     comma = "; " if "," in text else ", "
-    last = rng.choice((" and ", " and ", " and ", " as well as ", " and also ", ", and ", " plus "))
+    last = rng.choice((" and ", " and ", " and ", " as well as ", " and also ", ", and ", " & "))
     pieces = list(spans[0])
     if len(spans) == 2 and rng.random() < 0.1:
         pieces.insert(0, Piece("both "))
         last = " and "
     for index, span in enumerate(spans[1:], 2):
         again = [Piece(span[0].text.lower()), *span[1:]] if not span[0].slot else span
-        pieces += [Piece(last if index == len(spans) else comma), *again]
+        pieces += [Piece(last if index == len(spans) else comma, ","), *again]
     return pieces
 
 
@@ -252,7 +255,7 @@ def repeat_briefly(frame: Frame, template: Template, rng: Random, count: int) ->
         return None
     names, calls = found
     clauses = [Clause(frame, fill(template, values), values, template) for values in calls]
-    if len(names) == 1:
+    if len(names) == 1 and not _needs_label(frame, names[0]):
         texts = [values[names[0]].text for values in calls[1:]]
         form = rng.choice(_AGAIN)
         tail = join_list(texts, rng) if len(texts) > 1 else texts[0]
@@ -268,6 +271,13 @@ def repeat_briefly(frame: Frame, template: Template, rng: Random, count: int) ->
     if pieces[-1].text.rstrip()[-1:] in ".?!" and not pieces[-1].slot:
         lead = " " + lead.lstrip(".,- ").capitalize()
     return clauses, [*pieces, Piece(lead), Piece(tail, names[0]), Piece(end)]
+
+
+def _needs_label(frame: Frame, name: str) -> bool:
+    """A bare number does not say which of several numbers it is."""
+    values = frame.parameters[name].values
+    numbers = [p for p in frame.parameters.values() if p.kind in ("int", "float")]
+    return isinstance(values, Number) and values.kind != "money" and len(numbers) > 1
 
 
 def wrong_value(clause: Clause, name: str, rng: Random) -> Said | None:

@@ -8,8 +8,8 @@
 | seal_dev   | Seal-Tools development requests       | Apache-2.0 | requests with arguments        |
 | clinc      | CLINC150 requests                     | CC BY 3.0  | requests no tool serves        |
 
-Left out on purpose: Schema-Guided Dialogue (CC BY-SA 4.0 would bind what is made from it), Glaive and
-ToolRL samples (the terms of what they were made from are unclear).
+Left out on purpose: Schema-Guided Dialogue (CC BY-SA 4.0 would bind what is made from it), Glaive
+and ToolRL samples (the terms of what they were made from are unclear).
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from training.frame_types import Choice, Choices, Frame, Parameter, Part, Pool, Template
+from training.frame_types import Choice, Choices, Frame, Kind, Parameter, Part, Template
 from training.public_tools import NLU_TOOLS, SNIPS_TOOLS
 from training.seal_frames import seal_frame
 from training.values import add_entries
@@ -41,7 +42,7 @@ _POOL_SLOTS = {
     "city": "city", "served_dish": "food",
 }  # fmt: skip
 _NUMERIC = ("rating_value", "best_rating", "party_size_number")
-_ANY = Choices((Choice("any", ("any",), True),))
+_ANY = Choices(())
 
 
 def read_seeds(path: Path) -> dict[str, Any]:
@@ -104,9 +105,22 @@ def _spoken(
             utterance = _utterance(text, slots, labels, frame)
             if utterance:
                 frame.utterances.append(utterance)
+        _learn_values(frame)
         if len(frame.utterances) >= 10:
             frames.append(frame)
     return frames
+
+
+def _learn_values(frame: Frame) -> None:
+    """Give parameters the values that occur, for examples in descriptions."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for _, values in frame.utterances:
+        for name, value in values.items():
+            found[name].append(value)
+    for name, occurring in found.items():
+        distinct = list(dict.fromkeys(occurring))[:40]
+        options = tuple(Choice(value, (str(value),), isinstance(value, str)) for value in distinct)
+        frame.parameters[name] = replace(frame.parameters[name], values=Choices(options))
 
 
 def _utterance(
@@ -165,9 +179,12 @@ def _seal_requests(rows: Iterable[Any], schemas: Mapping[str, Any]) -> list[Fram
             Frame(tool["api_name"], tool["api_description"], tool["field"], source="seal_dev"),
         )
         for name, schema in tool["parameters"].items():
-            kind = schema["type"] if schema["type"] in ("int", "float", "bool") else "str"
+            known = schema["type"] in ("int", "float", "bool")
+            kind = cast(Kind, schema["type"] if known else "str")
             frame.parameters[name] = Parameter(
-                name, name in tool["required"], kind, Pool("topic"), schema["description"]
+                name, name in tool["required"], kind, _ANY, schema["description"]
             )
         frame.utterances.append(utterance)
+    for frame in frames.values():
+        _learn_values(frame)
     return list(frames.values())

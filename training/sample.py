@@ -19,6 +19,13 @@ _RELATIVE_DAY = re.compile(
 _PREPOSITION_BEFORE_DAY = re.compile(r"\b(on|at|in|On|At|In)\s$")
 
 
+_PAIRS = (
+    ("start", "end"), ("from", "to"), ("from", "until"), ("min", "max"), ("after", "before"),
+    ("check_in", "check_out"), ("low", "high"), ("lower", "upper"), ("since", "until"),
+    ("begin", "end"), ("departure", "return"), ("start", "until"), ("earliest", "latest"),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Some text of a request; `slot` names the parameter whose value it says."""
@@ -91,6 +98,21 @@ def sample_values(
             said = sample_value(parameter, rng, bare)
         used.add(said.text)
         values[name] = said
+    return _in_order(values)
+
+
+def _in_order(values: dict[str, Said]) -> dict[str, Said]:
+    """Start before end, least before most: values of such pairs change places if need be."""
+    for first, second in _PAIRS:
+        for name in values:
+            if first not in name:
+                continue
+            other = name.replace(first, second)
+            one, two = values[name], values.get(other)
+            if two is None or other == name or one.verbatim or two.verbatim:
+                continue
+            if type(one.value) is type(two.value) and one.value > two.value:
+                values[name], values[other] = two, one
     return values
 
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, cast
 
-from training.frame_types import Choice, Choices, Frame, Number, Parameter, Pool, Template, Values
+from training.frame_types import (
+    Choice,
+    Choices,
+    Frame,
+    Kind,
+    Number,
+    Parameter,
+    Pool,
+    Template,
+    Values,
+)
 from training.frames_parser import BadLine, read_template
 from training.naming import words_of
 from training.wording import is_imperative, lower_first
@@ -15,14 +25,14 @@ from training.wording import is_imperative, lower_first
 _EXAMPLES = re.compile(r"(?:e\.g\.|for example|such as|example:|i\.e\.)[,:]?\s*(.+?)(?:\)|$)", re.I)
 _POOL_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("date", ("date", "day", "deadline")),
-    ("time", ("time",)),
+    ("time", ("time", "hour")),
     ("duration", ("duration", "period", "timeframe", "interval")),
     ("email", ("email",)),
     ("phone", ("phone",)),
     ("url", ("url", "link", "website")),
     ("country", ("country", "nation", "nationality")),
     ("street", ("address", "street")),
-    ("city", ("city", "location", "place", "destination", "origin", "region", "town", "area", "venue")),
+    ("city", ("city", "location", "place", "destination", "origin", "region", "town", "area")),
     ("language", ("language",)),
     ("currency", ("currency",)),
     ("company", ("company", "organization", "manufacturer", "brand", "employer", "supplier")),
@@ -39,17 +49,22 @@ _POOL_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("filename", ("file", "filename", "path")),
     ("username", ("username", "handle", "account")),
     ("topic", ("topic", "subject", "keyword", "keywords", "theme", "query")),
-    ("person", ("person", "patient", "player", "author", "customer", "employee", "student", "teacher",
-                "client", "name", "director", "actor", "owner", "user", "scientist", "recipient")),
+    ("person", ("person", "patient", "player", "author", "customer", "employee", "student",
+                "teacher", "client", "director", "actor", "owner", "user", "scientist", "recipient")),
 )  # fmt: skip
 _RANGES: tuple[tuple[tuple[str, ...], tuple[float, float]], ...] = (
-    (("year",), (1950, 2025)), (("age",), (3, 95)), (("percentage", "percent"), (1, 100)),
+    (("age",), (3, 95)), (("percentage", "percent"), (1, 100)),
     (("price", "budget", "cost", "amount", "salary", "income"), (10, 200_000)),
     (("limit", "count", "quantity", "number", "num", "people", "guests"), (1, 60)),
     (("temperature",), (-15, 300)), (("latitude",), (-60, 70)), (("longitude",), (-170, 170)),
     (("rating", "level", "priority"), (1, 10)), (("population",), (1_000, 90_000_000)),
-    (("weight", "mass"), (1, 500)), (("height", "length", "width", "depth", "distance"), (1, 3_000)),
+    (("weight", "mass"), (1, 500)),
+    (("height", "length", "width", "depth", "distance"), (1, 3_000)),
 )  # fmt: skip
+_SPECIFIC = re.compile(
+    r"\s+(?:in|for|of|on|at|about|from|to|with|by)\s+(?:a|an|the)\s+"
+    r"(?:specific|given|particular|certain|specified)\s+[\w\s'-]+$"
+)
 _PLACE_POOLS = ("city", "country", "street")
 
 
@@ -63,7 +78,7 @@ def seal_frame(tool: Mapping[str, Any]) -> Frame | None:
         if found is None and required:
             return None
         if found is not None and re.fullmatch(r"[A-Za-z]\w*", name):
-            kind = schema["type"] if schema["type"] in ("int", "float") else "str"
+            kind = cast(Kind, schema["type"] if schema["type"] in ("int", "float") else "str")
             frame.parameters[name] = Parameter(name, required, kind, found, schema["description"])
     if not frame.parameters or len(frame.description) > 110:
         return None
@@ -81,10 +96,13 @@ def _values(name: str, schema: Mapping[str, Any]) -> Values | None:
         return _numbers(words, examples, schema["type"] == "int")
     if schema["type"] != "str":
         return None
+    if re.search(r"\d{4}-\d\d-\d\d(?!T| \d)|YYYY-MM-DD(?!T| H)", schema["description"]):
+        return Pool("date", "iso")
     if len(examples) >= 2:
         return Choices(tuple(Choice(text, (text,), verbatim=True) for text in examples))
+    head = words[-2:-1] if words[-1:] == ["name"] else words[-1:]
     for pool, keys in _POOL_WORDS:
-        if words and (words[-1] in keys or (words[0] in keys and pool != "id")):
+        if head and head[0] in keys:
             return Pool(pool)
     return None
 
@@ -110,15 +128,26 @@ def _numbers(words: list[str], examples: list[str], integral: bool) -> Number | 
             numbers.append(float(text.replace(",", "")))
         except ValueError:
             continue
+    if "year" in words or (numbers and all(1900 < number < 2100 for number in numbers)):
+        return Number(1950, 2025, kind="year")
     if numbers and min(numbers) > 0:
         low, high = min(numbers) / 2, max(numbers) * 3
         low = max(1, round(low)) if integral else round(low, 3)
         return Number(low, max(low + 1, round(high)), integral=integral)
     for keys, (low, high) in _RANGES:
         if any(word in keys for word in words):
-            year = "year" in keys
-            return Number(low, high, kind="year" if year else "plain", integral=integral or year)
+            return Number(low, high, integral=integral)
     return Number(1, 500, integral=integral)
+
+
+def _action(description: str) -> str:
+    """`Retrieves the height of a specific tree.` → `retrieve the height`; "" without a verb."""
+    text = _SPECIFIC.sub("", lower_first(description.rstrip(". ")))
+    verb, space, rest = text.partition(" ")
+    for form in (verb, verb.removesuffix("s"), verb.removesuffix("es")):
+        if is_imperative(form):
+            return form + space + rest
+    return ""
 
 
 def _label(name: str) -> str:
@@ -130,7 +159,8 @@ def _phrase(parameter: Parameter, rng: Random) -> str:
     name, label = parameter.name, _label(parameter.name)
     slot = f"{{{name}}}"
     options = [f"with {label} {slot}", f"{label} {slot}", f"with the {label} {slot}",
-               f"where the {label} is {slot}", f"with a {label} of {slot}", f"({label}: {slot})"]  # fmt: skip
+               f"where the {label} is {slot}", f"with a {label} of {slot}",
+               f"({label}: {slot})"]  # fmt: skip
     pool = parameter.values.name if isinstance(parameter.values, Pool) else ""
     if pool in _PLACE_POOLS:
         options += [f"in {slot}", f"in {slot}", f"in {slot}"]
@@ -153,9 +183,9 @@ def _template(frame: Frame, form: int, rng: Random) -> Template:
     )
     names = names or [rng.choice(list(frame.parameters))]
     rng.shuffle(names)
-    action = lower_first(frame.description.rstrip(". "))
-    if not is_imperative(action):
-        action = f"use {_label(frame.name)}" if form % 2 else f"find the {action}"
+    action = _action(frame.description)
+    if not action:
+        raise BadLine("the description does not say what to do")
     phrases = [_phrase(frame.parameters[name], rng) for name in names]
     pairs = [f"{_label(name)} {{{name}}}" for name in names]
     facts = [f"the {_label(name)} is {{{name}}}" for name in names]

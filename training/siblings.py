@@ -1,4 +1,4 @@
-"""Tools that resemble one but do something else with the same thing: cancel it, list it, rate it."""
+"""Tools like another that do something else with the same thing: cancel it, list it, rate it."""
 
 from __future__ import annotations
 

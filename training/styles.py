@@ -9,7 +9,6 @@ from typing import Any
 
 from edgewise.functions.tool_prompt import render_tools
 from edgewise.types.messages import Tool, ToolCall
-
 from training import naming, wording
 from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter
 from training.values import Said, sample_value
@@ -87,9 +86,16 @@ class StyledTool:
 
 
 def style_tool(
-    frame: Frame, house: House, rng: Random, present: Collection[str] = ()
+    frame: Frame,
+    house: House,
+    rng: Random,
+    present: Collection[str] = (),
+    strict: bool = False,
 ) -> StyledTool:
-    """One way to write the frame's schema. What is not `present` never becomes required."""
+    """One way to write the frame's schema. What is not `present` never becomes required.
+
+    `strict` keeps everything required that is, as the right answer may hang on it.
+    """
     names = list(frame.parameters)
     if rng.random() < 0.3:
         rng.shuffle(names)
@@ -104,7 +110,8 @@ def style_tool(
             path = (*path[:-1], path[-1] + "_2")
         styled.paths[name] = path
         field_schema = _field(parameter, house, styled, rng)
-        _place(schema, path, field_schema, _is_required(parameter, name in present, rng))
+        required = _is_required(parameter, name in present, rng)
+        _place(schema, path, field_schema, required or (strict and parameter.required))
     _add_extras(schema, rng)
     name = naming.tool_name(frame.name, frame.domain, house.case, house.namespaced, rng)
     described = rng.random() < house.describe_tools or len(naming.words_of(name)) < 2
@@ -149,7 +156,7 @@ def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) 
     if options and rng.random() < 0.75:
         schema["enum"] = options
     elif options and len(options) <= 12:
-        description = f"{description} {wording.prose_choices(options, rng)}".strip()
+        description = wording.join_hint(description, wording.prose_choices(options, rng))
     if parameter.counts is not None:
         schema = {"type": "array", "items": schema}
     if not parameter.required and rng.random() < 0.25:
@@ -165,7 +172,7 @@ def _options(parameter: Parameter, styled: StyledTool, rng: Random) -> list[Any]
     if not isinstance(values, Choices):
         return []
     options = [choice.value for choice in values.options]
-    if not values.closed and (len(options) > 12 or rng.random() > 0.08):
+    if not values.closed and (not 3 <= len(options) <= 12 or rng.random() > 0.06):
         return []
     if not all(isinstance(option, str) for option in options):
         return options
@@ -200,7 +207,8 @@ def _with_default(
         schema["default"] = value
         return text
     shown = str(value).lower() if isinstance(value, bool) else value
-    return f"{text} Default is {shown}".strip() if value != "" else text
+    hint = rng.choice((f"Default is {shown}", f"defaults to {shown}", f"(default {shown})"))
+    return wording.join_hint(text, hint) if value != "" else text
 
 
 def _place(

@@ -7,19 +7,30 @@ from random import Random
 
 from training.number_forms import digits, in_words
 
-WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-MONTHS = (
-    "January February March April May June July August September October November December"
-).split()
+WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 _HOLIDAYS = (
     "Christmas Eve", "New Year's Eve", "Easter Monday", "Valentine's Day", "Halloween", "Diwali",
     "Thanksgiving", "Boxing Day", "Midsummer's Eve", "Labour Day", "Eid al-Fitr",
 )  # fmt: skip
 _RELATIVE = (
-    "today", "tomorrow", "yesterday", "tonight", "the day after tomorrow", "next week", "this week",
-    "next month", "this weekend", "next weekend", "in two weeks", "in three days", "in 5 days",
-    "a week from now", "at the end of the month", "last night", "last week", "tomorrow evening",
-    "this afternoon", "two weeks ago", "three days ago",
+    "today", "tomorrow", "today", "tomorrow", "tonight", "the day after tomorrow", "next week",
+    "this week", "next month", "this weekend", "next weekend", "in two weeks", "in three days",
+    "in 5 days", "a week from now", "at the end of the month", "tomorrow evening", "this afternoon",
+    "this morning", "yesterday",
 )  # fmt: skip
 _SPOKEN_HOURS = [in_words(hour) for hour in range(13)]
 
@@ -41,7 +52,7 @@ def say_date(rng: Random) -> str:
         return rng.choice(_RELATIVE)
     if chance < 0.4:
         weekday = rng.choice(WEEKDAYS)
-        return rng.choice(("", "", "next ", "this ", "this coming ", "last ")) + weekday
+        return rng.choice(("", "", "", "next ", "this ", "this coming ")) + weekday
     if chance < 0.45:
         return rng.choice(_HOLIDAYS)
     day = pick_date(rng)
@@ -156,7 +167,9 @@ def _minutes(count: int) -> str:
 def say_datetime(rng: Random) -> str:
     """Day and time together, copied word for word."""
     day = say_date(rng)
-    while day.startswith(("in ", "at ")) or day.endswith(("ago", "now", "night", "week")):
+    while day.startswith(("in ", "at ")) or day.endswith(
+        ("ago", "now", "night", "week", "noon", "ning", "month")
+    ):
         day = say_date(rng)
     time = say_time(rng)
     if time[0].isalpha() and not time.startswith(("noon", "midnight")):
@@ -174,8 +187,9 @@ def say_iso_datetime(rng: Random) -> tuple[str, str]:
 def say_duration(rng: Random) -> str:
     """A length of time, copied word for word."""
     fixed = (
-        "half an hour", "an hour", "an hour and a half", "a couple of hours", "a quarter of an hour",
-        "two and a half hours", "a week", "a fortnight", "three months", "half a day", "a year",
+        "half an hour", "an hour", "an hour and a half", "a couple of hours", "a year",
+        "a quarter of an hour",
+        "two and a half hours", "a week", "a fortnight", "three months", "half a day",
     )  # fmt: skip
     chance = rng.random()
     if chance < 0.2:

@@ -20,7 +20,8 @@ _MAIL_HOSTS = (
 )  # fmt: skip
 _SITES = (
     "example.com", "docs.acme.io", "shop.northwind.net", "news.example.org", "api.weatherly.dev",
-    "blog.kestrel.io", "data.gov.example", "cdn.pixelmoor.com", "my-portfolio.dev", "wiki.hooli.xyz",
+    "blog.kestrel.io", "data.gov.example", "cdn.pixelmoor.com", "my-portfolio.dev",
+    "wiki.hooli.xyz",
 )  # fmt: skip
 _PATHS = (
     "", "/pricing", "/login", "/v2/users", "/articles/2024/heat-pumps", "/status", "/index.html",
@@ -128,8 +129,9 @@ def _username(rng: Random) -> str:
     first = _ascii(rng.choice(pool_entries("first_name")))
     animal = _ascii(rng.choice(pool_entries("animal")))
     return rng.choice(
-        (f"{first}{rng.randint(1, 2010)}", f"{first}_{animal}", f"@{first}.codes", f"{animal}-{first}",
-         f"x_{first}_x", f"{first}{animal}", f"@{animal}{rng.randint(1, 99)}", f"{first[0]}{animal}")
+        (f"{first}{rng.randint(1, 2010)}", f"{first}_{animal}", f"@{first}.codes",
+         f"{animal}-{first}", f"x_{first}_x", f"{first}{animal}", f"@{animal}{rng.randint(1, 99)}",
+         f"{first[0]}{animal}")
     )  # fmt: skip
 
 
@@ -143,8 +145,9 @@ def _id(rng: Random) -> str:
     return rng.choice(
         (f"{letters}-{number:06}", f"{letters}{number % 10000}", f"{rng.getrandbits(32):08x}",
          f"INV-20{rng.randint(19, 25)}-{number % 100000:05}", f"#{number}", str(number + 1000),
-         f"{letters.lower()}_{rng.getrandbits(24):06x}", f"{letters[:2]}-{number % 1000}-{letters[2]}",
-         f"{rng.getrandbits(16):04x}-{rng.getrandbits(8):02x}", f"user_{number}", f"ORD{number:06}")
+         f"{letters.lower()}_{rng.getrandbits(24):06x}", f"user_{number}",
+         f"{letters[:2]}-{number % 1000}-{letters[2]}",
+         f"{rng.getrandbits(16):04x}-{rng.getrandbits(8):02x}", f"ORD{number:06}")
     )  # fmt: skip
 
 

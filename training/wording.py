@@ -8,38 +8,15 @@ from typing import Any
 
 from training.frame_types import Choices, Flag, Number, Parameter, Pool
 from training.number_forms import unit_words
-from training.values import sample_value
+from training.values import pool_entries, sample_value
 
 _THIRD = {"search": "searches", "fetch": "fetches", "switch": "switches", "publish": "publishes",
-          "launch": "launches", "match": "matches", "fix": "fixes", "do": "does", "apply": "applies",
-          "copy": "copies", "classify": "classifies", "push": "pushes", "reach": "reaches",
+          "launch": "launches", "match": "matches", "fix": "fixes", "do": "does",
+          "copy": "copies", "apply": "applies", "classify": "classifies", "push": "pushes", "reach": "reaches",
           "watch": "watches", "flash": "flashes", "verify": "verifies", "notify": "notifies",
           "modify": "modifies", "attach": "attaches", "dispatch": "dispatches",
           "identify": "identifies", "tally": "tallies", "query": "queries"}  # fmt: skip
-IMPERATIVES = frozenset(
-    """add adjust allocate analyse analyze apply approve archive arrange ask assess assign attach
-    balance ban begin block book borrow brew bring build buy calculate call cancel change charge
-    check choose classify clean clear close combine compare compile compose compress compute
-    configure connect convert copy count create cut deactivate decode decrease define delete deliver
-    deploy describe detect determine dim disable dispatch display divide do donate download draft
-    draw drop edit email enable encode encrypt enrol enter erase estimate evaluate examine execute
-    explain export extend extract fetch figure fill filter find finish fix flag flash flip follow
-    forecast format forward freeze fetch generate get give go grade grant group hang help hide
-    hold identify import increase insert inspect install invite issue join keep label launch lend
-    let lift limit link list load locate lock log look lower mail make mark match measure merge
-    message mix model modify monitor mount move multiply mute name note notify open order pack park
-    pause pay pick ping plan plant play plot point post predict prepare print process produce
-    project publish pull purchase push put query queue rank rate reach read rebook recommend record
-    redirect reduce refund register release remind remove rename renew rent reorder repeat replace
-    reply report request reschedule reserve reset resize resolve restart restore retrieve return
-    reverse review revoke ring roll rotate round route run save scale scan schedule score search
-    see select sell send separate serve set share shift ship show shut sign simulate skip snap solve
-    sort split spell start stop store stream submit subscribe subtract suggest sum summarise
-    summarize switch sync tag take tally tell test text toggle total track transcribe transfer
-    translate trigger trim tune turn unblock undo unlock unmute unsubscribe update upgrade upload
-    use validate verify view vote wake warm watch water weigh withdraw work wrap write zip zoom
-    """.split()
-)
+IMPERATIVES = frozenset(pool_entries("imperative"))
 _HINTED = {
     ("date", "iso"): ("(YYYY-MM-DD)", "in YYYY-MM-DD format", "ISO date"),
     ("time", "24h"): ("(HH:MM)", "in 24-hour HH:MM format", "24-hour clock, HH:MM"),
@@ -119,15 +96,17 @@ def unit_hint(parameter: Parameter, text: str, rng: Random) -> str:
     words = unit_words(values.unit)
     if any(word.lower() in text.lower() for word in words if len(word) > 2):
         return ""
-    return rng.choice((f"in {rng.choice(words)}", f"({values.unit})", ""))
+    return rng.choice((f"in {words[-1]}", f"in {values.unit}", f"({values.unit})", ""))
 
 
-def extra_hint(parameter: Parameter, rng: Random) -> str:
+def extra_hint(parameter: Parameter, text: str, rng: Random) -> str:
     """Examples or the word "optional", now and then."""
     chance = rng.random()
     if chance < 0.06 and not parameter.required:
         return "(optional)"
-    if chance < 0.16 and not isinstance(parameter.values, Flag):
+    if isinstance(parameter.values, Choices) and not parameter.values.options:
+        return ""
+    if chance < 0.16 and not isinstance(parameter.values, Flag) and "e.g" not in text:
         first, second = (example(parameter, rng) for _ in range(2))
         return rng.choice((f"e.g. {first}", f"(e.g., {first}, {second})", f"for example '{first}'"))
     return ""
@@ -146,30 +125,30 @@ def prose_choices(values: list[Any], rng: Random) -> str:
     )
 
 
+def join_hint(text: str, hint: str) -> str:
+    """A description and something more about it, with the mark that fits between them."""
+    if not text or not hint:
+        return text or hint
+    if hint[0].isupper():
+        return f"{text}. {hint}"
+    return f"{text} {hint}" if hint.startswith(("(", "in ", "as ")) else f"{text}, {hint}"
+
+
 def parameter_description(parameter: Parameter, rng: Random, keep: float) -> str:
     """The parameter's description with what must be known, and sometimes more."""
     text = parameter.description if rng.random() < keep else ""
     hint = required_hint(parameter, text, rng) or unit_hint(parameter, text, rng)
-    more = extra_hint(parameter, rng) if text else ""
+    more = extra_hint(parameter, text, rng) if text else ""
     if text and rng.random() < 0.08 and parameter.required:
         text = f"Required. {text}"
     elif text and rng.random() < 0.1:
         text = f"The {lower_first(text)}" if not is_imperative(text) and _takes_the(text) else text
-    joined = " ".join(part for part in (text.rstrip("."), hint, more) if part)
+    joined = text.rstrip(".")
+    for part in (hint, more):
+        joined = join_hint(joined, part)
     return joined[:1].upper() + joined[1:] if text else joined
 
 
 def _takes_the(text: str) -> bool:
     first = text.split(" ")[0].lower()
-    return first not in (
-        "the a an how whether what which who where when only if one your this all each number "
-        "optional highest lowest maximum minimum any names ids".split()
-    )
-
-
-def choice_values(parameter: Parameter) -> list[Any] | None:
-    """The values of an enum, or of a short open list that could be one."""
-    values = parameter.values
-    if not isinstance(values, Choices):
-        return None
-    return [choice.value for choice in values.options]
+    return first not in pool_entries("no_article")

@@ -1,0 +1,99 @@
+"""Every tool there is, and how requests and further tools are drawn from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+
+from training.frame_types import Frame
+from training.naming import words_of
+from training.sample import is_person, is_place
+from training.styles import House, StyledTool, pick_house, style_tool
+from training.values import pool_entries
+
+# How often a request comes from each source, relative to the others.
+SOURCE_SHARES = {"frames": 10, "seal": 2, "nlu": 1.0, "snips": 0.7, "seal_dev": 0.4}
+_STOP = frozenset(pool_entries("stop_word"))
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Words that say what something is about, without endings."""
+    found = (word.rstrip("s") for word in words_of(text))
+    return frozenset(word for word in found if word not in _STOP and len(word) > 2)
+
+
+class World:
+    """Every tool there is, and how to draw requests and other tools from it."""
+
+    def __init__(self, frames: Sequence[Frame], small_talk: Sequence[str] = ()) -> None:
+        self.frames = list(frames)
+        self.small_talk = [*pool_entries("small_talk"), *small_talk]
+        self.by_source: dict[str, list[Frame]] = defaultdict(list)
+        self.by_domain: dict[str, list[Frame]] = defaultdict(list)
+        self.words: dict[int, frozenset[str]] = {}
+        for frame in self.frames:
+            self.by_source[frame.source].append(frame)
+            self.by_domain[frame.domain].append(frame)
+            self.words[id(frame)] = content_words(f"{frame.name} {frame.description}")
+        self.sources = list(self.by_source)
+        self.weights = [SOURCE_SHARES.get(source, 1) for source in self.sources]
+        self.with_misses = [frame for frame in self.frames if frame.near_misses]
+        self.with_incomplete = [frame for frame in self.frames if frame.incomplete]
+        self.with_place = [frame for frame in self.frames if _says(frame, place=True)]
+        self.with_person = [frame for frame in self.frames if _says(frame, place=False)]
+        self._cache: dict[int, list[StyledTool]] = {}
+
+    def forget(self) -> None:
+        """Drop what was kept for speed, so that a chunk depends on nothing but its seed."""
+        self._cache.clear()
+
+    def frame(self, rng: Random) -> Frame:
+        """A tool, each source by its share."""
+        source = rng.choices(self.sources, self.weights)[0]
+        return rng.choice(self.by_source[source])
+
+    def likeness(self, one: Frame, other: Frame) -> float:
+        first, second = self.words[id(one)], self.words[id(other)]
+        union = len(first | second)
+        return len(first & second) / union if union else 1.0
+
+    def others(self, frames: Sequence[Frame], count: int, rng: Random, most: float) -> list[Frame]:
+        """Further tools: near ones from the same domain, far ones; none too much alike."""
+        found: list[Frame] = []
+        for _ in range(count * 4):
+            if len(found) == count:
+                break
+            near = rng.random() < 0.5
+            pool = self.by_domain[rng.choice(frames).domain] if near else self.frames
+            candidate = rng.choice(pool)
+            known = [*frames, *found]
+            if all(
+                candidate is not frame
+                and candidate.name != frame.name
+                and self.likeness(candidate, frame) < most
+                for frame in known
+            ):
+                found.append(candidate)
+        return found
+
+    def styled(self, frame: Frame, house: House, rng: Random) -> StyledTool:
+        """A tool that is only offered; its writing may be used again in other examples."""
+        kept = self._cache.setdefault(id(frame), [])
+        if len(kept) >= 8:
+            return rng.choice(kept)
+        mixed = house if rng.random() < 0.6 else pick_house(rng)
+        styled = style_tool(frame, mixed, rng)
+        kept.append(styled)
+        return styled
+
+
+def _says(frame: Frame, place: bool) -> bool:
+    wanted = is_place if place else is_person
+    return frame.source == "frames" and any(
+        wanted(parameter) and parameter.counts is None for parameter in frame.parameters.values()
+    )
+
+
+def tool_count(rng: Random, least: int) -> int:
+    return max(least, rng.choices((1, 2, 3, 4, 5, 6, 7, 8, 10), (6, 22, 20, 18, 13, 8, 6, 5, 2))[0])
