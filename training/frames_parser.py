@@ -157,7 +157,7 @@ def _read_parts(text: str, condition: str, parts: list[Part]) -> None:
         start = text.find("{", position)
         if start < 0:
             break
-        parts.append(Part(text=text[position:start], condition=condition))
+        parts.append(_plain(text[position:start], condition))
         end = _closing(text, start)
         inside = text[start + 1 : end]
         name, colon, body = inside.partition(":")
@@ -169,10 +169,13 @@ def _read_parts(text: str, condition: str, parts: list[Part]) -> None:
         else:
             parts.append(Part(slot=name, condition=condition))
         position = end + 1
-    rest = text[position:]
-    if "}" in rest:
+    parts.append(_plain(text[position:], condition))
+
+
+def _plain(text: str, condition: str) -> Part:
+    if "}" in text:
         raise BadLine("a closing brace without an opening one")
-    parts.append(Part(text=rest, condition=condition))
+    return Part(text=text, condition=condition)
 
 
 def _closing(text: str, start: int) -> int:

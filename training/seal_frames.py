@@ -50,7 +50,7 @@ _POOL_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("username", ("username", "handle", "account")),
     ("topic", ("topic", "subject", "keyword", "keywords", "theme", "query")),
     ("person", ("person", "patient", "player", "author", "customer", "employee", "student",
-                "teacher", "client", "director", "actor", "owner", "user", "scientist", "recipient")),
+                "teacher", "client", "director", "owner", "user", "scientist", "recipient")),
 )  # fmt: skip
 _RANGES: tuple[tuple[tuple[str, ...], tuple[float, float]], ...] = (
     (("age",), (3, 95)), (("percentage", "percent"), (1, 100)),

@@ -42,6 +42,8 @@ _REASON = Parameter(
 def sibling_frames(frame: Frame, rng: Random, count: int) -> list[Frame]:
     """Up to `count` invented tools that do not serve the requests of this one."""
     words = words_of(frame.name)
+    if frame.source.startswith("seal"):
+        return []  # "rename an atomic number": their things are rarely of a kind one acts upon
     for position in (0, len(words) - 1):
         verbs = _OPPOSITE.get(words[position])
         if verbs and len(words) > 1:

@@ -10,12 +10,14 @@ from training.frame_types import Choices, Flag, Number, Parameter, Pool
 from training.number_forms import unit_words
 from training.values import pool_entries, sample_value
 
-_THIRD = {"search": "searches", "fetch": "fetches", "switch": "switches", "publish": "publishes",
-          "launch": "launches", "match": "matches", "fix": "fixes", "do": "does",
-          "copy": "copies", "apply": "applies", "classify": "classifies", "push": "pushes", "reach": "reaches",
-          "watch": "watches", "flash": "flashes", "verify": "verifies", "notify": "notifies",
-          "modify": "modifies", "attach": "attaches", "dispatch": "dispatches",
-          "identify": "identifies", "tally": "tallies", "query": "queries"}  # fmt: skip
+_THIRD = {
+    "search": "searches", "fetch": "fetches", "switch": "switches", "publish": "publishes",
+    "launch": "launches", "match": "matches", "fix": "fixes", "do": "does", "copy": "copies",
+    "apply": "applies", "classify": "classifies", "push": "pushes", "reach": "reaches",
+    "watch": "watches", "flash": "flashes", "verify": "verifies", "notify": "notifies",
+    "modify": "modifies", "attach": "attaches", "dispatch": "dispatches", "tally": "tallies",
+    "identify": "identifies", "query": "queries",
+}  # fmt: skip
 IMPERATIVES = frozenset(pool_entries("imperative"))
 _HINTED = {
     ("date", "iso"): ("(YYYY-MM-DD)", "in YYYY-MM-DD format", "ISO date"),
@@ -28,8 +30,10 @@ _FRACTION_HINTS = ("as a decimal", "(0.15 for 15%)", "as a fraction of 1", "in d
 
 
 def is_imperative(text: str) -> bool:
-    first = re.match(r"[A-Za-z]+", text)
-    return bool(first) and first[0].lower() in IMPERATIVES if first else False
+    first = re.match(
+        r"([A-Za-z]+)(?: (?:you|i|we|they|it|this|that|he|she)\b)?", text, re.IGNORECASE
+    )
+    return bool(first and first[0] == first[1] and first[1].lower() in IMPERATIVES)
 
 
 def lower_first(text: str) -> str:
