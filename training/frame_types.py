@@ -111,6 +111,7 @@ class Frame:
     source: str = "frames"
     parameters: dict[str, Parameter] = field(default_factory=dict)
     templates: list[Template] = field(default_factory=list)
+    generic: list[Template] = field(default_factory=list)
     incomplete: list[Template] = field(default_factory=list)
     near_misses: list[Template] = field(default_factory=list)
     utterances: list[tuple[Template, dict[str, Any]]] = field(default_factory=list)

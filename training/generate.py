@@ -24,6 +24,7 @@ from training.decontaminate import Filter
 from training.example import Example
 from training.frame_types import Frame
 from training.frames_parser import parse_directory
+from training.generic import add_generic_templates
 from training.public_sources import public_frames, read_seeds, small_talk
 from training.world import World
 
@@ -71,6 +72,8 @@ def held_out(frame: Frame) -> bool:
 def build_world(plan: Plan) -> tuple[World, Filter | None]:
     """The tools and talk of one split, without what resembles evaluation material."""
     frames = list(parse_directory(plan.frames).frames)
+    for frame in frames:
+        add_generic_templates(frame, 3)
     talk: list[str] = []
     if plan.seeds:
         seeds = read_seeds(plan.seeds)

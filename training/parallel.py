@@ -15,6 +15,7 @@ from training.sample import (
     choose_present,
     clause_from,
     fill,
+    pick_template,
     sample_clause,
     sample_values,
 )
@@ -51,15 +52,15 @@ def same_tool(frame: Frame, rng: Random, count: int) -> Composed:
     """Several calls of one tool in one request, coordinated, shortened or one sentence each."""
     chance = rng.random()
     if frame.templates and chance < 0.5:
-        found = coordinate(frame, rng.choice(frame.templates), rng, count)
+        found = coordinate(frame, pick_template(frame, rng), rng, count)
         if found:
             return found
     if frame.templates and chance < 0.68:
-        found = repeat_briefly(frame, rng.choice(frame.templates), rng, count)
+        found = repeat_briefly(frame, pick_template(frame, rng), rng, count)
         if found:
             return found
     same_form = bool(frame.templates) and rng.random() < 0.5
-    template = rng.choice(frame.templates) if same_form else None
+    template = pick_template(frame, rng) if same_form else None
     clauses = _distinct(frame, template, rng, count)
     return clauses, join_clauses(clauses, rng)
 

@@ -58,8 +58,13 @@ def sample_clause(frame: Frame, rng: Random, fixed: Mapping[str, Said] | None = 
             for name, value in arguments.items()
         }
         return Clause(frame, fill(template, values), values)
-    template = rng.choice(frame.templates)
-    return clause_from(frame, template, rng, fixed)
+    return clause_from(frame, pick_template(frame, rng), rng, fixed)
+
+
+def pick_template(frame: Frame, rng: Random) -> Template:
+    """One of the written ways to ask; now and then a plain one made from the schema."""
+    plain = frame.generic and rng.random() < 0.1
+    return rng.choice(frame.generic if plain else frame.templates)
 
 
 def clause_from(

@@ -15,12 +15,11 @@ from training.frame_types import (
     Number,
     Parameter,
     Pool,
-    Template,
     Values,
 )
-from training.frames_parser import BadLine, read_template
+from training.frames_parser import BadLine
+from training.generic import action_of, generic_template
 from training.naming import words_of
-from training.wording import is_imperative, lower_first
 
 _EXAMPLES = re.compile(r"(?:e\.g\.|for example|such as|example:|i\.e\.)[,:]?\s*(.+?)(?:\)|$)", re.I)
 _POOL_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -61,11 +60,6 @@ _RANGES: tuple[tuple[tuple[str, ...], tuple[float, float]], ...] = (
     (("weight", "mass"), (1, 500)),
     (("height", "length", "width", "depth", "distance"), (1, 3_000)),
 )  # fmt: skip
-_SPECIFIC = re.compile(
-    r"\s+(?:in|for|of|on|at|about|from|to|with|by)\s+(?:a|an|the)\s+"
-    r"(?:specific|given|particular|certain|specified)\s+[\w\s'-]+$"
-)
-_PLACE_POOLS = ("city", "country", "street")
 
 
 def seal_frame(tool: Mapping[str, Any]) -> Frame | None:
@@ -80,10 +74,10 @@ def seal_frame(tool: Mapping[str, Any]) -> Frame | None:
         if found is not None and re.fullmatch(r"[A-Za-z]\w*", name):
             kind = cast(Kind, schema["type"] if schema["type"] in ("int", "float") else "str")
             frame.parameters[name] = Parameter(name, required, kind, found, schema["description"])
-    if not frame.parameters or len(frame.description) > 110:
+    if not frame.parameters or len(frame.description) > 110 or not action_of(frame.description):
         return None
     try:
-        frame.templates = [_template(frame, form, rng) for form in range(6)]
+        frame.templates = [generic_template(frame, form, rng) for form in range(7)]
     except BadLine:
         return None
     return frame
@@ -138,69 +132,3 @@ def _numbers(words: list[str], examples: list[str], integral: bool) -> Number | 
         if any(word in keys for word in words):
             return Number(low, high, integral=integral)
     return Number(1, 500, integral=integral)
-
-
-def _action(description: str) -> str:
-    """`Retrieves the height of a specific tree.` → `retrieve the height`; "" without a verb."""
-    text = _SPECIFIC.sub("", lower_first(description.rstrip(". ")))
-    verb, space, rest = text.partition(" ")
-    for form in (verb, verb.removesuffix("s"), verb.removesuffix("es")):
-        if is_imperative(form):
-            return form + space + rest
-    return ""
-
-
-def _label(name: str) -> str:
-    return " ".join(words_of(name))
-
-
-def _phrase(parameter: Parameter, rng: Random) -> str:
-    """How a value is brought in: "in {x}", "with a depth of {x}", "depth {x}", …"""
-    name, label = parameter.name, _label(parameter.name)
-    slot = f"{{{name}}}"
-    options = [f"with {label} {slot}", f"{label} {slot}", f"with the {label} {slot}",
-               f"where the {label} is {slot}", f"with a {label} of {slot}",
-               f"({label}: {slot})"]  # fmt: skip
-    pool = parameter.values.name if isinstance(parameter.values, Pool) else ""
-    if pool in _PLACE_POOLS:
-        options += [f"in {slot}", f"in {slot}", f"in {slot}"]
-    elif pool == "date":
-        options += [f"on {slot}", f"on {slot}", f"for {slot}"]
-    elif pool == "time":
-        options += [f"at {slot}", f"at {slot}"]
-    elif pool == "person" or (not pool and isinstance(parameter.values, Choices)):
-        options += [f"for {slot}", f"for {slot}"]
-    elif isinstance(parameter.values, Number) and parameter.values.kind == "year":
-        options += [f"in {slot}", f"for {slot}"]
-    return rng.choice(options)
-
-
-def _template(frame: Frame, form: int, rng: Random) -> Template:
-    """One of six sentence plans, all required parameters and some optional ones in it."""
-    names = frame.required + rng.sample(
-        optional := [n for n in frame.parameters if n not in frame.required],
-        min(len(optional), rng.randint(0, 2)),
-    )
-    names = names or [rng.choice(list(frame.parameters))]
-    rng.shuffle(names)
-    action = _action(frame.description)
-    if not action:
-        raise BadLine("the description does not say what to do")
-    phrases = [_phrase(frame.parameters[name], rng) for name in names]
-    pairs = [f"{_label(name)} {{{name}}}" for name in names]
-    facts = [f"the {_label(name)} is {{{name}}}" for name in names]
-    text = {
-        0: f"{action[:1].upper()}{action[1:]} {', '.join(phrases)}.",
-        1: f"I need to {action} {' '.join(phrases)}",
-        2: f"{', '.join(pairs)}: {action}",
-        3: f"Can you {action} {' and '.join(phrases)}?",
-        4: f"{_and(facts)[:1].upper()}{_and(facts)[1:]}. Please {action}.",
-        5: f"{action} {' '.join(f'{_label(name)}={{{name}}}' for name in names)}"
-        if rng.random() < 0.3
-        else f"{action} {', '.join(phrases)}",
-    }[form]
-    return read_template(text)
-
-
-def _and(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -10,6 +10,7 @@ from typing import Any
 from edgewise.functions.tool_prompt import render_tools
 from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
+from training.forms import Form, pick_form
 from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter
 from training.values import Said, sample_value
 
@@ -66,17 +67,22 @@ class StyledTool:
     tool: Tool
     paths: dict[str, tuple[str, ...]]
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    forms: dict[str, Form] = field(default_factory=dict)
     rendered: str = ""
+    manner: float = 0.0
 
     def call(self, values: Mapping[str, Said]) -> ToolCall:
         """The call that says these values, its arguments in the order of the schema."""
         arguments: dict[str, Any] = {}
         for name, path in self.paths.items():
             if name in values:
-                _put(arguments, path, self._value(name, values[name].value))
+                _put(arguments, path, self._value(name, values[name]))
         return ToolCall(self.tool.name, _ordered(arguments, self.tool.parameters), source="local")
 
-    def _value(self, name: str, value: Any) -> Any:
+    def _value(self, name: str, said: Said) -> Any:
+        if name in self.forms:
+            return self.forms[name].convert(said)
+        value = said.value
         restyled = self.choices.get(name)
         if not restyled:
             return value
@@ -102,7 +108,7 @@ def style_tool(
     group = rng.choice(_GROUPS) if rng.random() < 0.05 and len(names) > 1 else ""
     flatten = rng.random() < 0.25
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
-    styled = StyledTool(frame, Tool(frame.name), {})
+    styled = StyledTool(frame, Tool(frame.name), {}, manner=rng.random())
     for name in names:
         parameter = frame.parameters[name]
         path = _path(parameter, house, flatten, group, rng)
@@ -146,12 +152,16 @@ def _is_required(parameter: Parameter, present: bool, rng: Random) -> bool:
 
 
 def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": _TYPES[parameter.kind]}
-    if parameter.kind == "int" and rng.random() < 0.08:
+    form = pick_form(parameter, styled.manner)
+    if form:
+        styled.forms[parameter.name] = form
+    schema: dict[str, Any] = {"type": _TYPES[form.kind if form else parameter.kind]}
+    if not form and parameter.kind == "int" and rng.random() < 0.08:
         schema["type"] = "number"
     if isinstance(parameter.values, Pairs):
         schema = {"type": "object"}
-    description = wording.parameter_description(parameter, rng, house.describe_parameters)
+    hint = rng.choice(form.hints) if form else None
+    description = wording.parameter_description(parameter, rng, house.describe_parameters, hint)
     options = _options(parameter, styled, rng)
     if options and rng.random() < 0.75:
         schema["enum"] = options
@@ -159,7 +169,7 @@ def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) 
         description = wording.join_hint(description, wording.prose_choices(options, rng))
     if parameter.counts is not None:
         schema = {"type": "array", "items": schema}
-    if not parameter.required and rng.random() < 0.25:
+    if not parameter.required and not form and rng.random() < 0.25:
         description = _with_default(parameter, schema, options, description, rng)
     if description:
         schema["description"] = description

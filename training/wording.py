@@ -6,6 +6,7 @@ import re
 from random import Random
 from typing import Any
 
+from training.forms import FRACTION_HINTS
 from training.frame_types import Choices, Flag, Number, Parameter, Pool
 from training.number_forms import unit_words
 from training.values import pool_entries, sample_value
@@ -26,7 +27,6 @@ _HINTED = {
     ("duration", "min"): ("in minutes", "(minutes)", "minutes"),
     ("duration", "s"): ("in seconds", "(seconds)", "seconds"),
 }
-_FRACTION_HINTS = ("as a decimal", "(0.15 for 15%)", "as a fraction of 1", "in decimal form")
 
 
 def is_imperative(text: str) -> bool:
@@ -87,7 +87,7 @@ def required_hint(parameter: Parameter, text: str, rng: Random) -> str:
     if isinstance(values, Number) and values.kind == "fraction":
         if any(word in low for word in ("decimal", "fraction", "0.", "between 0 and 1")):
             return ""
-        return rng.choice(_FRACTION_HINTS)
+        return rng.choice(FRACTION_HINTS)
     if isinstance(values, Number) and values.kind == "percent" and "percent" not in low:
         return rng.choice(("in percent", "as a percentage", "(%)", ""))
     return ""
@@ -138,11 +138,18 @@ def join_hint(text: str, hint: str) -> str:
     return f"{text} {hint}" if hint.startswith(("(", "in ", "as ")) else f"{text}, {hint}"
 
 
-def parameter_description(parameter: Parameter, rng: Random, keep: float) -> str:
-    """The parameter's description with what must be known, and sometimes more."""
+def parameter_description(
+    parameter: Parameter, rng: Random, keep: float, form_hint: str | None = None
+) -> str:
+    """The parameter's description with what must be known, and sometimes more.
+
+    `form_hint` is what to say of a form other than the parameter's own.
+    """
     text = parameter.description if rng.random() < keep else ""
-    hint = required_hint(parameter, text, rng) or unit_hint(parameter, text, rng)
-    more = extra_hint(parameter, text, rng) if text else ""
+    hint = form_hint
+    if hint is None:
+        hint = required_hint(parameter, text, rng) or unit_hint(parameter, text, rng)
+    more = extra_hint(parameter, text, rng) if text and form_hint is None else ""
     if text and rng.random() < 0.08 and parameter.required:
         text = f"Required. {text}"
     elif text and rng.random() < 0.1:

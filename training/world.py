@@ -96,4 +96,6 @@ def _says(frame: Frame, place: bool) -> bool:
 
 
 def tool_count(rng: Random, least: int) -> int:
-    return max(least, rng.choices((1, 2, 3, 4, 5, 6, 7, 8, 10), (6, 22, 20, 18, 13, 8, 6, 5, 2))[0])
+    """How many tools a request is offered, at least so many."""
+    counts = {1: 6, 2: 22, 3: 20, 4: 18, 5: 13, 6: 8, 7: 6, 8: 5, 10: 2, 13: 1, 16: 0.6}
+    return max(least, rng.choices(list(counts), list(counts.values()))[0])

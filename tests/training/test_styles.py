@@ -40,7 +40,13 @@ def test_a_call_holds_every_value_and_nothing_else() -> None:
     for styled, values in styles(300):
         call = styled.call(values)
         found = sorted(map(repr, leaves(dict(call.arguments))), key=str.lower)
-        wanted = sorted((repr(said.value) for said in values.values()), key=str.lower)
+        wanted = sorted(
+            (
+                repr(styled.forms[name].convert(said) if name in styled.forms else said.value)
+                for name, said in values.items()
+            ),
+            key=str.lower,
+        )
         assert [text.lower() for text in found] == [text.lower() for text in wanted]
 
 

@@ -1,0 +1,94 @@
+"""The same value in another form the schema asks for: 5 percent as 0.05, a day as MM/DD/YYYY, …"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from training.frame_types import Kind, Number, Parameter, Pool
+from training.values import Said
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a value is written in the call, and what the description says about it."""
+
+    kind: Kind
+    hints: tuple[str, ...]
+    convert: Callable[[Said], Any]
+
+
+def _tidy(value: float) -> int | float:
+    rounded = round(value, 6)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _words(said: Said) -> Any:
+    return said.text
+
+
+def _day(pattern: str) -> Callable[[Said], Any]:
+    return lambda said: dt.date.fromisoformat(said.value).strftime(pattern)
+
+
+def _twelve_hours(said: Said) -> Any:
+    hour, minute = (int(part) for part in said.value.split(":"))
+    return f"{hour % 12 or 12}:{minute:02} {'AM' if hour < 12 else 'PM'}"
+
+
+FRACTION_HINTS = (
+    "as a decimal", "(0.15 for 15%)", "as a fraction of 1", "in decimal form", "between 0 and 1",
+)  # fmt: skip
+PERCENT_HINTS = ("in percent", "as a percentage", "(%)", "(15 for 15%)")
+AS_FRACTION = Form("float", FRACTION_HINTS, lambda said: _tidy(said.value / 100))
+AS_PERCENT = Form("float", PERCENT_HINTS, lambda said: _tidy(said.value * 100))
+AS_SAID = Form("str", ("", "", "as the user says it"), _words)
+_DATES = (
+    (0.6, None),
+    (0.15, AS_SAID),
+    (0.12, Form("str", ("(MM/DD/YYYY)", "in MM/DD/YYYY format"), _day("%m/%d/%Y"))),
+    (0.07, Form("str", ("(DD/MM/YYYY)", "in DD/MM/YYYY format"), _day("%d/%m/%Y"))),
+    (0.03, Form("str", ("as DD.MM.YYYY",), _day("%d.%m.%Y"))),
+    (0.03, Form("str", ("as YYYYMMDD",), _day("%Y%m%d"))),
+)
+_TIMES = (
+    (0.65, None),
+    (0.2, AS_SAID),
+    (0.15, Form("str", ("like 7:30 PM", "in 12-hour format, e.g. 9:05 AM"), _twelve_hours)),
+)
+_MINUTES = (
+    (0.65, None),
+    (0.2, Form("int", ("in seconds", "(seconds)"), lambda said: said.value * 60)),
+    (0.15, AS_SAID),
+)
+_SECONDS = ((0.8, None), (0.2, AS_SAID))
+_FIXED = re.compile(
+    r"percent|%|pct|decimal|fraction|0\.|yyyy|iso|hh:mm|24|minute|second|_min\b|_s\b|mins|secs",
+    re.IGNORECASE,
+)
+
+
+def pick_form(parameter: Parameter, manner: float) -> Form | None:
+    """Another form for a parameter's values, unless its name or description settles the form.
+
+    `manner`, in [0, 1), belongs to the tool: all its dates are written alike.
+    """
+    if parameter.counts is not None or _FIXED.search(f"{parameter.name} {parameter.description}"):
+        return None
+    values = parameter.values
+    if isinstance(values, Number) and values.kind == "percent":
+        return AS_FRACTION if manner < 0.3 else None
+    if isinstance(values, Number) and values.kind == "fraction":
+        return AS_PERCENT if manner < 0.3 else None
+    if isinstance(values, Pool) and values.form:
+        table = {"date": _DATES, "time": _TIMES}.get(values.name, ())
+        if values.name == "duration":
+            table = _MINUTES if values.form == "min" else _SECONDS
+        for share, form in table:
+            if manner < share:
+                return form
+            manner -= share
+    return None
