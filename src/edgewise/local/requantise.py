@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SLOW = ("Q4_1",)
 # general.file_type, as llama.cpp numbers it.
-_FILE_TYPES = {"q8_0": 7, "q4_0": 2}
+FILE_TYPES = {"q8_0": 7, "q4_0": 2}
 
 
 def requantise(
@@ -40,7 +40,7 @@ def requantise(
     target = GGMLQuantizationType[to.upper()]
     temporary = destination.with_name(f"{destination.name}.tmp")
     writer = GGUFWriter(temporary, str(reader.fields["general.architecture"].contents()))
-    _copy_header(reader, writer, _FILE_TYPES[to])
+    copy_header(reader, writer, FILE_TYPES[to])
     for tensor in reader.tensors:
         _announce(tensor, writer, target)
     try:
@@ -53,7 +53,8 @@ def requantise(
     os.replace(temporary, destination)
 
 
-def _copy_header(reader: GGUFReader, writer: GGUFWriter, file_type: int) -> None:
+def copy_header(reader: GGUFReader, writer: GGUFWriter, file_type: int) -> None:
+    """Everything the file says about itself, except how it is quantised now."""
     from gguf import GGUFValueType  # noqa: PLC0415
 
     # The writer adds these itself, or they describe the old file.

@@ -1,0 +1,150 @@
+"""Merge a LoRA adapter into base weights once, so that every later run costs nothing extra.
+
+llama.cpp can apply an adapter while it runs, but then reads two more matrices beside each weight
+for every token. The merged weights are rounded once, to a quantisation with fast kernels.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import StoreError
+from edgewise.local.checksum import Progress, sha256_of, silent
+from edgewise.local.model_row import Requantised
+from edgewise.local.requantise import FILE_TYPES, copy_header
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, ReaderTensor
+
+    Floats = npt.NDArray[np.float32]
+
+# Read for every token, both to enter words and to choose the next one: kept at eight bits.
+_EMBEDDING = "token_embd.weight"
+
+
+def merge_adapter(
+    base: Path, adapter: Path, out: Path, quant: Requantised, progress: Progress = silent
+) -> None:
+    """Write base + adapter to `out` with its matrices as `quant`; the same bytes every time.
+
+    `out` appears only when it is complete: a killed process leaves a `.tmp` file. Raises
+    StoreError where the adapter does not fit the base.
+    """
+    # numpy takes a while to load, and only the first use of a model needs it.
+    from gguf import GGUFWriter  # noqa: PLC0415
+
+    reader = _open(base)
+    changes = _Changes(adapter, reader)
+    temporary = out.with_name(f"{out.name}.tmp")
+    writer = GGUFWriter(temporary, str(reader.fields["general.architecture"].contents()))
+    copy_header(reader, writer, FILE_TYPES[quant])
+    writer.add_string("edgewise.adapter.sha256", sha256_of(adapter))
+    for tensor in reader.tensors:
+        _announce(tensor, writer, _target(tensor, quant))
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        _write_tensors(reader, changes, writer, quant, progress)
+    finally:
+        writer.close()
+    os.replace(temporary, out)
+
+
+class _Changes:
+    """What an adapter adds to each weight: `B·A`, scaled as llama.cpp does, or a plain delta."""
+
+    def __init__(self, path: Path, base: GGUFReader) -> None:
+        reader = _open(path)
+        kind = reader.fields.get("general.type")
+        if kind is None or kind.contents() != "adapter":
+            raise StoreError(f"{str(path)!r} is not an adapter")
+        alpha = reader.fields.get("adapter.lora.alpha")
+        self._alpha = float(alpha.contents()) if alpha else 0.0
+        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+        known = {tensor.name for tensor in base.tensors}
+        for name in self._tensors:
+            weight, _, role = name.rpartition(".")
+            if weight not in known or role not in ("lora_a", "lora_b", "delta"):
+                raise StoreError(f"{str(path)!r} does not fit its base: it holds {name!r}")
+
+    def of(self, name: str) -> Floats | None:
+        if (delta := self._tensors.get(f"{name}.delta")) is not None:
+            return _values(delta)
+        a, b = self._tensors.get(f"{name}.lora_a"), self._tensors.get(f"{name}.lora_b")
+        if a is None or b is None:
+            return None
+        down, up = _values(a), _values(b)
+        scale = self._alpha / down.shape[0] if self._alpha else 1.0
+        product: Floats = (up @ down) * scale
+        return product
+
+
+def _open(path: Path) -> GGUFReader:
+    from gguf import GGUFReader  # noqa: PLC0415
+
+    try:
+        return GGUFReader(path)
+    except (OSError, ValueError, IndexError) as error:
+        raise StoreError(f"{str(path)!r} is not a readable GGUF file: {error}") from error
+
+
+def _values(tensor: ReaderTensor) -> Floats:
+    from gguf import quants  # noqa: PLC0415
+
+    values: Any = quants.dequantize(tensor.data, tensor.tensor_type)
+    floats: Floats = values.astype("f4", copy=False)
+    return floats
+
+
+def _target(tensor: ReaderTensor, quant: Requantised) -> GGMLQuantizationType:
+    from gguf import GGMLQuantizationType  # noqa: PLC0415
+
+    if len(tensor.shape) < 2:
+        return GGMLQuantizationType.F32
+    return GGMLQuantizationType["Q8_0" if tensor.name == _EMBEDDING else quant.upper()]
+
+
+def _announce(tensor: ReaderTensor, writer: GGUFWriter, kind: GGMLQuantizationType) -> None:
+    """Enter one tensor in the table of contents, which stands before all data."""
+    import numpy as np  # noqa: PLC0415
+    from gguf import GGML_QUANT_SIZES, quants  # noqa: PLC0415
+
+    values = [int(size) for size in reversed(tensor.shape)]
+    block, block_bytes = GGML_QUANT_SIZES[kind]
+    plain = kind.name == "F32"
+    shape = values if plain else quants.quant_shape_to_byte_shape(values, kind)
+    dtype = np.dtype(np.float32 if plain else np.uint8)
+    size = tensor.n_elements // block * block_bytes
+    writer.add_tensor_info(tensor.name, shape, dtype, int(size), raw_dtype=kind)
+
+
+def _write_tensors(
+    reader: GGUFReader,
+    changes: _Changes,
+    writer: GGUFWriter,
+    quant: Requantised,
+    progress: Progress,
+) -> None:
+    """One tensor at a time, so that memory holds one tensor and not the model."""
+    from gguf import quants  # noqa: PLC0415
+
+    total = sum(int(tensor.n_bytes) for tensor in reader.tensors)
+    done = 0
+    for tensor in reader.tensors:
+        kind, change = _target(tensor, quant), changes.of(tensor.name)
+        data = tensor.data
+        if change is not None or tensor.tensor_type != kind:
+            values = _values(tensor)
+            if change is not None:
+                if change.shape != values.shape:
+                    raise StoreError(f"the adapter's {tensor.name!r} has another shape")
+                values = values + change
+            data = quants.quantize(values, kind)
+        writer.write_tensor_data(data)
+        done += int(tensor.n_bytes)
+        progress(done, total, "merging the adapter")

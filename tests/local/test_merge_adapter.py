@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgewise.errors import StoreError
+from edgewise.local.checksum import sha256_of
+from edgewise.local.gguf_header import quantisation_of
+from edgewise.local.merge_adapter import merge_adapter
+
+OUTPUTS, INPUTS, RANK = 64, 96, 32
+
+
+def write(path: Path, tensors: dict[str, tuple[Any, str]], **fields: Any) -> None:
+    from gguf import GGMLQuantizationType, GGUFWriter, quants
+
+    writer = GGUFWriter(path, "llama")
+    for name, value in fields.items():
+        key = name.replace("__", ".")
+        if isinstance(value, float):
+            writer.add_float32(key, value)
+        else:
+            writer.add_string(key, value)
+    for name, (values, kind) in tensors.items():
+        quant = GGMLQuantizationType[kind]
+        writer.add_tensor(name, quants.quantize(values, quant), raw_dtype=quant)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def read(path: Path) -> dict[str, Any]:
+    from gguf import GGUFReader, quants
+
+    reader = GGUFReader(path)
+    return {t.name: quants.dequantize(t.data, t.tensor_type) for t in reader.tensors}
+
+
+def draw(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    path = tmp_path / "base.gguf"
+    tensors = {
+        "token_embd.weight": (draw(80, INPUTS, seed=1), "Q8_0"),
+        "blk.0.attn_q.weight": (draw(OUTPUTS, INPUTS, seed=2), "Q4_1"),
+        "blk.0.attn_k.weight": (draw(OUTPUTS, INPUTS, seed=3), "Q4_1"),
+        "blk.0.attn_norm.weight": (draw(INPUTS, seed=4), "F32"),
+    }
+    write(path, tensors, general__name="a base")
+    return path
+
+
+def adapter_of(folder: Path, tensors: dict[str, tuple[Any, str]], **fields: Any) -> Path:
+    path = folder / "adapter.gguf"
+    defaults = {"general__type": "adapter", "adapter__lora__alpha": 2.0 * RANK}
+    write(path, tensors, **(defaults | fields))
+    return path
+
+
+def thin(seed: int = 5) -> dict[str, tuple[Any, str]]:
+    return {
+        "blk.0.attn_q.weight.lora_a": (draw(RANK, INPUTS, seed=seed) * 0.1, "F16"),
+        "blk.0.attn_q.weight.lora_b": (draw(OUTPUTS, RANK, seed=seed + 1) * 0.1, "F16"),
+    }
+
+
+def test_merged_weights_are_the_base_plus_the_scaled_product(base: Path, tmp_path: Path) -> None:
+    parts = thin()
+    merge_adapter(base, adapter_of(tmp_path, parts), tmp_path / "out.gguf", "q8_0")
+
+    before, after = read(base), read(tmp_path / "out.gguf")
+    a, b = (value for value, _ in parts.values())
+    wanted = before["blk.0.attn_q.weight"] + 2.0 * (b @ a)  # alpha is twice the rank
+    assert np.abs(after["blk.0.attn_q.weight"] - wanted).max() < 0.03
+    assert np.abs(before["blk.0.attn_q.weight"] - wanted).max() > 0.3
+    assert np.abs(after["blk.0.attn_k.weight"] - before["blk.0.attn_k.weight"]).max() < 0.03
+    for name in ("token_embd.weight", "blk.0.attn_norm.weight"):
+        assert np.array_equal(after[name], before[name])
+
+
+def test_the_result_names_its_quantisation_and_its_adapter(base: Path, tmp_path: Path) -> None:
+    from gguf import GGUFReader
+
+    adapter = adapter_of(tmp_path, thin())
+    for quant, name in (("q8_0", "Q8_0"), ("q4_0", "Q4_0")):
+        out = tmp_path / f"{quant}.gguf"
+        merge_adapter(base, adapter, out, quant)  # type: ignore[arg-type]
+        assert quantisation_of(out) == name
+        fields = GGUFReader(out).fields
+        assert fields["general.name"].contents() == "a base"
+        assert fields["edgewise.adapter.sha256"].contents() == sha256_of(adapter)
+
+
+def test_norms_and_embedding_may_change_too(base: Path, tmp_path: Path) -> None:
+    parts = {
+        "token_embd.weight.lora_a": (draw(RANK, INPUTS, seed=7), "Q8_0"),
+        "token_embd.weight.lora_b": (draw(80, RANK, seed=8), "Q8_0"),
+        "blk.0.attn_norm.weight.delta": (draw(INPUTS, seed=9), "F32"),
+    }
+    merge_adapter(base, adapter_of(tmp_path, parts), tmp_path / "out.gguf", "q8_0")
+
+    before, after = read(base), read(tmp_path / "out.gguf")
+    change = after["blk.0.attn_norm.weight"] - before["blk.0.attn_norm.weight"]
+    assert np.allclose(change, draw(INPUTS, seed=9), atol=1e-6)
+    moved = after["token_embd.weight"] - before["token_embd.weight"]
+    wanted = 2.0 * draw(80, RANK, seed=8) @ draw(RANK, INPUTS, seed=7)
+    assert np.linalg.norm(moved - wanted) < 0.03 * np.linalg.norm(wanted)
+
+
+def test_the_same_inputs_give_the_same_bytes_and_progress_reaches_the_end(
+    base: Path, tmp_path: Path
+) -> None:
+    adapter = adapter_of(tmp_path, thin())
+    seen: list[tuple[int, int]] = []
+    merge_adapter(
+        base,
+        adapter,
+        tmp_path / "one.gguf",
+        "q8_0",
+        lambda done, all_, _: seen.append((done, all_)),
+    )
+    merge_adapter(base, adapter, tmp_path / "two.gguf", "q8_0")
+
+    assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
+    assert len(seen) == 4 and seen[-1][0] == seen[-1][1]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "fields", "words"),
+    [
+        (thin(), {"general__type": "model"}, "not an adapter"),
+        ({"blk.9.attn_q.weight.lora_a": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
+        ({"blk.0.attn_q.weight.surprise": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
+        ({"blk.0.attn_norm.weight.delta": (draw(INPUTS + 1), "F32")}, {}, "another shape"),
+    ],
+)
+def test_an_adapter_that_does_not_fit_is_refused(
+    base: Path, tmp_path: Path, tensors: Any, fields: dict[str, Any], words: str
+) -> None:
+    adapter = adapter_of(tmp_path, tensors, **fields)
+    with pytest.raises(StoreError, match=words):
+        merge_adapter(base, adapter, tmp_path / "out.gguf", "q8_0")
+    assert not (tmp_path / "out.gguf").exists()
+
+
+def test_a_file_that_is_no_gguf_is_refused(base: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"nothing of the kind")
+    with pytest.raises(StoreError, match="not a readable GGUF"):
+        merge_adapter(base, broken, tmp_path / "out.gguf", "q8_0")
