@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from training.base_weights import GgufFile, read_shape, read_weights
+from training.export import write_gguf
+from training.rows import ANSWER, pack
+from training.run_settings import RunSettings
+
+torch = pytest.importorskip("torch", reason="training needs torch; serving does not")
+
+WIDTH, LAYERS, WORDS = 64, 2, 50
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A two-layer model of random numbers: four heads of 16, two of them for keys."""
+    generator = np.random.default_rng(0)
+
+    def draw(*shape: int) -> Any:
+        return (generator.standard_normal(shape) / shape[-1] ** 0.5).astype(np.float32)
+
+    tensors = {
+        "token_embd.weight": draw(WORDS, WIDTH) * 4,
+        "output_norm.weight": np.ones(WIDTH, "f4"),
+    }
+    for layer in range(LAYERS):
+        for name, size in {
+            "attn_q": (64, WIDTH),
+            "attn_k": (32, WIDTH),
+            "attn_v": (32, WIDTH),
+            "attn_output": (WIDTH, 64),
+            "ffn_gate": (96, WIDTH),
+            "ffn_up": (96, WIDTH),
+            "ffn_down": (WIDTH, 96),
+        }.items():
+            tensors[f"blk.{layer}.{name}.weight"] = draw(*size)
+        for name in ("attn_norm", "ffn_norm"):
+            tensors[f"blk.{layer}.{name}.weight"] = np.ones(WIDTH, "f4")
+    metadata = {
+        "general.architecture": "llama",
+        "llama.block_count": LAYERS,
+        "llama.embedding_length": WIDTH,
+        "llama.feed_forward_length": 96,
+        "llama.attention.head_count": 4,
+        "llama.attention.head_count_kv": 2,
+        "llama.rope.freq_base": 10000.0,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "tokenizer.ggml.tokens": [f"w{number}" for number in range(WORDS)],
+    }
+    path = tmp_path / "base.gguf"
+    write_gguf(path, metadata, tensors, dict.fromkeys(tensors, "F32"))
+    return path
+
+
+def repeated_words(count: int, seed: int) -> list[tuple[list[int], list[int]]]:
+    """Examples whose answer is their third word, then the end: something to learn."""
+    generator = np.random.default_rng(seed)
+    examples = []
+    for _ in range(count):
+        prompt = [int(word) for word in generator.integers(5, 12, size=4)]
+        examples.append(([*prompt, prompt[2], 2], [0] * 4 + [ANSWER] * 2))
+    return examples
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RunSettings("lora", rank=32, alpha=64, learning_rate=1e-2),
+        RunSettings("full", method="full", learning_rate=3e-3, export_rank=64),
+        RunSettings("aware", rank=32, learning_rate=1e-2, quantise_aware="Q8_0", norms=True),
+        RunSettings("words", rank=32, learning_rate=1e-2, embedding_rank=32, value_weight=2.0),
+    ],
+    ids=lambda settings: settings.name,
+)
+def test_a_trained_and_written_run_answers_new_prompts(
+    base: Path, tmp_path: Path, settings: RunSettings
+) -> None:
+    from dataclasses import replace
+
+    from training.decode import decode
+    from training.save_run import save_run, served_weights
+    from training.train import Machine, train
+
+    torch.manual_seed(0)
+    machine = Machine(base, "cpu", 8, 64, compiled=False)
+    rows = pack(repeated_words(600, seed=1), 64)
+    outcome = train(machine, rows, replace(settings, rows=8, tokens=8 * 64 * 150, seconds=1e9))
+    assert outcome.status == "finished"
+    assert outcome.losses[-1][1] < 0.5 * outcome.losses[0][1]
+
+    adapter = tmp_path / "adapter.gguf"
+    save_run(adapter, outcome.trainable)
+    weights = served_weights(machine.base, adapter, "Q8_0", torch.float32)
+    prompts = [tokens[:4] for tokens, _ in repeated_words(40, seed=2)]
+    answers = decode(weights, machine.shape, prompts, 2, batch=16, longest_answer=6)
+    right = sum(a.tokens == [p[2]] for a, p in zip(answers, prompts, strict=True))
+    before = decode(
+        served_weights(machine.base, None, "none", torch.float32), machine.shape, prompts, 2,
+        longest_answer=6,
+    )  # fmt: skip
+    assert right > 30 > sum(a.tokens == [p[2]] for a, p in zip(before, prompts, strict=True))
+
+
+def test_packed_neighbours_do_not_see_each_other(base: Path) -> None:
+    from training.train import Machine
+
+    machine = Machine(base, "cpu", 1, 32, compiled=False)
+    file = GgufFile(base)
+    assert read_shape(file) == machine.shape and "output_norm.weight" in read_weights(file)
+    stacks = machine.base.stacks
+    weights = machine.base.assemble(
+        stacks, machine.base.embedding, machine.base.output_norm, torch.float32
+    )
+    alone = torch.tensor([[7, 8, 9, 3]])
+    packed = torch.tensor([[20, 21, 22, 7, 8, 9, 3, 30]])
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2]], dtype=torch.int32)
+    with torch.no_grad():
+        one = machine.hidden(weights, alone, torch.zeros(1, 4, dtype=torch.int32))
+        other = machine.hidden(weights, packed, documents)
+    assert torch.allclose(one[0], other[0, 3:7], atol=1e-5)
+
+
+def test_decoding_with_a_cache_gives_what_reading_it_whole_gives(base: Path) -> None:
+    from training.decode import decode
+    from training.train import Machine
+
+    machine = Machine(base, "cpu", 1, 64, compiled=False)
+    weights = machine.base.assemble(
+        machine.base.stacks, machine.base.embedding, machine.base.output_norm, torch.float32
+    )
+    prompts = [[5, 6, 7], [8, 9, 10, 11, 12, 13], [14]]
+    answers = decode(weights, machine.shape, prompts, WORDS + 1, batch=3, longest_answer=8)
+    for prompt, answer in zip(prompts, answers, strict=True):
+        tokens = torch.tensor([[*prompt, *answer.tokens]])
+        with torch.no_grad():
+            x = machine.hidden(weights, tokens, torch.zeros_like(tokens, dtype=torch.int32))
+            normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+            logs = (normed @ weights.embedding.T).log_softmax(-1)[0]
+        for place, (token, logprob) in enumerate(zip(answer.tokens, answer.logprobs, strict=True)):
+            at = logs[len(prompt) - 1 + place]
+            assert int(at.argmax()) == token
+            assert float(at[token]) == pytest.approx(logprob, abs=1e-3)
+
+
+def test_the_torch_rounding_is_the_one_files_have() -> None:
+    from training.adapter import fake_quantise
+    from training.quantise import round_trip
+
+    values = np.random.default_rng(1).standard_normal((20, 64)).astype(np.float32)
+    for kind in ("Q8_0", "Q4_0"):
+        ours = fake_quantise(torch.from_numpy(values), kind).numpy()
+        assert np.mean(np.abs(ours - round_trip(values, kind)) > 1e-6) < 0.01

@@ -1,0 +1,141 @@
+"""What is trained: thin matrices beside the base's weights, or the weights themselves.
+
+Either way the forward pass gets whole weights, made anew for each step. That costs less than two
+thin products beside every wide one, and the same compiled layer serves every setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from training.base_weights import Floats, ModelShape
+from training.model import LayerWeights, Tensor, Weights, halves_first
+from training.run_settings import RunSettings
+
+# Weights of one layer that are adapted, by the middle of their GGUF names.
+GROUPS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+NORMS = ("attn_norm", "ffn_norm")
+EMBEDDING, OUTPUT_NORM = "token_embd.weight", "output_norm.weight"
+
+
+class Base:
+    """The frozen base on the device, each kind of weight stacked over the layers."""
+
+    def __init__(self, weights: Mapping[str, Floats], shape: ModelShape, device: Any) -> None:
+        self.shape, self.device = shape, device
+        self.stacks: dict[str, Tensor] = {
+            group: self._stack(weights, group) for group in (*GROUPS, *NORMS)
+        }
+        self.embedding = torch.from_numpy(weights[EMBEDDING]).to(device)
+        self.output_norm = torch.from_numpy(weights[OUTPUT_NORM]).to(device)
+
+    def _stack(self, weights: Mapping[str, Floats], group: str) -> Tensor:
+        layers = [weights[f"blk.{n}.{group}.weight"] for n in range(self.shape.layers)]
+        return torch.from_numpy(np.stack(layers)).to(self.device)
+
+    def assemble(
+        self, stacks: Mapping[str, Tensor], embedding: Tensor, output_norm: Tensor, dtype: Any
+    ) -> Weights:
+        """Whole weights in the precision and order of the forward pass."""
+        cast = {group: stacks[group].to(dtype) for group in GROUPS}
+        q = halves_first(cast["attn_q"], self.shape.head_width)
+        k = halves_first(cast["attn_k"], self.shape.head_width)
+        columns = (
+            stacks["attn_norm"],
+            torch.cat([q, k, cast["attn_v"]], dim=1),
+            cast["attn_output"],
+            stacks["ffn_norm"],
+            torch.cat([cast["ffn_gate"], cast["ffn_up"]], dim=1),
+            cast["ffn_down"],
+        )
+        layers = [
+            LayerWeights(*parts) for parts in zip(*(c.unbind(0) for c in columns), strict=True)
+        ]
+        return Weights(embedding.to(dtype), layers, output_norm)
+
+
+class Trainable:
+    """The parameters of one run and the weights they stand for."""
+
+    def __init__(self, base: Base, settings: RunSettings) -> None:
+        self.base, self.settings = base, settings
+        self.parameters: dict[str, Tensor] = {}
+        generator = torch.Generator().manual_seed(settings.seed)
+        if settings.method == "full":
+            for group in GROUPS:
+                self.parameters[group] = base.stacks[group].clone()
+        elif settings.method == "lora":
+            for group in GROUPS:
+                self._add_thin(group, base.stacks[group].shape, settings.rank, generator)
+        else:
+            raise ValueError(f"no method {settings.method!r}")
+        if settings.embedding_rank:
+            shape = (1, *base.embedding.shape)
+            self._add_thin("embedding", shape, settings.embedding_rank, generator)
+        if settings.norms:
+            for name in NORMS:
+                self.parameters[name] = torch.zeros_like(base.stacks[name])
+            self.parameters["output_norm"] = torch.zeros_like(base.output_norm)
+        for parameter in self.parameters.values():
+            parameter.requires_grad_()
+
+    def weights(self, dtype: Any) -> Weights:
+        settings, base = self.settings, self.base
+        stacks = {}
+        for group in GROUPS:
+            whole = self.whole(group)
+            if settings.quantise_aware:
+                rounded = fake_quantise(whole.detach(), settings.quantise_aware)
+                whole = whole + (rounded - whole).detach()
+            stacks[group] = whole
+        for name in NORMS:
+            stacks[name] = base.stacks[name] + self.parameters.get(name, 0.0)
+        embedding = base.embedding
+        if settings.embedding_rank:
+            embedding = embedding + self._thin_product("embedding")[0]
+        output_norm = base.output_norm + self.parameters.get("output_norm", 0.0)
+        return base.assemble(stacks, embedding, output_norm, dtype)
+
+    def whole(self, group: str) -> Tensor:
+        if self.settings.method == "full":
+            return self.parameters[group]
+        return self.base.stacks[group] + self._thin_product(group)
+
+    def thin(self, group: str) -> tuple[Tensor, Tensor]:
+        """(A, B) with the scale put into B, stacked over the layers."""
+        return self.parameters[f"{group}.a"], self.parameters[f"{group}.b"] * self._scale(group)
+
+    def _thin_product(self, group: str) -> Tensor:
+        a, b = self.thin(group)
+        return torch.bmm(b, a)
+
+    def _scale(self, group: str) -> float:
+        rank: int = self.parameters[f"{group}.a"].shape[1]
+        return self.settings.alpha / self.settings.rank if group in GROUPS else 1.0 / rank
+
+    def _add_thin(self, group: str, shape: tuple[int, ...], rank: int, generator: Any) -> None:
+        layers, outputs, inputs = shape
+        a = torch.randn(layers, rank, inputs, generator=generator) / inputs**0.5
+        self.parameters[f"{group}.a"] = a.to(self.base.device)
+        self.parameters[f"{group}.b"] = torch.zeros(layers, outputs, rank, device=self.base.device)
+
+
+def fake_quantise(weights: Tensor, kind: str) -> Tensor:
+    """What llama.cpp's rounding leaves of the weights; blocks of 32 along the last axis."""
+    blocks = weights.unflatten(-1, (-1, 32))
+    if kind == "Q8_0":
+        exact = blocks.abs().amax(-1, keepdim=True) / 127
+        stored = exact.half().float()
+        inverse = torch.where(exact == 0, 0.0, 1 / exact)
+        return (torch.round(blocks * inverse) * stored).flatten(-2)
+    if kind != "Q4_0":
+        raise ValueError(f"no fake quantisation to {kind!r}")
+    largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
+    exact = largest / -8
+    inverse = torch.where(exact == 0, 0.0, 1 / exact)
+    numbers = (blocks * inverse + 8.5).trunc().clamp(0, 15) - 8
+    return (numbers * exact.half().float()).flatten(-2)

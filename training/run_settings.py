@@ -1,0 +1,46 @@
+"""The settings of one training run: one row of the sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run does; every field may be given in the sweep's file."""
+
+    name: str
+    method: str = "lora"  # or "full"
+    rank: int = 32
+    alpha: float = 64.0
+    learning_rate: float = 2e-3
+    tokens: int = 50_000_000  # positions seen, padding included
+    seconds: float = 600.0  # the schedule also ends when this is used up
+    rows: int = 64  # rows of 2,048 tokens a step
+    warmup: float = 0.03
+    final_rate: float = 0.0  # share of the learning rate left at the end
+    weight_decay: float = 0.0
+    beta2: float = 0.95
+    clip: float = 1.0
+    value_weight: float = 1.0  # loss of a token inside an argument's value
+    digit_weight: float = 1.0  # further factor where it holds a digit
+    quantise_aware: str = ""  # "Q8_0" or "Q4_0": train through the rounding of the served model
+    embedding_rank: int = 0
+    norms: bool = False
+    seed: int = 1
+    export_rank: int = 64  # for "full": rank of the written difference
+    export_kind: str = "Q8_0"
+    served: str = "Q8_0"  # how the merged model is quantised for evaluation
+    also_served: tuple[str, ...] = ()  # further ways, measured but not chosen by
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> RunSettings:
+        known = {field.name for field in fields(cls)}
+        if unknown := set(row) - known:
+            raise ValueError(f"unknown settings: {sorted(unknown)}")
+        return cls(**{**row, "also_served": tuple(row.get("also_served", ()))})
+
+    def notes(self) -> dict[str, Any]:
+        return asdict(self)
