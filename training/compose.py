@@ -54,8 +54,8 @@ def _finish(
     styled: dict[int, StyledTool] = {}
     names: set[str] = set()
     for frame in needed:
-        present = set.intersection(*(set(c.values) for c in clauses if c.frame is frame))
-        styled[id(frame)] = style_tool(frame, house, rng, present)
+        calls_of = [clause.values for clause in clauses if clause.frame is frame]
+        styled[id(frame)] = style_tool(frame, house, rng, calls_of)
         names.add(styled[id(frame)].tool.name)
     offered = list(styled.values())
     extra = world.others(needed, tool_count - len(needed), rng, most=0.5)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from training.frame_types import Kind, Number, Parameter, Pool
 from training.values import Said
+from training.word_pools import full_cities
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +66,36 @@ _MINUTES = (
     (0.15, AS_SAID),
 )
 _SECONDS = ((0.8, None), (0.2, AS_SAID))
+_CITY_HINTS = (
+    "City and country (state in the US), e.g. Lima, Peru or Boston, MA",
+    "in the form City, Country (City, State for the US)",
+    "City, State (abbr) for US cities or City, Country",
+    "formatted as 'City, Country' or 'City, ST'",
+)
+AS_FULL_CITY = Form("str", _CITY_HINTS, lambda said: full_city(said.text))
 _FIXED = re.compile(
     r"percent|%|pct|decimal|fraction|0\.|yyyy|iso|hh:mm|24|minute|second|_min\b|_s\b|mins|secs",
     re.IGNORECASE,
 )
 
 
-def pick_form(parameter: Parameter, manner: float) -> Form | None:
+def full_city(text: str) -> str:
+    """The city with its country, where we know it; "" where not."""
+    return text if ", " in text else full_cities().get(text.lower(), "")
+
+
+def pick_form(parameter: Parameter, manner: float, said: Sequence[Said] = ()) -> Form | None:
     """Another form for a parameter's values, unless its name or description settles the form.
 
-    `manner`, in [0, 1), belongs to the tool: all its dates are written alike.
+    `manner`, in [0, 1), belongs to the tool: all its dates are written alike. `said` are the
+    values that will have to be converted.
     """
     if parameter.counts is not None or _FIXED.search(f"{parameter.name} {parameter.description}"):
         return None
     values = parameter.values
+    if values == Pool("city"):
+        known = all(full_city(one.text) for one in said)
+        return AS_FULL_CITY if manner > 0.9 and known else None
     if isinstance(values, Number) and values.kind == "percent":
         return AS_FRACTION if manner < 0.3 else None
     if isinstance(values, Number) and values.kind == "fraction":

@@ -62,7 +62,15 @@ class Pairs:
     values: Choices | Number
 
 
-Values = Choices | Pool | Number | Flag | Pairs
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """A list of objects: how one entry is said, and its fields."""
+
+    forms: tuple[Template, ...]
+    fields: dict[str, Parameter]
+
+
+Values = Choices | Pool | Number | Flag | Pairs | Objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ from training.frame_types import (
     Kind,
     Number,
     NumberKind,
+    Objects,
     Pairs,
     Pool,
     Values,
 )
+from training.templates import read_template
 
 POOLS = frozenset(
     [
@@ -81,9 +83,11 @@ def read_values(rest: str) -> tuple[Kind, Values, tuple[int, int] | None, str]:
     word = word.lower().rstrip(":")
     if word.startswith("list[") and word.endswith("]"):
         word, after = "list", f"{word[5:-1]} {after}"
-    if word != "list":
+    if word not in ("list", "objects"):
         kind, values, leftover, description = _scalar(word, after)
         return kind, values, None, description
+    if word == "objects":
+        after = f"objects {after}"
     inner, _, after = after.strip().partition(" ")
     kind, values, leftover, description = _scalar(inner.lower(), after)
     counts = _COUNTS.match(leftover)
@@ -105,6 +109,11 @@ def _scalar(word: str, after: str) -> tuple[Kind, Values, str, str]:
         return _number(word, bracket, middle, description)
     if word in ("bool", "boolean"):
         return "bool", _flag(bracket), middle, description
+    if word == "objects":
+        forms = tuple(read_template(item) for item in bracket or [])
+        if not forms:
+            raise BadValues("objects without a way to say one")
+        return "str", Objects(forms, {}), middle, description
     if word.startswith("dict"):
         return "str", _pairs(bracket, middle), "", description
     raise BadValues(f"unknown type {word!r}")

@@ -8,18 +8,14 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from training.frame_types import Frame, Parameter, Part, Template
+from training.frame_types import Frame, Objects, Parameter, Template
 from training.frame_values import POOLS, BadValues, read_values
+from training.templates import BadLine, read_template
 
 _PARAMETER = re.compile(r"^\s*([A-Za-z_][\w.\-\[\]]*?)\s*(\*?)\s+(.+)$")
-_SLOT_NAME = re.compile(r"[A-Za-z_][\w.\-]*")
-
-
-class BadLine(ValueError):
-    """A line of a frame file that cannot be used."""
 
 
 @dataclass(slots=True)
@@ -97,7 +93,11 @@ class _Reader:
         if frame.templates:
             raise BadLine(f"parameter {name!r} after the first template")
         try:
-            frame.parameters[name] = read_parameter(name, bool(star), rest)
+            parameter = read_parameter(name, bool(star), rest)
+            if "[]." in name:
+                _attach(frame, parameter)
+            else:
+                frame.parameters[name] = parameter
         except BadValues:
             self.broken = self.broken or bool(star)
             raise
@@ -138,53 +138,19 @@ class _Reader:
             self.result.frames.append(frame)
 
 
+def _attach(frame: Frame, parameter: Parameter) -> None:
+    """Put `lines[].sku` among the fields of the entries of `lines`."""
+    whole, _, name = parameter.name.partition("[].")
+    parent = frame.parameters.get(whole)
+    if parent is None or not isinstance(parent.values, Objects):
+        raise BadValues(f"{whole!r} is no list of objects: write `{whole}* objects [...]` first")
+    parent.values.fields[name] = replace(parameter, name=name)
+
+
 def read_parameter(name: str, required: bool, rest: str) -> Parameter:
     """The part of a parameter line after its name."""
     kind, values, counts, description = read_values(rest)
     return Parameter(name, required, kind, values, description, counts)
-
-
-def read_template(text: str) -> Template:
-    """`{name}` and `{name:TEXT}`, where TEXT may itself hold slots."""
-    parts: list[Part] = []
-    _read_parts(text, "", parts)
-    return Template(tuple(part for part in parts if part.text or part.slot))
-
-
-def _read_parts(text: str, condition: str, parts: list[Part]) -> None:
-    position = 0
-    while position < len(text):
-        start = text.find("{", position)
-        if start < 0:
-            break
-        parts.append(_plain(text[position:start], condition))
-        end = _closing(text, start)
-        inside = text[start + 1 : end]
-        name, colon, body = inside.partition(":")
-        name = name.strip().rstrip("*")
-        if not _SLOT_NAME.fullmatch(name):
-            raise BadLine(f"{{{inside}}} is no slot")
-        if colon:
-            _read_parts(body, name, parts)
-        else:
-            parts.append(Part(slot=name, condition=condition))
-        position = end + 1
-    parts.append(_plain(text[position:], condition))
-
-
-def _plain(text: str, condition: str) -> Part:
-    if "}" in text:
-        raise BadLine("a closing brace without an opening one")
-    return Part(text=text, condition=condition)
-
-
-def _closing(text: str, start: int) -> int:
-    depth = 0
-    for position in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[position], 0)
-        if depth == 0:
-            return position
-    raise BadLine("an opening brace without a closing one")
 
 
 def _names(template: Template) -> list[str]:

@@ -6,8 +6,8 @@ import re
 from random import Random
 
 from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter, Pool, Template
-from training.frames_parser import BadLine, read_template
 from training.naming import words_of
+from training.templates import BadLine, read_template
 from training.wording import is_imperative, lower_first
 
 _SPECIFIC = re.compile(

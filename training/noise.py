@@ -8,7 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from training.sample import Clause, Piece
-from training.values import pool_entries
+from training.word_pools import pool_entries
 from training.wording import is_imperative, lower_first
 
 _GREETINGS = (

@@ -26,7 +26,7 @@ from typing import Any, cast
 from training.frame_types import Choice, Choices, Frame, Kind, Parameter, Part, Template
 from training.public_tools import NLU_TOOLS, SNIPS_TOOLS
 from training.seal_frames import seal_frame
-from training.values import add_entries
+from training.word_pools import add_entries
 
 LICENCES = {
     "nlu": "CC BY 4.0",

@@ -17,9 +17,9 @@ from training.frame_types import (
     Pool,
     Values,
 )
-from training.frames_parser import BadLine
 from training.generic import action_of, generic_template
 from training.naming import words_of
+from training.templates import BadLine
 
 _EXAMPLES = re.compile(r"(?:e\.g\.|for example|such as|example:|i\.e\.)[,:]?\s*(.+?)(?:\)|$)", re.I)
 _POOL_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -11,7 +11,7 @@ from edgewise.functions.tool_prompt import render_tools
 from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
 from training.forms import Form, pick_form
-from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter
+from training.frame_types import Choices, Flag, Frame, Number, Objects, Pairs, Parameter
 from training.values import Said, sample_value
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
@@ -68,6 +68,7 @@ class StyledTool:
     paths: dict[str, tuple[str, ...]]
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     forms: dict[str, Form] = field(default_factory=dict)
+    keys: dict[str, dict[str, str]] = field(default_factory=dict)
     rendered: str = ""
     manner: float = 0.0
 
@@ -83,6 +84,9 @@ class StyledTool:
         if name in self.forms:
             return self.forms[name].convert(said)
         value = said.value
+        if name in self.keys:
+            keys = self.keys[name]
+            return [{keys[key]: one[key] for key in keys if key in one} for one in value]
         restyled = self.choices.get(name)
         if not restyled:
             return value
@@ -95,13 +99,14 @@ def style_tool(
     frame: Frame,
     house: House,
     rng: Random,
-    present: Collection[str] = (),
+    calls: Sequence[Mapping[str, Said]] = (),
     strict: bool = False,
 ) -> StyledTool:
-    """One way to write the frame's schema. What is not `present` never becomes required.
+    """One way to write the frame's schema. What a call leaves out never becomes required.
 
     `strict` keeps everything required that is, as the right answer may hang on it.
     """
+    present = set.intersection(*(set(call) for call in calls)) if calls else set()
     names = list(frame.parameters)
     if rng.random() < 0.3:
         rng.shuffle(names)
@@ -115,7 +120,8 @@ def style_tool(
         while path in styled.paths.values():
             path = (*path[:-1], path[-1] + "_2")
         styled.paths[name] = path
-        field_schema = _field(parameter, house, styled, rng)
+        said = [call[name] for call in calls if name in call]
+        field_schema = _field(parameter, house, styled, said, rng)
         required = _is_required(parameter, name in present, rng)
         _place(schema, path, field_schema, required or (strict and parameter.required))
     _add_extras(schema, rng)
@@ -151,8 +157,10 @@ def _is_required(parameter: Parameter, present: bool, rng: Random) -> bool:
     return present and rng.random() < 0.1
 
 
-def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) -> dict[str, Any]:
-    form = pick_form(parameter, styled.manner)
+def _field(
+    parameter: Parameter, house: House, styled: StyledTool, said: Sequence[Said], rng: Random
+) -> dict[str, Any]:
+    form = pick_form(parameter, styled.manner, said)
     if form:
         styled.forms[parameter.name] = form
     schema: dict[str, Any] = {"type": _TYPES[form.kind if form else parameter.kind]}
@@ -160,6 +168,8 @@ def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) 
         schema["type"] = "number"
     if isinstance(parameter.values, Pairs):
         schema = {"type": "object"}
+    elif isinstance(parameter.values, Objects):
+        schema = _entries(parameter.values, house, styled, parameter.name, rng)
     hint = rng.choice(form.hints) if form else None
     description = wording.parameter_description(parameter, rng, house.describe_parameters, hint)
     options = _options(parameter, styled, rng)
@@ -174,6 +184,25 @@ def _field(parameter: Parameter, house: House, styled: StyledTool, rng: Random) 
     if description:
         schema["description"] = description
     return schema
+
+
+def _entries(
+    values: Objects, house: House, styled: StyledTool, name: str, rng: Random
+) -> dict[str, Any]:
+    """The schema of one entry of a list of objects; its keys take the manner of the house."""
+    properties: dict[str, Any] = {}
+    keys = styled.keys.setdefault(name, {})
+    for key, parameter in values.fields.items():
+        keys[key] = naming.parameter_name(key, house.case, False, rng)
+        schema: dict[str, Any] = {"type": _TYPES[parameter.kind]}
+        if isinstance(parameter.values, Choices) and parameter.values.closed:
+            schema["enum"] = [choice.value for choice in parameter.values.options]
+        described = wording.parameter_description(parameter, rng, house.describe_parameters)
+        if described:
+            schema["description"] = described
+        properties[keys[key]] = schema
+    required = [keys[key] for key, parameter in values.fields.items() if parameter.required]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _options(parameter: Parameter, styled: StyledTool, rng: Random) -> list[Any]:

@@ -10,7 +10,7 @@ from training.frame_types import Frame
 from training.naming import words_of
 from training.sample import is_person, is_place
 from training.styles import House, StyledTool, pick_house, style_tool
-from training.values import pool_entries
+from training.word_pools import pool_entries
 
 # How often a request comes from each source, relative to the others.
 SOURCE_SHARES = {"frames": 10, "seal": 2, "nlu": 1.0, "snips": 0.7, "seal_dev": 0.4}

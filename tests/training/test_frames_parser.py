@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from training.frame_types import Choices, Flag, Number, Pairs, Pool
-from training.frames_parser import main, parse_directory, parse_text, read_parameter, read_template
+from training.frame_types import Choices, Flag, Number, Objects, Pairs, Pool
+from training.frames_parser import main, parse_directory, parse_text, read_parameter
+from training.templates import read_template
 
 from tests.training.worlds import EXAMPLES, FRAMES, example_frames, frame
 
@@ -131,3 +132,19 @@ def test_the_command_counts_and_fails_on_errors(
 
 def test_nested_names_stay_whole() -> None:
     assert "guider.enabled" in frame("exposure_plan").parameters
+
+
+def test_a_list_of_objects_is_read_with_its_fields() -> None:
+    text = """tool order | Order.
+  items* objects [{qty} {dish}|{dish} x {qty}] 1..3 | Items
+  items[].dish* str [soup|cake] | Dish
+  items[].qty* int 1..9 | How many
+> order {items}
+"""
+    parsed = parse_text(text, "o.frames")
+    assert parsed.errors == []
+    values = parsed.frames[0].parameters["items"].values
+    assert isinstance(values, Objects)
+    assert list(values.fields) == ["dish", "qty"]
+    orphan = parse_text("tool t | T.\n  a[].b* int 1..2 | B\n> x {a}\n", "p.frames")
+    assert orphan.errors[0].startswith("p.frames:2: 'a' is no list of objects")

@@ -21,7 +21,7 @@ def styles(seeds: int) -> list[tuple[StyledTool, dict[str, Said]]]:
         rng = Random(seed)
         example = rng.choice(example_frames())
         clause = sample_clause(example, rng)
-        made.append((style_tool(example, pick_house(rng), rng, clause.values), clause.values))
+        made.append((style_tool(example, pick_house(rng), rng, [clause.values]), clause.values))
     return made
 
 

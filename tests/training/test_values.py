@@ -9,9 +9,11 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from training.frame_types import Choice, Choices, Flag, Number, Pool
+from training.frame_types import Choice, Choices, Flag, Number, Objects, Parameter, Pool
 from training.frames_parser import read_parameter
-from training.values import Said, from_pool, join_list, pool_entries, sample_value
+from training.templates import read_template
+from training.values import Said, join_list, sample_value
+from training.word_pools import from_pool, pool_entries
 
 from training import number_forms, time_forms
 
@@ -227,7 +229,22 @@ def test_a_flag_says_yes_or_no() -> None:
         assert said.value is (said.text == "with it")
 
 
-def _parameter(values: Choices | Flag | Pool):  # type: ignore[no-untyped-def]
-    from training.frame_types import Parameter
+def test_objects_hold_what_is_said_of_each() -> None:
+    dishes = Choices(tuple(Choice(name, (name,), True) for name in ("Soup", "Cake", "Rice", "Tea")))
+    fields = {
+        "dish": Parameter("dish", True, "str", dishes),
+        "qty": Parameter("qty", True, "int", Number(20, 90)),
+    }
+    values = Objects((read_template("{qty} x {dish}"),), fields)
+    parameter = Parameter("items", True, "str", values, counts=(2, 3))
+    for seed in range(40):
+        said = sample_value(parameter, Random(seed))
+        names = [entry["dish"] for entry in said.value]
+        assert len(set(names)) == len(names) and 2 <= len(names) <= 3
+        places = [said.text.index(f"x {name}") for name in names]
+        assert places == sorted(places)
+        assert [entry["dish"] for entry in said.lowered().value] == [n.lower() for n in names]
 
+
+def _parameter(values: Choices | Flag | Pool) -> Parameter:
     return Parameter("x", True, "str", values)
