@@ -28,6 +28,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _JOINED = re.compile(r",|;|\b(and|or|I|it|my)\b")
+_AND = re.compile(r"\band\b|\bby\b|\bto\b")
 _SENTENCE_END = re.compile(r"[.?!:]\s+\S|\n")
 _AGAIN = (
     ". And the same for {}.", ", and the same for {}", ", then the same for {}",
@@ -181,7 +182,8 @@ def coordinate(frame: Frame, template: Template, rng: Random, count: int) -> Com
         Clause(frame, pieces, values, template)
         for pieces, values in zip(filled, calls, strict=True)
     ]
-    if len(names) == 2 and rng.random() < 0.2:
+    between = "".join(piece.text for piece in filled[0][start:end] if not piece.slot)
+    if len(names) == 2 and rng.random() < 0.25 and re.search(r"[a-z]{2}", _AND.sub("", between)):
         return clauses, _respectively(filled, names, rng)
     before, lead = _lead(filled[0], start, rng)
     spans = [[Piece(lead), *pieces[start:end]] if lead else pieces[start:end] for pieces in filled]

@@ -161,6 +161,26 @@ def located(text: str, values: Mapping[str, Any]) -> tuple[Template, dict[str, A
     return Template(tuple(part for part in parts if part.text or part.slot)), dict(values)
 
 
+def _typed(
+    arguments: Mapping[str, Any], schemas: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any] | None:
+    """Arguments with numbers as numbers; None where a value does not fit its type."""
+    typed: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kind = schemas.get(name, {}).get("type")
+        if kind in ("int", "float"):
+            match = re.fullmatch(r"-?\d+(\.\d+)?", str(value))
+            # Only numbers written as JSON would write them can be found in the request.
+            if not match or (match[1] or "").endswith("0") or (kind == "int" and match[1]):
+                return None
+            typed[name] = float(value) if match[1] else int(value)
+        elif kind == "str" and isinstance(value, str):
+            typed[name] = value
+        else:
+            return None
+    return typed
+
+
 def _seal_requests(rows: Iterable[Any], schemas: Mapping[str, Any]) -> list[Frame]:
     """Single-call requests of Seal-Tools whose arguments all stand in the request."""
     frames: dict[str, Frame] = {}
@@ -169,8 +189,9 @@ def _seal_requests(rows: Iterable[Any], schemas: Mapping[str, Any]) -> list[Fram
             continue
         call = row["calling"][0]
         tool = schemas.get(call["api"])
-        utterance = located(row["query"], call["parameters"])
-        if not tool or not utterance or not call["parameters"]:
+        arguments = _typed(call["parameters"], tool["parameters"]) if tool else None
+        utterance = located(row["query"], arguments) if arguments else None
+        if not tool or not utterance:
             continue
         if not set(tool["required"]) <= set(call["parameters"]) <= set(tool["parameters"]):
             continue

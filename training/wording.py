@@ -32,7 +32,7 @@ _HINTED = {
 
 def is_imperative(text: str) -> bool:
     first = re.match(
-        r"([A-Za-z]+)(?: (?:you|i|we|they|it|this|that|he|she)\b)?", text, re.IGNORECASE
+        r"([A-Za-z]+)(?: (?:you|i|we|they|it|this|that|he|she|of)\b)?", text, re.IGNORECASE
     )
     return bool(first and first[0] == first[1] and first[1].lower() in IMPERATIVES)
 
