@@ -12,28 +12,10 @@ from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
 from training.forms import Form, pick_form
 from training.frame_types import Choices, Flag, Frame, Number, Objects, Pairs, Parameter
+from training.spare_parameters import add_spare_parameters
 from training.values import Said, sample_value
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
-_EXTRAS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("limit", {"type": "integer", "default": 10, "description": "Maximum number of results"}),
-    ("page", {"type": "integer", "default": 1}),
-    ("verbose", {"type": "boolean", "default": False, "description": "Return more detail"}),
-    ("format", {"type": "string", "enum": ["json", "xml", "text"], "default": "json"}),
-    ("language", {"type": "string", "default": "en", "description": "Language of the reply"}),
-    ("api_key", {"type": "string", "description": "Key of the service, if needed"}),
-    ("timeout", {"type": "number", "default": 30, "description": "Seconds to wait"}),
-    ("units", {"type": "string", "enum": ["metric", "imperial"], "default": "metric"}),
-    ("sort_by", {"type": "string", "description": "Field to sort the results by"}),
-    ("dry_run", {"type": "boolean", "default": False, "description": "Only pretend"}),
-    ("tags", {"type": "array", "items": {"type": "string"}, "description": "Labels to attach"}),
-    ("notes", {"type": "string", "default": "", "description": "Anything else"}),
-    ("request_id", {"type": "string", "description": "Id for tracing"}),
-    ("precision", {"type": "integer", "default": 2, "description": "Decimal places"}),
-    ("timezone", {"type": "string", "default": "UTC"}),
-    ("cache", {"type": "boolean", "default": True}),
-    ("metadata", {"type": "object", "description": "Additional data"}),
-)
 _GROUPS = ("options", "filters", "details", "params", "settings", "criteria")
 
 
@@ -46,6 +28,7 @@ class House:
     describe_tools: float
     describe_parameters: float
     rename: float
+    wordy: float = 0.0
 
 
 def pick_house(rng: Random) -> House:
@@ -56,6 +39,7 @@ def pick_house(rng: Random) -> House:
         describe_tools=rng.choice((1.0, 1.0, 1.0, 0.9, 0.4)),
         describe_parameters=rng.choice((1.0, 1.0, 0.9, 0.5, 0.0)),
         rename=rng.choice((0.0, 0.1, 0.4)),
+        wordy=rng.choice((0.0, 0.0, 0.0, 0.3, 0.8)),
     )
 
 
@@ -124,10 +108,12 @@ def style_tool(
         field_schema = _field(parameter, house, styled, said, rng)
         required = _is_required(parameter, name in present, rng)
         _place(schema, path, field_schema, required or (strict and parameter.required))
-    _add_extras(schema, rng)
+    add_spare_parameters(schema, rng)
     name = naming.tool_name(frame.name, frame.domain, house.case, house.namespaced, rng)
     described = rng.random() < house.describe_tools or len(naming.words_of(name)) < 2
     description = wording.tool_description(frame.description, rng) if described else ""
+    if description and rng.random() < house.wordy:
+        description = wording.longer_tool_description(description, rng)
     styled.tool = Tool(name, description, schema)
     styled.rendered = render_tools([styled.tool])
     return styled
@@ -163,13 +149,7 @@ def _field(
     form = pick_form(parameter, styled.manner, said)
     if form:
         styled.forms[parameter.name] = form
-    schema: dict[str, Any] = {"type": _TYPES[form.kind if form else parameter.kind]}
-    if not form and parameter.kind == "int" and rng.random() < 0.08:
-        schema["type"] = "number"
-    if isinstance(parameter.values, Pairs):
-        schema = {"type": "object"}
-    elif isinstance(parameter.values, Objects):
-        schema = _entries(parameter.values, house, styled, parameter.name, rng)
+    schema = _type_schema(parameter, form, house, styled, rng)
     hint = rng.choice(form.hints) if form else None
     description = wording.parameter_description(parameter, rng, house.describe_parameters, hint)
     options = _options(parameter, styled, rng)
@@ -181,9 +161,21 @@ def _field(
         schema = {"type": "array", "items": schema}
     if not parameter.required and not form and rng.random() < 0.25:
         description = _with_default(parameter, schema, options, description, rng)
-    if description:
-        schema["description"] = description
-    return schema
+    if description and rng.random() < house.wordy:
+        description = wording.longer_parameter_description(parameter, description, rng)
+    return {**schema, "description": description} if description else schema
+
+
+def _type_schema(
+    parameter: Parameter, form: Form | None, house: House, styled: StyledTool, rng: Random
+) -> dict[str, Any]:
+    if isinstance(parameter.values, Pairs):
+        return {"type": "object"}
+    if isinstance(parameter.values, Objects):
+        return _entries(parameter.values, house, styled, parameter.name, rng)
+    if not form and parameter.kind == "int" and rng.random() < 0.08:
+        return {"type": "number"}
+    return {"type": _TYPES[form.kind if form else parameter.kind]}
 
 
 def _entries(
@@ -265,14 +257,6 @@ def _place(
     schema["properties"][path[-1]] = field_schema
     if required:
         schema["required"].append(path[-1])
-
-
-def _add_extras(schema: dict[str, Any], rng: Random) -> None:
-    """Optional parameters no request mentions: they must be left alone."""
-    if rng.random() > 0.15:
-        return
-    for name, extra in rng.sample(_EXTRAS, rng.choice((1, 1, 2, 3))):
-        schema["properties"].setdefault(name, dict(extra))
 
 
 def _put(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -132,6 +132,43 @@ def prose_choices(values: list[Any], rng: Random) -> str:
     )
 
 
+_MORE_ON_TOOLS = (
+    "Returns the result as JSON.", "Use it whenever the user asks for this kind of thing.",
+    "Requires an active account.", "Results may be a few minutes old.",
+    "If nothing is found, an empty list is returned.", "The answer is given in plain text.",
+    "Fails if the arguments are not valid.", "This endpoint is rate limited.",
+    "Arguments that are not needed can be left out.", "Works for signed-in users only.",
+    "Provides detailed results suitable for further processing.",
+)  # fmt: skip
+_MORE_ON_PARAMETERS = {
+    "str": ("Given as text.", "A non-empty string.", "Spelling is not checked.", "Free text."),
+    "int": ("A whole number.", "Given as an integer.", "Must be a valid number."),
+    "float": ("A number, decimals allowed.", "Numeric value.", "Must be a valid number."),
+    "bool": ("True or false.", "Set to true to switch it on.", "A flag."),
+}
+_MORE_IF_OPTIONAL = (
+    "This parameter is optional.", "Can be left out.", "If not provided, it is ignored.",
+    "Only needed in special cases.", "Leave empty if unknown.",
+)  # fmt: skip
+
+
+def longer_tool_description(text: str, rng: Random) -> str:
+    """A second sentence, as in the documentation of big interfaces."""
+    return f"{text.rstrip('.')}. {rng.choice(_MORE_ON_TOOLS)}"
+
+
+def longer_parameter_description(parameter: Parameter, text: str, rng: Random) -> str:
+    more = [rng.choice(_MORE_ON_PARAMETERS[parameter.kind])]
+    if parameter.counts is not None:
+        more = [rng.choice(("A list.", "One or more entries.", "An array of values."))]
+    if not parameter.required:
+        more.append(rng.choice(_MORE_IF_OPTIONAL))
+    elif rng.random() < 0.3:
+        more.append("This parameter is required.")
+    kept = more if rng.random() < 0.4 else [rng.choice(more)]
+    return f"{text.rstrip('.')}. {' '.join(kept)}"
+
+
 def join_hint(text: str, hint: str) -> str:
     """A description and something more about it, with the mark that fits between them."""
     if not text or not hint:
