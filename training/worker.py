@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from training.base_weights import GgufFile, build_tokenizer
 from training.driver import set_up_log
