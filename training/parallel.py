@@ -199,6 +199,8 @@ def _span(pieces: list[Piece], names: list[str]) -> tuple[int, int] | None:
     if len(places) != len(names):
         return None
     start, end = places[0], places[-1] + 1
+    if start > 1 and not pieces[start - 1].text.strip() and pieces[start - 2].slot:
+        return None  # the unit of a number: "over 17 years and months" is nonsense
     middle = "".join(piece.text for piece in pieces[start:end] if not piece.slot)
     after = pieces[end].text if end < len(pieces) else ""
     if len(middle) > 30 or re.match(r"[^\s,.?!;:)]", after):

@@ -119,7 +119,7 @@ def _objects(values: Objects, count: int, rng: Random) -> Said:
     for _ in range(count * 3):
         if len(entries) == count:
             break
-        optional = {name for name in form.conditions if rng.random() < 0.6}
+        optional = {name for name in sorted(form.conditions) if rng.random() < 0.6}
         present = [name for name in form.slots if name not in form.conditions or name in optional]
         said = {name: sample_value(values.fields[name], rng) for name in present}
         names = {one.value for one in said.values() if one.verbatim}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -10,6 +13,7 @@ from random import Random
 import pytest
 from training.compose import SHARES, compose
 from training.example import Example
+from training.frames_parser import parse_text
 from training.generate import Plan, build_world, generate, held_out, main
 from training.noise import add_noise, lower_everything, make_slips, speak
 from training.parallel import coordinate, repeat_briefly, same_tool
@@ -102,6 +106,17 @@ def test_coordinated_calls_share_what_is_said_once() -> None:
     assert len({clause.values["species"].text for clause in clauses}) == 3
 
 
+def test_the_unit_of_a_number_is_not_listed() -> None:
+    choices = "enum [a=years|b=months|c=days]"
+    text = f"tool t | T.\n  n* int 1..9 | N\n  u* {choices} | U\n> over {{n}} {{u}}\n"
+    [example] = parse_text(text, "u.frames").frames
+    for seed in range(60):
+        composed = coordinate(example, example.templates[0], Random(seed), 2)
+        if composed:
+            clauses, _ = composed
+            assert clauses[0].values["n"].value != clauses[1].values["n"].value
+
+
 def test_a_brief_repetition_names_only_what_differs() -> None:
     example = frame("water.temperature")
     for seed in range(30):
@@ -174,6 +189,16 @@ def test_the_same_seed_gives_the_same_shards_with_any_number_of_workers(tmp_path
     other = Plan(frames, None, None, seed=5, split="train")
     generate(other, 100, 1, tmp_path / "three", 50_000)
     assert not one.startswith((tmp_path / "three" / "train-00000.jsonl").read_text("utf-8")[:500])
+
+
+def test_the_order_of_sets_has_no_say_in_the_examples() -> None:
+    shown = []
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-m", "training.generate", "--show", "60", "--seed", "3"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, capture_output=True, env=environment, check=True)
+        shown.append(done.stdout)
+    assert shown[0] and shown[0] == shown[1]
 
 
 def test_shares_are_kept() -> None:

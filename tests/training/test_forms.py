@@ -53,6 +53,15 @@ def test_a_name_or_description_that_settles_the_form_is_obeyed(name: str, rest: 
     assert all(pick_form(parameter, step / 50) is None for step in range(50))
 
 
+def test_a_city_is_given_in_full_where_the_schema_asks_and_it_is_known() -> None:
+    parameter = read_parameter("x", True, "str @city | City")
+    form = pick_form(parameter, 0.99, [Said("boston", "boston", True)])
+    assert form and form.convert(Said("boston", "boston", True)) == "Boston, MA"
+    assert form.convert(Said("Lyon, France", "Lyon, France", True)) == "Lyon, France"
+    assert pick_form(parameter, 0.99, [Said("Atlantis", "Atlantis", True)]) is None
+    assert pick_form(parameter, 0.5, [Said("Boston", "Boston", True)]) is None
+
+
 def test_the_description_says_which_form_is_wanted() -> None:
     house = House("as_is", False, 1.0, 0.0, 0.0)
     for seed in range(200):
