@@ -164,7 +164,7 @@ def _with_variables(settings: Settings, row: Provider) -> Provider:
 def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:
     """From the environment first, then from where `edgewise auth` put it."""
     for variable in row.key_names:
-        if key := settings.environment.get(variable, ""):
+        if key := settings.environment.get(variable, "").strip():
             return key
     return credentials.get(row.name)
 
