@@ -57,7 +57,7 @@ def ask(
     if signal:
         request["handoff"] = "signal"
     if request.get("policy", settings.policy) != "cloud_only":
-        ensure_model(settings)
+        settings = ensure_model(settings)
     with Engine(settings) as engine:
         if as_json:
             with Waiting(console(stderr=True), "thinking"):

@@ -136,8 +136,8 @@ def _row(settings: Settings, name: str) -> Provider:
     if name.lower() in rows:
         return rows[name.lower()]
     near = difflib.get_close_matches(name.lower(), rows, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(rows)}"
-    raise click.UsageError(f"no such provider; {hint}")
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise click.UsageError(f"no such provider.{hint} Known are {', '.join(rows)}.")
 
 
 def _variable(settings: Settings, row: Provider) -> str:

@@ -11,7 +11,8 @@ from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import Waiting, console, dollars, print_json, show_answer, summary
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError, ModelNotFound
+from edgewise.errors import EdgewiseError
+from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
 from edgewise.types.messages import RequestOptions
 
@@ -47,13 +48,12 @@ def demo(as_json: bool) -> None:
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = Settings.load(max_tokens=48)
-    if not ensure_model(settings):
-        raise ModelNotFound(f"the demo needs {settings.model}: edgewise pull {settings.model}")
+    settings = ensure_model(Settings.load(max_tokens=48))
     replies: list[dict[str, Any]] = []
     with Engine(settings) as engine:
+        facts = engine.backend().facts()  # without a model there is nothing to show
         if not as_json:
-            _introduce(engine)
+            _introduce(engine, facts)
         for difficulty, question, request in QUESTIONS:
             outcome = _one(engine, difficulty, question, request, as_json)
             replies.append({"difficulty": difficulty, "question": _short(question), **outcome})
@@ -63,8 +63,7 @@ def demo(as_json: bool) -> None:
         _conclude(replies)
 
 
-def _introduce(engine: Engine) -> None:
-    facts = engine.backend().facts()
+def _introduce(engine: Engine, facts: DeviceFacts) -> None:
     closed = engine.cloud.closed(engine.request("?"))
     cloud = "no key; what would be handed off stays here, and says so" if closed else "open"
     console().say(
