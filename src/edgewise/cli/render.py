@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment, Segments
 from rich.status import Status
+from rich.style import Style
 from rich.text import Text
 from typing_extensions import override
 
@@ -98,11 +100,11 @@ class Voice:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._wrap = WordWrap(screen.width)
-        self._style = ""
+        self._style = Style.null()
         self._ends_line = True
 
     def speak(self, text: str, style: str) -> None:
-        self._style, self._ends_line = style, text.endswith("\n")
+        self._style, self._ends_line = Style.parse(style), text.endswith("\n")
         self._out(self._wrap.feed(printable(text)) if self._screen.is_terminal else text)
 
     def end_line(self) -> None:
@@ -111,7 +113,11 @@ class Voice:
         self._ends_line = True
 
     def _out(self, text: str) -> None:
-        self._screen.out(text, style=self._style, end="", highlight=False)
+        if self._screen.is_terminal:
+            self._screen.print(Segments([Segment(text, self._style)]), end="", crop=False)
+        else:  # past rich, which would turn tabs into spaces
+            self._screen.file.write(text)
+            self._screen.file.flush()
 
 
 def show_answer(events: Iterable[Event], screen: Screen, side: Screen) -> Reply:
