@@ -120,11 +120,13 @@ class Terminal:
         os.close(theirs)
 
     def press(self, keys: str) -> None:
+        # No person is quicker, and Python loses a Ctrl-C that comes while readline is starting.
+        time.sleep(0.3)
         os.write(self._ours, keys.encode())
 
-    def wait_for(self, text: str, timeout: float = 30.0) -> None:
+    def wait_for(self, text: str, *, times: int = 1, timeout: float = 30.0) -> None:
         deadline = time.monotonic() + timeout
-        while text not in self.text:
+        while self.text.count(text) < times:
             assert time.monotonic() < deadline, f"no {text!r} in {self.raw!r}"
             assert self._read(1.0), f"it ended without {text!r}: {self.raw!r}"
 

@@ -134,9 +134,7 @@ def test_a_mistyped_provider_gets_a_suggestion(run: Run) -> None:
     assert "Did you mean openai?" in ran.err
 
 
-def test_in_a_terminal_the_key_is_asked_for_and_not_shown(
-    own_home: Path, terminal: Open
-) -> None:
+def test_in_a_terminal_the_key_is_asked_for_and_not_shown(own_home: Path, terminal: Open) -> None:
     shown = terminal("auth", "set", "openai")
     shown.wait_for("Key for openai (not shown):")
     shown.press(f"{KEY}\n")

@@ -165,11 +165,13 @@ def test_ctrl_c_stops_an_answer_and_not_the_conversation(
     shown.press("One.\n")
     shown.wait_for("word word")
     shown.press("\x03")
-    shown.wait_for("stopped")
+    shown.wait_for("you >", times=2)
     shown.press("Two.\n")
-    shown.wait_for("Second.")
+    shown.wait_for("you >", times=3)
     shown.press("\x04")
     assert shown.finish() == 0
+    assert "stopped" in shown.text
+    assert "Second." in shown.text
     messages = cloud.requests[-1].body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
     assert messages[1]["content"].startswith("word"), "what was shown is remembered"
@@ -180,9 +182,10 @@ def test_ctrl_c_at_the_prompt_asks_once_and_then_leaves(terminal: Open) -> None:
     shown = terminal("chat", "--cloud")
     shown.wait_for("you >")
     shown.press("half a line\x03")
-    shown.wait_for("Ctrl-C again, or Ctrl-D, leaves.")
+    shown.wait_for("you >", times=2)
     shown.press("\x03")
     assert shown.finish() == 130
+    assert "Ctrl-C again, or Ctrl-D, leaves." in shown.text
     assert "Traceback" not in shown.text
 
 
@@ -190,9 +193,9 @@ def test_the_line_can_be_edited(cloud: LoopbackCloud, terminal: Open) -> None:
     shown = terminal("chat", "--cloud")
     shown.wait_for("you >")
     shown.press("ne.\x1b[D\x1b[D\x1b[DO\n")  # three times left, then the missing letter
-    shown.wait_for("fixed answer.")
+    shown.wait_for("you >", times=2)
     shown.press("\x1b[A\n")  # up: the line before
-    cloud.wait_for(lambda server: len(server.requests) == 2)
+    shown.wait_for("you >", times=3)
     shown.press("\x04")
     assert shown.finish() == 0
     assert [seen.body["messages"][-1]["content"] for seen in cloud.requests] == ["One.", "One."]

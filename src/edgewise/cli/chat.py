@@ -46,8 +46,7 @@ def chat(as_json: bool, **given: Any) -> None:
     edgewise chat --json < questions.txt
     """
     settings, request = options.split(given)
-    if request.get("policy", settings.policy) != "cloud_only":
-        settings = ensure_model(settings)
+    settings = ensure_model(settings, request.get("policy"))
     with Engine(settings) as engine:
         talk = Talk(Conversation(engine, **request), as_json)
         if not as_json:

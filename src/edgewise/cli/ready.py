@@ -9,12 +9,15 @@ from edgewise.local.model_store import ModelStore
 from edgewise.settings import Settings
 
 
-def ensure_model(settings: Settings) -> Settings:
+def ensure_model(settings: Settings, policy: str | None = None) -> Settings:
     """Pull a known model that is missing, with a progress bar; the settings to go on with.
 
-    One that cannot be had is not tried again in this command: the cloud may still answer. Raises
-    ModelNotFound for a name nobody knows and for a file that is not there.
+    One that cannot be had is not tried again in this command, and one that `policy` has no use
+    for is not fetched at all. Raises ModelNotFound for a name nobody knows and for a file that is
+    not there.
     """
+    if (policy or settings.policy) == "cloud_only":
+        return settings.with_changes(fetch_default_model=False)
     store = ModelStore(settings.models_dir)
     row = row_named(settings.model.strip().lower())
     try:
