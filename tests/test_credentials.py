@@ -137,6 +137,7 @@ def test_a_damaged_file_is_a_clear_error_that_quotes_no_key(tmp_path: Path, cont
     with pytest.raises(SettingsError, match=r"keys\.json.*delete it") as raised:
         Credentials(tmp_path).get("openai")
     assert KEY not in "".join(traceback.format_exception(raised.value))
+    assert raised.value.__suppress_context__, "a parser's error carries the text it parsed"
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
