@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,6 +224,15 @@ def test_cloud_only_raises_rather_than_answer_on_the_device() -> None:
         run(backend, PlayedCloud((), error=DOWN), policy="cloud_only")
     assert caught.value is DOWN
     assert backend.started == 0
+
+
+def test_cloud_only_does_not_even_look_for_a_local_model() -> None:
+    request = Request(messages=(Message("user", "?"),), policy="cloud_only")
+    without = replace(
+        parts(None, PlayedCloud(), "cloud_only"), backend=lambda: pytest.fail("opened")
+    )
+    *_, finished = answer(request, without, [], live=False)
+    assert isinstance(finished, Finished) and finished.reply.source == "cloud"
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,8 @@ def answer(
 
 
 def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None, Misfit | None]:
+    if request.policy == "cloud_only":
+        return None, None  # never used, so never fetched or opened
     try:
         backend = parts.backend()
     except ModelNotFound as error:
