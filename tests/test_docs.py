@@ -27,6 +27,7 @@ from edgewise import assembly
 from edgewise.cli.main import cli
 from edgewise.cloud.directory import PROVIDERS, Provider
 from edgewise.errors import EdgewiseError
+from edgewise.local.backend import DeviceFacts
 from edgewise.local.model_store import InstalledModel
 from edgewise.settings import ProviderSettings, Settings
 from edgewise.testing import Answer, LoopbackCloud
@@ -331,6 +332,19 @@ def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
     assert len(lines) <= 200
     first_screen = "\n".join(lines[:30])
     assert "make demo" in first_screen and "make test" in first_screen
+
+
+def test_the_readme_quotes_the_shipped_calibration() -> None:
+    chosen = Settings()
+    facts = DeviceFacts(
+        backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
+    )
+    report = assembly.find_calibration(chosen, facts).report
+    limits = words("README.md").partition("## Honest limits")[2].partition("\n## ")[0]
+    assert f"{report['questions']:,} short questions" in limits
+    shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]
+    names = ("accuracy", "kept_share", "kept_accuracy", "handed_off_accuracy")
+    assert shares == [f"{report[name]:.0%}".replace("%", " %") for name in names]
 
 
 def test_every_room_is_in_the_plan_of_the_house() -> None:
