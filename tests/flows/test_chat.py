@@ -112,6 +112,16 @@ def test_a_collapse_after_text_was_shown_is_reported_not_taken_back() -> None:
     assert cloud.asked == []
 
 
+def test_a_collapse_that_nobody_has_seen_yet_is_handed_off() -> None:
+    good = word_tokens("It is by the river", logprob=-0.01)
+    bad = word_tokens(" banks of who knows where and why and when at all", logprob=-6.0)
+    backend = ScriptedBackend([good + bad])
+    _, reply = run(backend, PlayedCloud(), live=False)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+    _, reply = run(backend, PlayedCloud(), live=False, handoff="signal")
+    assert reply.signalled
+
+
 def test_without_a_key_the_device_answers_and_says_it_is_degraded() -> None:
     cloud = PlayedCloud(shut=NO_KEY)
     events, reply = run(ScriptedBackend.doubtful(LONG), cloud)

@@ -20,17 +20,12 @@ LONG = "The minutes of the last meeting, word by word. " * 400
 
 QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
     ("easy", "What is the chemical symbol for gold?", {}),
-    ("easy", "How many days are in a week?", {}),
-    ("harder", "What is 17 + 25?", {}),
+    ("harder for a small model", "What is 17 + 25?", {}),
     ("beyond a small model", "Who was the architect of the Sydney Opera House?", {}),
+    ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
     (
-        "the same, but private: it may not leave the device",
-        "Who was the architect of the Sydney Opera House?",
-        {"private": True},
-    ),
-    (
-        "the same, but the application wants to route itself (handoff=signal)",
-        "Who was the architect of the Sydney Opera House?",
+        "in doubt, and the application routes it itself (handoff=signal)",
+        "What is 17 + 25?",
         {"handoff": "signal"},
     ),
     ("longer than the device's context window", f"{LONG}\n\nSummarise this.", {}),
