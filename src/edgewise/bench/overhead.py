@@ -31,7 +31,7 @@ TARGETS: dict[str, tuple[str, float]] = {
 class Rounds:
     """How often each thing is measured; medians and percentiles are taken over these."""
 
-    pairs: int = 24
+    pairs: int = 36
     pair_tokens: int = 96
     first_texts: int = 30
     requests: int = 1000

@@ -53,7 +53,7 @@ def find_versions() -> dict[str, str]:
         "edgewise": __version__,
         "python": platform.python_version(),
         "xllamacpp": runtime,
-        "platform": platform.platform(terse=True),
+        "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cpus": str(os.cpu_count() or 1),
     }
