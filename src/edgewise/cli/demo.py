@@ -19,9 +19,9 @@ from edgewise.types.messages import RequestOptions
 LONG = "The minutes of the last meeting, word by word. " * 400
 
 QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
-    ("easy", "What is the chemical symbol for gold?", {}),
+    ("easy", "What is the capital of France?", {}),
     ("harder for a small model", "What is 17 + 25?", {}),
-    ("beyond a small model", "Who was the architect of the Sydney Opera House?", {}),
+    ("beyond a small model", "Who won the chess world championship in 1972?", {}),
     ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
     (
         "in doubt, and the application routes it itself (handoff=signal)",
