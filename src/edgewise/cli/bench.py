@@ -25,7 +25,7 @@ _save = click.option(
 _model = click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file.")
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})  # also when run alone
 def bench() -> None:
     """Measure speed and quality on this machine.
 
