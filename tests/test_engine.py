@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
 from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
+from edgewise.local.backend import TokenStream
 from edgewise.local.model_store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
 from edgewise.types.replies import Finished, TextDelta
@@ -77,6 +79,19 @@ def test_failures_and_departures_are_recorded_too(cloud: LoopbackCloud) -> None:
         next(stream)
         stream.close()
         assert {row["error_code"] for row in rows(engine)} == {"cloud_auth_failed", "cancelled"}
+
+
+def test_an_answer_stopped_from_the_keyboard_is_recorded(cloud: LoopbackCloud) -> None:
+    class Interrupted(ScriptedBackend):
+        @override
+        def generate(self, request: Any, *, already: str = "") -> TokenStream:
+            raise KeyboardInterrupt
+            yield
+
+    with Engine(settings_for(cloud), backend=Interrupted(["x"])) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.complete("Where is it?")
+        assert [row["error_code"] for row in rows(engine)] == ["cancelled"]
 
 
 def test_a_budget_that_is_spent_keeps_the_answer_on_the_device(cloud: LoopbackCloud) -> None:

@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}
 MAY_IMPORT["bench"] = EVERYTHING - {"cli", "server"}
 MAY_IMPORT["server"] = EVERYTHING - {"cli", "bench"}
-MAY_IMPORT["cli"] = EVERYTHING
+MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = EVERYTHING
 PROTOCOLS_ONLY = {"edgewise.local.backend", "edgewise.cloud.provider"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import ProviderConfig, Purse, TimeLimits
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
-from edgewise.errors import ModelNotFound, SettingsError, StoreError
+from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import ChatBackend, DeviceFacts
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
-from edgewise.settings import DEFAULT_MODEL, Settings
+from edgewise.settings import DEFAULT_MODEL, ProviderSettings, Settings
 
 _log = logging.getLogger("edgewise")
 
@@ -36,7 +37,7 @@ _VENDOR_BASE_URLS = {
 
 def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
-    model = find_model(settings)
+    model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = plugins.load("local_backends", settings.backend)
     backend: ChatBackend = opener(model, threads=settings.threads, context_tokens=context)
@@ -56,6 +57,15 @@ def find_model(settings: Settings) -> InstalledModel:
             return store.pull(settings.model)
         except StoreError as error:
             raise ModelNotFound(f"{missing}; fetching it failed: {error}") from error
+
+
+def _any_model(settings: Settings) -> InstalledModel:
+    """Other runtimes may have models of their own: what the store cannot place is passed on."""
+    try:
+        return find_model(settings)
+    except LocalError:
+        path = Path(settings.model).expanduser()
+        return InstalledModel(path.name, path, quantisation="", sha256="", bytes=0)
 
 
 def open_ledger(settings: Settings) -> Ledger:
@@ -106,19 +116,18 @@ def provider_configs(settings: Settings) -> Iterator[ProviderConfig]:
         key = find_key(settings, row, credentials)
         if not settings.chain and not key:
             continue
-        wanted = settings.environment.get(f"EDGEWISE_{row.name.upper()}_MODEL", "")
         yield ProviderConfig(
             name=row.name,
             protocol=row.protocol,
-            model=wanted or model,
-            base_url=_base_url(settings, row),
+            model=model,
+            base_url=row.base_url,
             key=key,
             limits=time_limits(settings),
         )
 
 
 def provider_rows(settings: Settings) -> dict[str, Provider]:
-    """The directory, with the user's `[providers.NAME]` tables on top."""
+    """The directory, with the user's `[providers.NAME]` tables and variables on top."""
     rows = dict(PROVIDERS)
     for name, table in settings.providers.items():
         known = rows.get(name)
@@ -131,15 +140,31 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
             table.model or (known.default_model if known else ""),
             protocol=protocol,  # type: ignore[arg-type]  # checked against the plug-ins above
             key_names=(table.key_env,) if table.key_env else (known.key_names if known else ()),
-            needs_key=table.needs_key and bool(table.key_env or known),
+            needs_key=_needs_key(table, known),
         )
-    return rows
+    return {name: _with_variables(settings, row) for name, row in rows.items()}
+
+
+def _needs_key(table: ProviderSettings, known: Provider | None) -> bool:
+    if table.needs_key is not None:
+        return table.needs_key
+    return bool(table.key_env) or (known is not None and known.needs_key)
+
+
+def _with_variables(settings: Settings, row: Provider) -> Provider:
+    """`EDGEWISE_OPENAI_MODEL`, and `EDGEWISE_OPENAI_BASE_URL` or what the vendor's tools read."""
+    get, ours = settings.environment.get, f"EDGEWISE_{row.name.upper().replace('-', '_')}"
+    base_url = get(f"{ours}_BASE_URL", "") or get(_VENDOR_BASE_URLS.get(row.name, ""), "")
+    model = get(f"{ours}_MODEL", "")
+    if not (base_url or model):
+        return row
+    return replace(row, base_url=base_url or row.base_url, default_model=model or row.default_model)
 
 
 def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:
     """From the environment first, then from where `edgewise auth` put it."""
     for variable in row.key_names:
-        if key := settings.environment.get(variable, ""):
+        if key := settings.environment.get(variable, "").strip():
             return key
     return credentials.get(row.name)
 
@@ -147,7 +172,7 @@ def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str
 def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibration:
     """The user's file, else the one shipped for this model and quantisation, else a plain one."""
     if settings.calibration:
-        path = Path(settings.calibration)
+        path = Path(settings.calibration).expanduser()
         try:
             return parse_calibration(json.loads(path.read_text("utf-8")), str(path))
         except (OSError, ValueError) as error:
@@ -164,9 +189,3 @@ def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibrati
 def _row_needs_key(settings: Settings, name: str) -> bool:
     row = provider_rows(settings).get(name)
     return row is None or row.needs_key
-
-
-def _base_url(settings: Settings, row: Provider) -> str:
-    environment = settings.environment
-    ours = environment.get(f"EDGEWISE_{row.name.upper()}_BASE_URL", "")
-    return ours or environment.get(_VENDOR_BASE_URLS.get(row.name, ""), "") or row.base_url

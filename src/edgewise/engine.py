@@ -125,7 +125,7 @@ class Engine:
         except EdgewiseError as error:
             self._record_failure(request, error, attempts)
             raise
-        except GeneratorExit:
+        except (GeneratorExit, KeyboardInterrupt):
             self._record_failure(request, Cancelled("the caller left"), attempts)
             raise
         assert finished is not None, "a flow ends with Finished"

@@ -13,8 +13,11 @@ Group = Literal["local_backends", "cloud_providers", "policies"]
 
 
 @cache
-def _points(group: Group) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"edgewise.{group}")}
+def _points(group: Group) -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=f"edgewise.{group}"):
+        found.setdefault(point.name, []).append(point)
+    return found
 
 
 def names(group: Group) -> list[str]:
@@ -32,7 +35,19 @@ def load(group: Group, name: str) -> Any:
         raise SettingsError(
             f"nothing called {name!r} in edgewise.{group}{hint} ({', '.join(points)})"
         )
+    if len(points[name]) > 1:
+        # Which one came first would depend on the order of sys.path: nobody chose that.
+        owners = " and ".join(sorted(_owner(point) for point in points[name]))
+        raise SettingsError(f"{name!r} in edgewise.{group} is registered by {owners}; remove one")
+    point = points[name][0]
     try:
-        return points[name].load()
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"plug-in {points[name].value!r} does not load: {error}") from error
+        return point.load()
+    except Exception as error:  # importing a stranger's module may raise anything
+        raise SettingsError(
+            f"plug-in {point.value!r} of {_owner(point)} does not load: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "an unknown package"

@@ -6,9 +6,10 @@ lists them all.
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -35,7 +36,7 @@ class ProviderSettings:
     base_url: str = ""
     model: str = ""
     key_env: str = ""
-    needs_key: bool = True
+    needs_key: bool | None = None  # None: as its row, and for a new one: if it names a variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,17 +99,19 @@ class Settings:
     def load(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
         """Defaults, then config.toml, then the environment, then `overrides`."""
         environment = dict(os.environ if environment is None else environment)
+        # An empty variable is how scripts and CI systems say "not set".
+        given = {name: value for name, value in environment.items() if value}
         values: dict[str, Any] = {}
-        if home := environment.get("EDGEWISE_HOME"):
+        if home := given.get("EDGEWISE_HOME"):
             root = Path(home).expanduser()
             values = {f"{kind}_dir": root / kind for kind in ("data", "cache", "config")}
-        config_dir = Path(values.get("config_dir") or platformdirs.user_config_dir("edgewise"))
-        config_dir = Path(environment.get("EDGEWISE_CONFIG_DIR", config_dir))
-        values |= _read_file(config_dir / "config.toml")
+        config_dir = values.get("config_dir") or platformdirs.user_config_dir("edgewise")
+        config_dir = overrides.get("config_dir") or given.get("EDGEWISE_CONFIG_DIR", config_dir)
+        values |= _read_file(Path(config_dir).expanduser() / "config.toml")
         values |= {
-            name: environment[variable]
+            name: given[variable]
             for name in _FIELDS
-            if (variable := f"EDGEWISE_{name.upper()}") in environment
+            if (variable := f"EDGEWISE_{name.upper()}") in given
         }
         values |= overrides
         converted = {name: _convert(name, value) for name, value in values.items()}
@@ -141,32 +144,69 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _convert(name: str, value: Any) -> Any:
     """Bring text from the environment, and TOML's types, to the field's own type."""
-    kind = Settings.__dataclass_fields__[name].type if name in _FIELDS else name
+    if name == "providers":
+        if not isinstance(value, Mapping):
+            raise SettingsError(f"providers = {value!r}: not tables")
+        return {str(key): _provider(key, table) for key, table in value.items()}
+    kind = str(Settings.__dataclass_fields__[name].type) if name in _FIELDS else ""
+    if kind not in _CONVERTERS:
+        return value
+    convert, wanted = _CONVERTERS[kind]
     try:
-        if name == "providers":
-            return {key: _provider(key, table) for key, table in dict(value).items()}
-        if kind == "int":
-            return int(value)
-        if kind == "float":
-            return float(value)
-        if kind == "float | None":
-            return None if value in (None, "") else float(value)
-        if kind == "bool":
-            return value if isinstance(value, bool) else _BOOLEANS[str(value).lower()]
-        if kind == "Path":
-            return Path(value).expanduser()
-        if kind == "tuple[str, ...]":
-            parts = value.split(",") if isinstance(value, str) else value
-            return tuple(str(part).strip() for part in parts if str(part).strip())
-    except (ValueError, TypeError, KeyError) as error:
-        raise SettingsError(f"{name} = {value!r}: not a {kind}") from error
+        return convert(value)
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise SettingsError(f"{name} = {value!r}: not {wanted}") from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
     return value
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, bool) or (isinstance(value, float) and value != number):
+        raise ValueError
+    return number
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _list(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in map(_text, parts) if part.strip())
+
+
+# By the field's type as it is written above; the words complete "not …".
+_CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "str": (_text, "text"),
+    "int": (_whole, "a whole number"),
+    "float": (_number, "a number"),
+    "float | None": (lambda value: None if value is None else _number(value), "a number"),
+    "bool": (lambda value: _BOOLEANS[str(value).lower()], "true or false"),
+    "Path": (lambda value: Path(value).expanduser(), "a path"),
+    "tuple[str, ...]": (_list, "a list of texts"),
+}
 
 
 def _provider(name: str, table: Any) -> ProviderSettings:
     if isinstance(table, ProviderSettings):
         return table
-    try:
-        return ProviderSettings(**table)
-    except TypeError as error:
-        raise SettingsError(f"[providers.{name}]: {error}") from error
+    if not isinstance(table, Mapping):
+        raise SettingsError(f"[providers.{name}]: not a table")
+    known = {each.name: each.type for each in fields(ProviderSettings)}
+    for key, value in table.items():
+        if key not in known:  # its value is not quoted: it may be a key in the wrong place
+            raise SettingsError(
+                f"[providers.{name}]: unknown setting {key!r} (known: {', '.join(known)})"
+            )
+        if not isinstance(value, str if known[key] == "str" else bool):
+            wanted = "text" if known[key] == "str" else "true or false"
+            raise SettingsError(f"[providers.{name}]: {key} must be {wanted}")
+    return ProviderSettings(**table)

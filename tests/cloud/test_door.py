@@ -12,7 +12,7 @@ import pytest
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.openai import open_provider
-from edgewise.cloud.provider import Chunk, ProviderConfig, TimeLimits
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, TimeLimits
 from edgewise.errors import (
     BudgetExceeded,
     CloudAuthFailed,
@@ -23,6 +23,7 @@ from edgewise.errors import (
     CloudFailed,
     CloudTimeout,
     LedgerUnavailable,
+    SettingsError,
 )
 from edgewise.testing import (
     Answer,
@@ -313,3 +314,22 @@ def test_threads_do_not_pile_up(door: Door, cloud: LoopbackCloud) -> None:
         drain(door, replace(ASK, id=f"r{index}"))
     assert threading.active_count() <= before + 2
     assert cloud.connections <= 2, "connections are reused"
+
+
+def test_a_provider_that_cannot_be_opened_is_passed_over(
+    cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    def refuse(config: ProviderConfig) -> CloudProvider:
+        raise SettingsError("the key has a line break in it")
+
+    cloud.script(Answer(text="Second."))
+    broken = lane(cloud.openai_url, "broken")
+    broken.open = refuse
+    door = Door([broken, lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+    door.prepare()
+    assert drain(door)[0] == "Second."
+    alone = Door([broken], purse, TenPerToken(), LIMITS)
+    with pytest.raises(CloudClosed, match="line break") as caught:
+        drain(alone, replace(ASK, id="again"))
+    assert caught.value.code == "provider_unusable"
+    door.close()

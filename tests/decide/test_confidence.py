@@ -50,3 +50,13 @@ def test_readings_equal_a_slow_calculation(stream: list[Token]) -> None:
         assert abs(reading.mean_entropy - statistics.fmean(t.entropy for t in heard)) < 1e-9
         assert abs(reading.window_entropy - window) < 1e-9
         assert abs(reading.max_window_entropy - highest) < 1e-9
+
+
+def test_numbers_and_pieces_of_words_are_counted_from_the_text() -> None:
+    meter = Meter()
+    for text in ("Bour", "bous", "a", " is", " 7", "3", ".", ""):
+        meter.add(Token(text, -1.0, margin=0.5 if text == " is" else 2.0))
+    reading = meter.reading()
+    assert reading.piece_share == 2 / 8  # "bous" and "a"; the first token begins a word
+    assert reading.number_share == 2 / 8
+    assert reading.min_margin == 0.5

@@ -48,6 +48,14 @@ def test_a_higher_threshold_hands_off_what_a_lower_one_keeps() -> None:
     assert Gate(PLAIN, 0.95).judge(reading(2.0, 8), 8) is Verdict.HAND_OFF
 
 
+def test_what_is_clear_at_the_calibrated_threshold_says_nothing_beyond_it() -> None:
+    sure, hopeless = reading(SURE), reading(HOPELESS)
+    assert Gate(PLAIN, 0.95).judge(sure, 1) is Verdict.HOLD, "a stricter caller waits"
+    assert Gate(PLAIN, 0.2).judge(hopeless, 1) is Verdict.HOLD, "a laxer one too"
+    assert Gate(PLAIN, 0.2).judge(sure, 1) is Verdict.KEEP
+    assert Gate(PLAIN, 0.95).judge(hopeless, 1) is Verdict.HAND_OFF
+
+
 def test_threshold_zero_never_holds_anything_back() -> None:
     assert Gate(PLAIN, 0.0).judge(reading(HOPELESS), 1) is Verdict.KEEP
     assert Gate(PLAIN, 0.0).judge(Reading(), 0) is Verdict.KEEP

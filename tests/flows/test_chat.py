@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,6 +110,16 @@ def test_a_collapse_after_text_was_shown_is_reported_not_taken_back() -> None:
     assert (reply.source, reply.decision.code) == ("local", "kept_in_doubt")
     assert reply.needs_cloud_handoff and not reply.cloud_handoff
     assert cloud.asked == []
+
+
+def test_a_collapse_that_nobody_has_seen_yet_is_handed_off() -> None:
+    good = word_tokens("It is by the river", logprob=-0.01)
+    bad = word_tokens(" banks of who knows where and why and when at all", logprob=-6.0)
+    backend = ScriptedBackend([good + bad])
+    _, reply = run(backend, PlayedCloud(), live=False)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+    _, reply = run(backend, PlayedCloud(), live=False, handoff="signal")
+    assert reply.signalled
 
 
 def test_without_a_key_the_device_answers_and_says_it_is_degraded() -> None:
@@ -223,6 +234,15 @@ def test_cloud_only_raises_rather_than_answer_on_the_device() -> None:
         run(backend, PlayedCloud((), error=DOWN), policy="cloud_only")
     assert caught.value is DOWN
     assert backend.started == 0
+
+
+def test_cloud_only_does_not_even_look_for_a_local_model() -> None:
+    request = Request(messages=(Message("user", "?"),), policy="cloud_only")
+    without = replace(
+        parts(None, PlayedCloud(), "cloud_only"), backend=lambda: pytest.fail("opened")
+    )
+    *_, finished = answer(request, without, [], live=False)
+    assert isinstance(finished, Finished) and finished.reply.source == "cloud"
 
 
 @pytest.mark.parametrize(

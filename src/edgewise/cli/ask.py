@@ -56,8 +56,7 @@ def ask(
     settings, request = options.split(given)
     if signal:
         request["handoff"] = "signal"
-    if request.get("policy", settings.policy) != "cloud_only":
-        ensure_model(settings)
+    settings = ensure_model(settings, request.get("policy"))
     with Engine(settings) as engine:
         if as_json:
             with Waiting(console(stderr=True), "thinking"):

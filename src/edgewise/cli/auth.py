@@ -24,8 +24,8 @@ def auth() -> None:
 
     \b
     edgewise auth set openai
-    edgewise auth set gemini < key.txt
     edgewise auth status
+    edgewise auth remove openai
     """
 
 
@@ -38,6 +38,10 @@ def store(provider: str, key: tuple[str, ...], in_file: bool, as_json: bool) -> 
     """Store a key for PROVIDER: typed unseen, or from standard input.
 
     It goes into the OS keyring, or, where there is none, into a file only you can read.
+
+    \b
+    edgewise auth set openai
+    edgewise auth set gemini < key.txt
     """
     if key:  # taken only to refuse it without printing it
         raise click.UsageError(
@@ -136,8 +140,8 @@ def _row(settings: Settings, name: str) -> Provider:
     if name.lower() in rows:
         return rows[name.lower()]
     near = difflib.get_close_matches(name.lower(), rows, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(rows)}"
-    raise click.UsageError(f"no such provider; {hint}")
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise click.UsageError(f"no such provider.{hint} Known are {', '.join(rows)}.")
 
 
 def _variable(settings: Settings, row: Provider) -> str:

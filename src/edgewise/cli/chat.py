@@ -20,8 +20,8 @@ from edgewise.errors import EdgewiseError
 from edgewise.types.replies import Reply
 
 HELP = """\
-/policy NAME   where answers may come from (prefer_local, local_only, prefer_cloud, cloud_only)
-/private       toggle: nothing typed leaves the device
+/policy NAME   where answers may come from; without NAME, which there are
+/private       on: nothing leaves the device; off: forgets what was said meanwhile
 /why           how the last answer was decided
 /history       the conversation, and who said what
 /new           forget it and start over
@@ -46,8 +46,7 @@ def chat(as_json: bool, **given: Any) -> None:
     edgewise chat --json < questions.txt
     """
     settings, request = options.split(given)
-    if request.get("policy", settings.policy) != "cloud_only":
-        ensure_model(settings)
+    settings = ensure_model(settings, request.get("policy"))
     with Engine(settings) as engine:
         talk = Talk(Conversation(engine, **request), as_json)
         if not as_json:
@@ -65,6 +64,7 @@ class Talk:
         self.as_json = as_json
         self.last: Reply | None = None
         self.over = False
+        self._private_from = len(conversation.messages)
         self._screen = console()
         self._typed = sys.stdin is not None and sys.stdin.isatty()
         self._commands: dict[str, Callable[[str], Any]] = {
@@ -166,13 +166,26 @@ class Talk:
             plugins.load("policies", name)
             options_now["policy"] = name
         policy = options_now.get("policy", self.conversation.engine.settings.policy)
-        self._tell({"policy": policy}, f"policy: {policy}")
+        others = [other for other in plugins.names("policies") if other != policy]
+        words = f"policy: {policy}" if name else f"policy: {policy} (or {', '.join(others)})"
+        self._tell({"policy": policy, "others": others}, words)
 
     def _private(self, _: str) -> None:
-        private = not self.conversation.options.get("private", False)
+        """Private turns may never leave, so they cannot stay in a history that may again."""
+        messages, private = self.conversation.messages, not self._private_now
         self.conversation.options["private"] = private
-        now = "on: nothing leaves the device" if private else "off"
-        self._tell({"private": private}, f"private: {now}")
+        if private:
+            self._private_from = len(messages)
+            self._tell({"private": True}, "private: nothing leaves the device")
+            return
+        forgotten = len(messages) - self._private_from
+        del messages[self._private_from :]
+        words = "no longer private" + ("; what was said meanwhile is forgotten" * bool(forgotten))
+        self._tell({"private": False, "forgotten": forgotten}, words)
+
+    @property
+    def _private_now(self) -> bool:
+        return self.conversation.options.get("private", False)
 
     def _why(self, _: str) -> None:
         if self.last is None:
@@ -198,5 +211,6 @@ class Talk:
     def _new(self, _: str) -> None:
         kept = [message for message in self.conversation.messages if message.role == "system"]
         self.conversation.messages[:] = kept
+        self._private_from = len(kept)
         self.last = None
         self._tell({"messages": len(kept)}, "started over")

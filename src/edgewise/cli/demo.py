@@ -11,25 +11,21 @@ from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import Waiting, console, dollars, print_json, show_answer, summary
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError, ModelNotFound
+from edgewise.errors import EdgewiseError
+from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
 from edgewise.types.messages import RequestOptions
 
 LONG = "The minutes of the last meeting, word by word. " * 400
 
 QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
-    ("easy", "What is the chemical symbol for gold?", {}),
-    ("easy", "How many days are in a week?", {}),
-    ("harder", "What is 17 + 25?", {}),
-    ("beyond a small model", "Who was the architect of the Sydney Opera House?", {}),
+    ("easy", "What is the capital of France?", {}),
+    ("harder for a small model", "What is 17 + 25?", {}),
+    ("beyond a small model", "Who won the chess world championship in 1972?", {}),
+    ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
     (
-        "the same, but private: it may not leave the device",
-        "Who was the architect of the Sydney Opera House?",
-        {"private": True},
-    ),
-    (
-        "the same, but the application wants to route itself (handoff=signal)",
-        "Who was the architect of the Sydney Opera House?",
+        "in doubt, and the application routes it itself (handoff=signal)",
+        "What is 17 + 25?",
         {"handoff": "signal"},
     ),
     ("longer than the device's context window", f"{LONG}\n\nSummarise this.", {}),
@@ -47,13 +43,12 @@ def demo(as_json: bool) -> None:
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = Settings.load(max_tokens=48)
-    if not ensure_model(settings):
-        raise ModelNotFound(f"the demo needs {settings.model}: edgewise pull {settings.model}")
+    settings = ensure_model(Settings.load(max_tokens=48))
     replies: list[dict[str, Any]] = []
     with Engine(settings) as engine:
+        facts = engine.backend().facts()  # without a model there is nothing to show
         if not as_json:
-            _introduce(engine)
+            _introduce(engine, facts)
         for difficulty, question, request in QUESTIONS:
             outcome = _one(engine, difficulty, question, request, as_json)
             replies.append({"difficulty": difficulty, "question": _short(question), **outcome})
@@ -63,8 +58,7 @@ def demo(as_json: bool) -> None:
         _conclude(replies)
 
 
-def _introduce(engine: Engine) -> None:
-    facts = engine.backend().facts()
+def _introduce(engine: Engine, facts: DeviceFacts) -> None:
     closed = engine.cloud.closed(engine.request("?"))
     cloud = "no key; what would be handed off stays here, and says so" if closed else "open"
     console().say(

@@ -13,6 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from edgewise import __version__, assembly, plugins
 from edgewise.cli import options
@@ -67,9 +69,19 @@ def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
 
 
 def _print(finding: Finding, screen: Screen) -> None:
-    screen.say(MARKS[finding.state], f" {finding.what:<12} {finding.detail}")
-    if finding.fix:
-        screen.say((f"  → {finding.fix}", "dim"))
+    _print_row(screen, Text(*MARKS[finding.state]), finding.what, Text(finding.detail))
+    if finding.fix and finding.fix not in finding.detail:
+        _print_row(screen, Text(), "", Text(f"→ {finding.fix}", "dim"))
+
+
+def _print_row(screen: Screen, mark: Text, what: str, words: Text) -> None:
+    """What is too long for the line goes on under its own column."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1)
+    grid.add_column(width=11)
+    grid.add_column(overflow="fold")
+    grid.add_row(mark, what, words)
+    screen.print(grid)
 
 
 def examine(*, quick: bool) -> Iterator[Finding]:
@@ -80,7 +92,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         f"{platform.machine()}",
     )
     try:
-        settings = Settings.load()
+        settings = Settings.load(fetch_default_model=False)  # a check changes nothing
     except EdgewiseError as error:
         yield Finding("settings", "broken", str(error), "correct the value; docs/settings.md")
         return

@@ -120,7 +120,7 @@ def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for column in ("when", "id", "source", "conf.", "time", "cost", "why"):
         right = column in ("conf.", "time", "cost")
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column != "why")
     for row in rows:
         table.add_row(
             _when(row["created_at"], "%m-%d %H:%M"),

@@ -97,6 +97,13 @@ class LazyGroup(click.Group):
         return super().resolve_command(context, args)
 
     @override
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)  # prints the help, where asked for
+        except BrokenPipeError as error:
+            raise ReaderLeft from error
+
+    @override
     def invoke(self, context: click.Context) -> Any:
         try:
             result = super().invoke(context)
@@ -114,12 +121,14 @@ class LazyGroup(click.Group):
         try:
             result: Any = super().main(args, *rest, **extra)
             sys.exit(result if isinstance(result, int) else 0)
-        except click.ClickException as error:
+        except click.UsageError as error:
             if as_json:
-                code = "usage" if isinstance(error, click.UsageError) else "error"
-                _print_failure(error.format_message(), code)
+                _say(error.format_message(), "usage", as_json)
             else:
                 error.show()
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            _say(error.format_message(), "failed", as_json)
             sys.exit(error.exit_code)
         except (click.Abort, KeyboardInterrupt):
             _say("stopped", "cancelled", as_json)
@@ -165,16 +174,15 @@ def wants_json(args: Sequence[str]) -> bool:
 
 
 def _say(message: str, code: str, as_json: bool) -> None:
-    if as_json:
-        _print_failure(message, code)
-    elif code == "cancelled":
-        click.echo(message, err=True)
-    else:
-        click.echo(f"edgewise: {printable(message)} [{code}]", err=True)
-
-
-def _print_failure(message: str, code: str) -> None:
-    print_json({"success": False, "error": message, "code": code})
+    line = message if code == "cancelled" else f"edgewise: {printable(message)} [{code}]"
+    try:
+        if as_json:
+            print_json({"success": False, "error": message, "code": code})
+        else:
+            click.echo(line, err=True)
+    except OSError:  # it may be standard output itself that is broken
+        drop_stdout()
+        click.echo(line, err=True)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from rich.padding import Padding
+from rich.text import Text
 
 from edgewise.cli import options
 from edgewise.cli.main import exit_code
@@ -121,10 +123,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
         screen.say(
             mark,
             (f" {row['name']:<{width}}", "bold" if row["installed"] else ""),
-            f" {megabytes(row['bytes']):>9}  {row['licence']}, {row['from']}",
-            ", the default" if row["default"] else "",
+            f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
+            " · the default" if row["default"] else "",
         )
-        screen.say((f"    {row['problem'] or row['description']}", "dim"))
+        words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")
+        screen.print(Padding(words, (0, 0, 0, 4), expand=False))
     screen.say()
     screen.say("Get one: edgewise pull NAME · use one: edgewise ask --model NAME …")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from edgewise import plugins
 from edgewise.cli.streams import without_surrogates
@@ -40,6 +41,16 @@ def _provider_names() -> list[str]:
 
 
 complete_models = _completer(_model_names)
+
+
+def complete_models_and_files(
+    context: click.Context, option: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    names = complete_models(context, option, incomplete)
+    # The shell lists the files itself when it is told to.
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
+
 complete_providers = _completer(_provider_names)
 complete_policies = _completer(lambda: plugins.names("policies"))
 
@@ -67,7 +78,7 @@ def routing(command: Command) -> Command:
                 "--model",
                 "-m",
                 help="Local model: a name, or the path of a GGUF file.",
-                shell_complete=complete_models,
+                shell_complete=complete_models_and_files,
             ),
             click.option("--system", "-s", help="System prompt."),
             click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),

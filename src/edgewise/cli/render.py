@@ -9,11 +9,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment, Segments
 from rich.status import Status
+from rich.style import Style
 from rich.text import Text
 from typing_extensions import override
 
 from edgewise.cli.streams import print_json, printable
+from edgewise.cli.wrap import WordWrap
 from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta
 
 __all__ = [
@@ -54,11 +57,6 @@ class Screen(Console):
         pairs = [(part, "") if isinstance(part, str) else part for part in parts]
         self.print(Text.assemble(*((printable(text), style) for text, style in pairs)))
 
-    def speak(self, text: str, style: str) -> None:
-        """A piece of an answer. In a pipe it is data: not a character is changed."""
-        said = printable(text) if self.is_terminal else text
-        self.out(said, style=style, end="", highlight=False)
-
     @override
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # rich would exit with 1 by itself
@@ -93,24 +91,51 @@ class Waiting:
             self._status.stop()
 
 
+class Voice:
+    """Prints one answer piece by piece: between words in a terminal.
+
+    In a pipe the answer is data: not a character of it is changed.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._wrap = WordWrap(screen.width)
+        self._style = Style.null()
+        self._ends_line = True
+
+    def speak(self, text: str, style: str) -> None:
+        self._style, self._ends_line = Style.parse(style), text.endswith("\n")
+        self._out(self._wrap.feed(printable(text)) if self._screen.is_terminal else text)
+
+    def end_line(self) -> None:
+        """Let out what is held back, and end the line if it is not."""
+        self._out(self._wrap.flush() + ("" if self._ends_line else "\n"))
+        self._ends_line = True
+
+    def _out(self, text: str) -> None:
+        if self._screen.is_terminal:
+            self._screen.print(Segments([Segment(text, self._style)]), end="", crop=False)
+        else:  # past rich, which would turn tabs into spaces
+            self._screen.file.write(text)
+            self._screen.file.flush()
+
+
 def show_answer(events: Iterable[Event], screen: Screen, side: Screen) -> Reply:
     """Stream an answer: its text to `screen`, what happens meanwhile to `side`."""
-    shown = ""
+    voice = Voice(screen)
     with Waiting(console(stderr=True), "thinking") as waiting:
         for event in events:
             waiting.stop()
             match event:
                 case TextDelta(text, source):
-                    screen.speak(text, COLOURS[source])
-                    shown = text
+                    voice.speak(text, COLOURS[source])
                 case Switched(to, _, reason, _):
-                    if shown and not shown.endswith("\n") and screen.is_terminal:
-                        side.say()
+                    if screen.is_terminal:  # in a pipe the answer just goes on
+                        voice.end_line()
                     side.say((f"→ {'device' if to == 'local' else 'cloud'}: {reason}", "dim"))
                     waiting.start("waiting for the cloud" if to == "cloud" else "thinking")
                 case Finished(reply):
-                    if shown and not shown.endswith("\n"):
-                        screen.speak("\n", "")
+                    voice.end_line()
                     return reply
     raise AssertionError("a stream ends with Finished")
 
@@ -138,9 +163,10 @@ def confidence(value: float | None) -> str:
 def summary(reply: Reply) -> Text:
     """One line under an answer: source, confidence, time, tokens, cost; then what to know of it."""
     usage = reply.usage
+    whose = "" if reply.source == "local" else "device's "  # the cloud's own is not known
     facts = [
         reply.model,
-        f"confidence {confidence(reply.confidence)}",
+        f"{whose}confidence {confidence(reply.confidence)}",
         milliseconds(reply.total_ms),
         f"{usage.input_tokens}+{usage.output_tokens} tokens",
         dollars(usage.cost_microdollars),

@@ -27,10 +27,22 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def prepare_streams() -> None:
     """Print what the stream's encoding has, something readable for the rest; never fail on it."""
+    _fill_gaps()
     codecs.register_error("edgewise", _spell_plainly)
     for stream, errors in ((sys.stdout, "edgewise"), (sys.stderr, "edgewise"), (sys.stdin, None)):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors or "replace")
+
+
+def _fill_gaps() -> None:
+    """A closed stream's number would go to the next file opened: the ledger, or a model's log."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _spell_plainly(error: UnicodeError) -> tuple[str, int]:

@@ -7,6 +7,7 @@ it ends (answered, failed, cancelled by the reader).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.conversation import estimated_finish, estimated_input_tokens
 from edgewise.cloud.provider import (
     Chunk,
     CloudProvider,
@@ -31,6 +33,7 @@ from edgewise.errors import (
     CloudEmpty,
     CloudError,
     CloudTimeout,
+    EdgewiseError,
     LedgerError,
 )
 from edgewise.types.messages import Request, ToolCall
@@ -38,10 +41,6 @@ from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish
 
 _log = logging.getLogger(__name__)
-
-TOKENS_PER_IMAGE = 1600
-FEWEST_CHARACTERS_PER_TOKEN = 2.0  # for the upper bound of a reservation
-USUAL_CHARACTERS_PER_TOKEN = 4.0
 
 
 @dataclass(slots=True)
@@ -114,7 +113,12 @@ class Door:
                 break
             if not lane.breaker.allow():
                 continue
-            lane.get()  # loading an SDK is not waiting for the network
+            try:
+                lane.get()  # loading an SDK is not waiting for the network
+            except (EdgewiseError, ImportError) as error:
+                lane.breaker.released()
+                last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")
+                continue
             if give_up is None and patience_s is not None:
                 give_up = self.clock() + patience_s
             trip = _Trip(lane, f"{request.id}/{len(journal)}", self.clock())
@@ -130,7 +134,13 @@ class Door:
     def prepare(self) -> None:
         """Load the first provider's SDK in the background, while the device is busy answering."""
         if self.lanes and self.lanes[0].provider is None:
-            threading.Thread(target=self.lanes[0].get, name="edgewise-prepare", daemon=True).start()
+            threading.Thread(target=self._open_first, name="edgewise-prepare", daemon=True).start()
+
+    def _open_first(self) -> None:
+        with contextlib.suppress(
+            EdgewiseError, ImportError
+        ):  # `stream` meets it again, and says so
+            self.lanes[0].get()
 
     def close(self) -> None:
         for lane in self.lanes:
@@ -262,11 +272,7 @@ class Door:
         if finish is None:
             if failure is not None and not trip.begun and not isinstance(failure, CloudTimeout):
                 return attempt  # refused before it began: providers do not charge for that
-            finish = Finish(
-                input_tokens=_usual_input_tokens(request),
-                output_tokens=int(trip.characters / USUAL_CHARACTERS_PER_TOKEN),
-                estimated=True,
-            )
+            finish = estimated_finish(request, "stop", trip.characters)
         return replace(
             attempt,
             input_tokens=finish.input_tokens,
@@ -278,17 +284,5 @@ class Door:
 
 
 def _most_input_tokens(request: Request) -> int:
-    return int(_characters(request) / FEWEST_CHARACTERS_PER_TOKEN) + _image_tokens(request) + 64
-
-
-def _usual_input_tokens(request: Request) -> int:
-    return int(_characters(request) / USUAL_CHARACTERS_PER_TOKEN) + _image_tokens(request)
-
-
-def _image_tokens(request: Request) -> int:
-    return TOKENS_PER_IMAGE * sum(len(message.images) for message in request.messages)
-
-
-def _characters(request: Request) -> int:
-    tools = sum(len(str(tool)) for tool in request.tools)
-    return tools + sum(len(message.content) for message in request.messages)
+    """For the upper bound of a reservation: twice the usual estimate, and some for the template."""
+    return 2 * estimated_input_tokens(request) + 64

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from edgewise.errors import CloudClosed
@@ -32,11 +32,8 @@ class ProviderConfig:
     protocol: str
     model: str
     base_url: str = ""
-    key: str = ""
+    key: str = field(default="", repr=False)  # must not reach a log through a traceback
     limits: TimeLimits = TimeLimits()
-
-    def __repr__(self) -> str:  # a key must not reach a log through a traceback
-        return f"ProviderConfig({self.name!r}, model={self.model!r}, base_url={self.base_url!r})"
 
 
 class CloudProvider(Protocol):

@@ -13,7 +13,11 @@ WINDOW = 8  # tokens in the rolling entropy window
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All features of the tokens seen so far. One documented score of these decides."""
+    """All features of the tokens seen so far. One documented score of these decides.
+
+    number_share  share of tokens with a digit: small models are wrong about numbers, and sure
+    piece_share   share of tokens that go on with a word: names a model makes up come in pieces
+    """
 
     tokens: int = 0
     mean_logprob: float = 0.0
@@ -23,9 +27,12 @@ class Reading:
     first_logprob: float = 0.0
     first_margin: float = 0.0
     mean_margin: float = 0.0
+    min_margin: float = 0.0
     mean_entropy: float = 0.0
     window_entropy: float = 0.0
     max_window_entropy: float = 0.0
+    number_share: float = 0.0
+    piece_share: float = 0.0
 
     def features(self) -> dict[str, float]:
         return asdict(self)
@@ -41,6 +48,9 @@ class Meter:
         self._sum_margin = 0.0
         self._sum_entropy = 0.0
         self._max_window = 0.0
+        self._min_margin = 0.0
+        self._numbers = 0
+        self._pieces = 0
         self._first: Token | None = None
 
     def add(self, token: Token) -> None:
@@ -48,6 +58,12 @@ class Meter:
             return
         if self._first is None:
             self._first = token
+            self._min_margin = token.margin
+        elif token.text[:1].isalpha():  # no space before it: the word began in an earlier token
+            self._pieces += 1
+        if any(map(str.isdigit, token.text)):
+            self._numbers += 1
+        self._min_margin = min(self._min_margin, token.margin)
         insort(self._sorted, token.logprob)
         self._sum_logprob += token.logprob
         self._sum_margin += token.margin
@@ -68,7 +84,10 @@ class Meter:
             first_logprob=self._first.logprob,
             first_margin=self._first.margin,
             mean_margin=self._sum_margin / count,
+            min_margin=self._min_margin,
             mean_entropy=self._sum_entropy / count,
             window_entropy=sum(self._window) / len(self._window),
             max_window_entropy=self._max_window,
+            number_share=self._numbers / count,
+            piece_share=self._pieces / count,
         )

@@ -33,10 +33,13 @@ class Gate:
         chance = self.early_confidence(reading)
         if held_tokens >= calibration.hold_tokens:
             return Verdict.KEEP if chance >= self.threshold else Verdict.HAND_OFF
-        if chance >= max(calibration.keep_above, self.threshold):
+        # What is clear early was found at the calibrated threshold; it holds on its far side only.
+        if self.threshold <= calibration.threshold and chance >= max(
+            calibration.keep_above, self.threshold
+        ):
             return Verdict.KEEP
-        if reading.tokens and chance < min(calibration.drop_below, self.threshold):
-            return Verdict.HAND_OFF
+        if self.threshold >= calibration.threshold and chance < calibration.drop_below:
+            return Verdict.HAND_OFF if reading.tokens else Verdict.HOLD
         return Verdict.HOLD
 
     def judge_whole(self, reading: Reading) -> Verdict:

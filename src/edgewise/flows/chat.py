@@ -83,6 +83,8 @@ def answer(
 
 
 def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None, Misfit | None]:
+    if request.policy == "cloud_only":
+        return None, None  # never used, so never fetched or opened
     try:
         backend = parts.backend()
     except ModelNotFound as error:
@@ -223,10 +225,11 @@ def _speak(walk: _Walk, *, may_leave: bool, already: str = "") -> Generator[Even
 
 
 def _speak_once(walk: _Walk, *, may_leave: bool, already: str) -> Generator[Event, None, Verdict]:
-    """Tokens through meter and gate. HOLD keeps text back, KEEP shows it, HAND_OFF stops."""
+    """Tokens through meter and gate: HOLD keeps text back, KEEP shows it, HAND_OFF stops."""
     draft, backend = walk.draft, walk.backend
     assert backend is not None, "a plan that starts on the device has one"
     verdict = Verdict.HOLD if may_leave else Verdict.KEEP
+    judge_whole = may_leave and not walk.live  # nobody watches: judge it before it is shown
     with (
         LocalAttempt(draft, backend.facts(), walk.parts.clock) as attempt,
         closing(backend.generate(walk.local_request, already=already)) as tokens,
@@ -244,9 +247,9 @@ def _speak_once(walk: _Walk, *, may_leave: bool, already: str) -> Generator[Even
                 draft.decided_after = attempt.tokens
             if verdict is Verdict.HAND_OFF:
                 break
-            if verdict is Verdict.KEEP:
+            if verdict is Verdict.KEEP and not judge_whole:
                 yield from _show_held(walk)
-        if verdict is Verdict.HOLD:
+        if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
             verdict = draft.gate.judge_whole(draft.meter.reading())
         if verdict is Verdict.KEEP:
             yield from _show_held(walk)

@@ -51,7 +51,7 @@ ROWS: tuple[ModelRow, ...] = (
         requantise_to="q8_0",
         result_bytes=144_811_072,
         result_sha256="2bee9587dc93d258aac88b8abefe479bea465140b6a6ca5da1eba52463be2c3d",
-        default_system=f"{_HELPFUL} Answer in English, briefly and correctly.",
+        default_system=f"{_HELPFUL} Answer with one short, correct sentence.",
         description="The default: small enough for any machine, weak enough to need a cloud.",
     ),
     ModelRow(

@@ -1,0 +1,145 @@
+"""A question with a checkable answer, and the tolerant judge that says whether a text is right."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Rule = Literal["mention", "number", "yes_no", "every", "in_order"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One prompt and what counts as right.
+
+    rule       mention   the first of `accepted` comes before the first of `rivals`
+               number    the first number that is not in the prompt is the accepted one
+               yes_no    the first "yes" or "no" ("true", "false") is the accepted one
+               every     each of `accepted` occurs; "a|b" is satisfied by either
+               in_order  the mentions of `accepted` contain all of them in that order, in a row
+    rejected   words that make any answer wrong (a contradiction, the word to be replaced)
+    level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
+    """
+
+    kind: str
+    prompt: str
+    accepted: tuple[str, ...]
+    rule: Rule = "mention"
+    rivals: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    case_matters: bool = False
+    level: int = 2
+
+
+def is_right(question: Question, text: str) -> bool:
+    """Whether `text` answers the question; extra words are tolerated."""
+    said = normalise(text, keep_case=question.case_matters)
+    if _first(said, question.rejected, question.case_matters) is not None:
+        return False
+    return _RULES[question.rule](question, said)
+
+
+def normalise(text: str, *, keep_case: bool = False) -> str:
+    """Plain words, single spaces: no accents, markup or punctuation, numbers as digits."""
+    text = unicodedata.normalize("NFKD", text)
+    text = "".join(character for character in text if not unicodedata.combining(character))
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # 1,000 is one number; 2,4,6 are three
+    text = re.sub(r"['\u2019](s\b)?", r" \1", text)
+    words = re.findall(r"\d+\.\d+|\w+", text.replace("_", " "))
+    return _digits(words if keep_case else [word.lower() for word in words])
+
+
+_UNIT_WORDS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen
+"""
+_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_UNITS = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
+_TENS = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), start=2)}
+
+
+def _digits(words: Sequence[str]) -> str:
+    """Spell numbers in digits. "one" stays: it is a pronoun more often than a number."""
+    out: list[str] = []
+    open_tens = False
+    for word in words:
+        plain = word.lower()
+        if open_tens and 1 <= _UNITS.get(plain, 0) <= 9:
+            out[-1] = str(int(out[-1]) + _UNITS[plain])
+        elif plain in _TENS:
+            out.append(str(_TENS[plain]))
+        elif plain in _UNITS and plain != "one":
+            out.append(str(_UNITS[plain]))
+        else:
+            out.append(word)
+        open_tens = plain in _TENS
+    return " ".join(out)
+
+
+def _first(said: str, phrases: Iterable[str], keep_case: bool = False) -> int | None:
+    """Where the first of the phrases begins, as whole words; None when none occurs."""
+    starts = [
+        found.start()
+        for phrase in phrases
+        if (found := re.search(rf"\b{re.escape(normalise(phrase, keep_case=keep_case))}\b", said))
+    ]
+    return min(starts, default=None)
+
+
+def _mention(question: Question, said: str) -> bool:
+    right = _first(said, question.accepted, question.case_matters)
+    if right is None:
+        return False
+    wrong = _first(said, question.rivals, question.case_matters)
+    return wrong is None or right <= wrong
+
+
+def _number(question: Question, said: str) -> bool:
+    given = {1.0, *_numbers(normalise(question.prompt))}  # "there are 60 minutes in 1 hour"
+    accepted = {value for text in question.accepted for value in _numbers(text)}
+    fresh = [value for value in _numbers(said) if value not in given or value in accepted]
+    return bool(fresh) and fresh[0] in accepted
+
+
+def _numbers(said: str) -> list[float]:
+    return [float(word) for word in re.findall(r"\d+(?:\.\d+)?", said)]
+
+
+def _yes_no(question: Question, said: str) -> bool:
+    yes, no = _first(said, ("yes", "true")), _first(said, ("no", "false"))
+    if yes is None and no is None:  # "The Earth orbits the Sun." is a yes, too
+        said_yes = "not" not in said.split()
+        return said_yes == (question.accepted[0] == "yes") and _restates(question.prompt, said)
+    said_yes = no is None or (yes is not None and yes < no)
+    return said_yes == (question.accepted[0] == "yes")
+
+
+def _restates(prompt: str, said: str) -> bool:
+    """Whether every word of the question that carries meaning is said again."""
+    asked = set(normalise(re.sub(r"(?i)answer|yes or no", "", prompt)).split())
+    asked -= {"are", "can", "did", "does", "the"}
+    return all(re.search(rf"\b{word[:5]}", said) for word in asked if len(word) > 2)
+
+
+def _every(question: Question, said: str) -> bool:
+    return all(_first(said, need.split("|")) is not None for need in question.accepted)
+
+
+def _in_order(question: Question, said: str) -> bool:
+    wanted = [normalise(item) for item in question.accepted]
+    pattern = "|".join(re.escape(item) for item in sorted(wanted, key=len, reverse=True))
+    mentions = re.findall(rf"\b(?:{pattern})\b", said)
+    runs = range(len(mentions) - len(wanted) + 1)
+    return any(mentions[start : start + len(wanted)] == wanted for start in runs)
+
+
+_RULES = {
+    "mention": _mention,
+    "number": _number,
+    "yes_no": _yes_no,
+    "every": _every,
+    "in_order": _in_order,
+}

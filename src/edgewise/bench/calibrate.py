@@ -1,0 +1,174 @@
+"""`edgewise bench calibration`: fits a calibration for a model, and says how good it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from edgewise.bench import fit
+from edgewise.bench.fit import Judged, Sample
+from edgewise.bench.metrics import auroc, expected_calibration_error, reliability, share
+from edgewise.bench.traces import MAX_TOKENS
+from edgewise.decide.calibration import FORMAT, Calibration, Score
+from edgewise.decide.gate import Verdict
+from edgewise.local.model_store import InstalledModel
+from edgewise.settings import Settings
+
+CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+FIT_STEPS = fit.FOLDS * len(fit.HOLD_CHOICES)  # at most so many calls of `progress`
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A calibration and its report: one number per name, and two tables.
+
+    bins    reliability: promised and found accuracy of answers with similar confidence
+    curve   what other thresholds would keep
+    """
+
+    calibration: Calibration
+    metrics: dict[str, float]
+    bins: list[dict[str, float]]
+    curve: list[dict[str, float]]
+
+
+def calibration_name(model: InstalledModel) -> str:
+    """The engine looks for this name among the shipped files."""
+    return f"{model.name}-{model.quantisation}".lower()
+
+
+def traces_path(settings: Settings, model: InstalledModel) -> Path:
+    """Traces belong to exact weights, a runtime and a system prompt: each has its own file."""
+    system = model.row.default_system if model.row else ""
+    unique = f"{model.sha256} {version('xllamacpp')} {MAX_TOKENS} {system}"
+    digest = hashlib.sha256(unique.encode()).hexdigest()[:12]
+    return settings.cache_dir / "bench" / f"traces-{calibration_name(model)}-{digest}.jsonl"
+
+
+def fit_calibration(
+    samples: Sequence[Sample], name: str, seed: int, progress: Callable[[], None] = lambda: None
+) -> Fitted:
+    """Choose how long to hold, then where scores are clear, then fit on all samples."""
+    judged: list[Judged] = []
+    for hold_tokens in fit.HOLD_CHOICES:
+        judged = fit.judge_out_of_fold(samples, hold_tokens, seed, progress)
+        if fit.agreement(judged) >= fit.AGREEMENT:
+            break
+    calibration = replace(
+        fit.fit_scores(samples, judged[0].calibration.hold_tokens, seed),
+        name=name,
+        keep_above=_rounded(fit.choose_keep_above(judged)),
+        drop_below=_rounded(fit.choose_drop_below(judged)),
+    )
+    calibration = replace(
+        calibration, early=_short(calibration.early), final=_short(calibration.final)
+    )
+    confidences = [each.confidence for each in judged]
+    right = [each.sample.right for each in judged]
+    bins = [asdict(each) for each in reliability(confidences, right)]
+    curve = [_outcome(judged, calibration, threshold) for threshold in CURVE]
+    return Fitted(calibration, _measure(judged, calibration), bins, curve)
+
+
+def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, float]:
+    """The report, out of fold, with the gate as it will run."""
+    right = [each.sample.right for each in judged]
+    confidences = [each.confidence for each in judged]
+    plain = [each.sample.at(None).mean_logprob for each in judged]
+    return {
+        "questions": len(judged),
+        "kinds": len({each.sample.kind for each in judged}),
+        "accuracy": share(right),
+        "auroc": auroc(confidences, right),
+        "auroc_early": auroc([each.early(calibration.hold_tokens) for each in judged], right),
+        "auroc_within_kind": _auroc_within_kind(judged),
+        "auroc_mean_logprob": auroc(plain, right),
+        "ece": expected_calibration_error(confidences, right),
+        "agreement": fit.agreement(judged),
+        **_outcome(judged, calibration, calibration.threshold),
+        "hold_tokens": calibration.hold_tokens,
+        "keep_above": calibration.keep_above,
+        "drop_below": calibration.drop_below,
+    }
+
+
+def _outcome(
+    judged: Sequence[Judged], calibration: Calibration, threshold: float
+) -> dict[str, float]:
+    """What the gate does at a threshold, and what that is worth."""
+    clear = calibration.keep_above, calibration.drop_below
+    decided = [(each.sample.right, *each.decide(*clear, threshold)) for each in judged]
+    kept = [right for right, verdict, _ in decided if verdict is Verdict.KEEP]
+    dropped = [(right, count) for right, verdict, count in decided if verdict is Verdict.HAND_OFF]
+    return {
+        "threshold": threshold,
+        "kept_share": len(kept) / len(decided),
+        "kept_accuracy": share(kept),
+        "handed_off_accuracy": share([right for right, _ in dropped]),
+        "tokens_before_decision": sum(count for _, _, count in decided) / len(decided),
+        "tokens_wasted_per_handoff": sum(count for _, count in dropped) / max(1, len(dropped)),
+    }
+
+
+def _auroc_within_kind(judged: Sequence[Judged]) -> float:
+    """Pairs of the same kind only: how well answers are told apart when all else is equal."""
+    total = pairs = 0.0
+    for kind in {each.sample.kind for each in judged}:
+        members = [each for each in judged if each.sample.kind == kind]
+        right = [each.sample.right for each in members]
+        weight = sum(right) * (len(right) - sum(right))
+        total += weight * auroc([each.confidence for each in members], right)
+        pairs += weight
+    return total / pairs if pairs else 0.5
+
+
+def make_document(
+    fitted: Fitted, model: InstalledModel, seed: int, questions: int
+) -> dict[str, Any]:
+    """The calibration file: what `parse_calibration` reads, and where it comes from."""
+    calibration = fitted.calibration
+    return {
+        "format": FORMAT,
+        "name": calibration.name,
+        "model": model.name,
+        "quantisation": model.quantisation,
+        "sha256": model.sha256,
+        "runtime": {"xllamacpp": version("xllamacpp")},
+        "data": {
+            "description": "questions with checkable answers, written by the authors of edgewise "
+            "(src/edgewise/bench/questions.py); greedy answers of the model itself",
+            "command": f"edgewise bench calibration --seed {seed}",
+            "seed": seed,
+            "questions": questions,
+            "max_tokens": MAX_TOKENS,
+            "system": model.row.default_system if model.row else "",
+        },
+        "early": {"weights": dict(calibration.early.weights), "bias": calibration.early.bias},
+        "final": {"weights": dict(calibration.final.weights), "bias": calibration.final.bias},
+        "hold_tokens": calibration.hold_tokens,
+        "threshold": calibration.threshold,
+        "keep_above": calibration.keep_above,
+        "drop_below": calibration.drop_below,
+        "report": _row(fitted.metrics),
+        "bins": [_row(each) for each in fitted.bins],
+        "curve": [_row(each) for each in fitted.curve],
+    }
+
+
+def _short(score: Score) -> Score:
+    """Four digits: more would only pretend."""
+    weights = {name: float(f"{weight:.4g}") for name, weight in score.weights.items()}
+    return Score(weights, float(f"{score.bias:.4g}"))
+
+
+def _row(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: _rounded(value) for name, value in numbers.items()}
+
+
+def _rounded(value: float) -> float:
+    """Counts stay whole numbers."""
+    return value if isinstance(value, int) else round(float(value), 4)

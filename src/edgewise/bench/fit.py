@@ -1,0 +1,209 @@
+"""From traces to a calibration: which features, what weights, how long to hold, where to cut.
+
+Everything that is reported is out of fold: whole kinds of question are held out, the features are
+chosen and the weights fitted without them, and only then are they judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from edgewise.bench.logistic import fit_logistic
+from edgewise.bench.traces import Trace
+from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.confidence import Reading
+from edgewise.decide.gate import Gate, Verdict
+
+if TYPE_CHECKING:
+    from edgewise.bench.logistic import Numbers
+
+# `tokens` is left out: long answers would score by extrapolation.
+FEATURES = tuple(field.name for field in fields(Reading) if field.name != "tokens")
+MOST_FEATURES = 5
+LEAST_GAIN = 0.002  # nats per answer that a further feature must save on held-out kinds
+FOLDS = 7
+PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
+HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
+AGREEMENT = 0.9  # decisions at hold_tokens that must be those of the whole answer
+CLEAR = 0.95  # decisions before hold_tokens that must be those at hold_tokens
+LEAST_CLEAR = 20  # cases without which "so clear" is not claimed
+THRESHOLD = 0.5  # an answer that is more likely wrong than right is handed off
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A trace as the fit sees it."""
+
+    kind: str
+    right: bool
+    readings: tuple[Reading, ...]
+
+    def at(self, count: int | None) -> Reading:
+        """After `count` tokens, or at the end when the answer is shorter (or None is asked)."""
+        end = len(self.readings) if count is None else min(count, len(self.readings))
+        return self.readings[end - 1]
+
+
+def make_samples(traces: Sequence[Trace]) -> list[Sample]:
+    """An answer without evidence cannot be judged by it and is left out."""
+    samples = [
+        Sample(trace.question.kind, trace.right, tuple(trace.readings())) for trace in traces
+    ]
+    return [sample for sample in samples if sample.readings]
+
+
+def split_kinds(samples: Sequence[Sample], count: int, seed: int) -> list[set[str]]:
+    """Folds of whole kinds."""
+    kinds = sorted({sample.kind for sample in samples})
+    Random(seed).shuffle(kinds)
+    return [set(kinds[start::count]) for start in range(min(count, len(kinds)))]
+
+
+def fit_score(samples: Sequence[Sample], count: int | None, names: Sequence[str]) -> Score:
+    fitted = fit_logistic(_matrix(samples, count, names), _labels(samples))
+    return Score(dict(zip(names, fitted.weights, strict=True)), fitted.bias)
+
+
+def choose_features(samples: Sequence[Sample], count: int | None, seed: int) -> list[str]:
+    """Forward selection by the log-loss on held-out kinds."""
+    import numpy as np  # noqa: PLC0415 - benches alone need it
+
+    everything = _matrix(samples, count, FEATURES)
+    labels = _labels(samples)
+    kinds = np.array([sample.kind for sample in samples])
+    folds = [np.isin(kinds, sorted(fold)) for fold in split_kinds(samples, FOLDS, seed)]
+
+    def loss(columns: list[int]) -> float:
+        chances = np.zeros(len(labels))
+        for held_out in folds:
+            kept = everything[:, columns]
+            model = fit_logistic(kept[~held_out], labels[~held_out])
+            chances[held_out] = model.chances(kept[held_out])
+        chances = np.clip(chances, 1e-9, 1 - 1e-9)
+        return -float(np.mean(labels * np.log(chances) + (1 - labels) * np.log(1 - chances)))
+
+    chosen: list[int] = []
+    best = float("inf")
+    while len(chosen) < MOST_FEATURES:
+        others = [column for column in range(len(FEATURES)) if column not in chosen]
+        found, column = min((loss([*chosen, other]), other) for other in others)
+        if found > best - LEAST_GAIN:
+            break
+        best, chosen = found, [*chosen, column]
+    return [FEATURES[column] for column in chosen]
+
+
+def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
+    """Both scores; thresholds that say nothing yet about clear cases."""
+    early = choose_features(samples, hold_tokens, seed)
+    final = choose_features(samples, None, seed)
+    return Calibration(
+        name="",
+        early=fit_score(samples, hold_tokens, early),
+        final=fit_score(samples, None, final),
+        hold_tokens=hold_tokens,
+        threshold=THRESHOLD,
+        keep_above=1.0,
+        drop_below=0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One answer under a calibration that has never seen its kind."""
+
+    sample: Sample
+    calibration: Calibration
+
+    @property
+    def confidence(self) -> float:
+        return self.calibration.final.probability(self.sample.at(None))
+
+    def early(self, count: int) -> float:
+        return self.calibration.early.probability(self.sample.at(count))
+
+    def decide(
+        self, keep_above: float = 1.0, drop_below: float = 0.0, threshold: float = THRESHOLD
+    ) -> tuple[Verdict, int]:
+        """What the real gate says to this stream, and after how many tokens."""
+        gate = Gate(
+            replace(self.calibration, keep_above=keep_above, drop_below=drop_below), threshold
+        )
+        for count, reading in enumerate(self.sample.readings, start=1):
+            verdict = gate.judge(reading, count)
+            if verdict is not Verdict.HOLD:
+                return verdict, count
+        return gate.judge_whole(self.sample.at(None)), len(self.sample.readings)
+
+
+def judge_out_of_fold(
+    samples: Sequence[Sample],
+    hold_tokens: int,
+    seed: int,
+    progress: Callable[[], None] = lambda: None,
+) -> list[Judged]:
+    judged = []
+    for fold in split_kinds(samples, FOLDS, seed + 1):
+        training = [sample for sample in samples if sample.kind not in fold]
+        calibration = fit_scores(training, hold_tokens, seed)
+        judged += [Judged(sample, calibration) for sample in samples if sample.kind in fold]
+        progress()
+    return judged
+
+
+def agreement(judged: Sequence[Judged]) -> float:
+    """How many decisions at hold_tokens are those the whole answer would have got."""
+    same = [
+        (each.decide()[0] is Verdict.KEEP) == (each.confidence >= each.calibration.threshold)
+        for each in judged
+    ]
+    return sum(same) / len(same)
+
+
+def choose_keep_above(judged: Sequence[Judged]) -> float:
+    """The lowest early score that, once reached, is followed by KEEP in 95 % of the cases."""
+    peaks = [(max(_held_scores(each), default=0.0), _kept(each)) for each in judged]
+    return max(THRESHOLD, _clear_cut(sorted(peaks, reverse=True), nothing=1.0))
+
+
+def choose_drop_below(judged: Sequence[Judged]) -> float:
+    """The highest early score below which HAND_OFF follows in 95 % of the cases."""
+    pits = [(min(_held_scores(each), default=1.0), not _kept(each)) for each in judged]
+    return min(THRESHOLD, _clear_cut(sorted(pits), nothing=0.0))
+
+
+def _clear_cut(ordered: Sequence[tuple[float, bool]], nothing: float) -> float:
+    """The last score of the longest clear beginning of the list; `nothing` where none is clear."""
+    cut, agreed = nothing, 0
+    for count, (score, same) in enumerate(ordered, start=1):
+        agreed += same
+        tied = count < len(ordered) and ordered[count][0] == score  # a cut takes all or none
+        if count >= LEAST_CLEAR and agreed >= CLEAR * count and not tied:
+            cut = score
+    return cut
+
+
+def _held_scores(judged: Judged) -> list[float]:
+    """The early scores before hold_tokens is reached."""
+    last = min(judged.calibration.hold_tokens - 1, len(judged.sample.readings))
+    return [judged.early(count) for count in range(1, last + 1)]
+
+
+def _kept(judged: Judged) -> bool:
+    return judged.decide()[0] is Verdict.KEEP
+
+
+def _matrix(samples: Sequence[Sample], count: int | None, names: Sequence[str]) -> Numbers:
+    import numpy as np  # noqa: PLC0415
+
+    rows = [[getattr(sample.at(count), name) for name in names] for sample in samples]
+    return np.array(rows, dtype=np.float64)
+
+
+def _labels(samples: Sequence[Sample]) -> Numbers:
+    import numpy as np  # noqa: PLC0415
+
+    return np.array([sample.right for sample in samples], dtype=np.float64)

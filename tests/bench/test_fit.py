@@ -1,0 +1,100 @@
+"""The fit on made-up answers whose truth is known."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from edgewise.bench import fit
+from edgewise.bench.calibrate import fit_calibration
+from edgewise.bench.fit import Judged, Sample
+from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.confidence import Meter, Reading
+from edgewise.decide.gate import Verdict
+from edgewise.types.tokens import Token
+
+
+def made_up_samples(count: int, *, informative: bool = True) -> list[Sample]:
+    """Answers of 6 to 20 tokens; the mean log-probability alone says how likely each is right."""
+    random = Random(5)
+    samples = []
+    for number in range(count):
+        level = -random.random() * 2
+        meter, readings = Meter(), []
+        for _ in range(random.randint(6, 20)):
+            logprob = min(0.0, level + random.gauss(0, 0.1))
+            meter.add(Token(" word", logprob, random.random(), random.random()))
+            readings.append(meter.reading())
+        chance = 1 / (1 + math.exp(-(4 * level + 4))) if informative else 0.5
+        samples.append(Sample(f"kind {number % 10}", random.random() < chance, tuple(readings)))
+    return samples
+
+
+def test_a_sample_is_read_after_so_many_tokens_or_at_its_end() -> None:
+    sample = Sample("kind", True, (Reading(tokens=1), Reading(tokens=2), Reading(tokens=3)))
+    assert [sample.at(count).tokens for count in (1, 2, 9, None)] == [1, 2, 3, 3]
+
+
+def test_folds_hold_whole_kinds_and_every_kind_once() -> None:
+    samples = made_up_samples(50)
+    folds = fit.split_kinds(samples, 4, seed=3)
+    assert sorted(kind for fold in folds for kind in fold) == sorted({s.kind for s in samples})
+    assert folds == fit.split_kinds(samples, 4, seed=3)
+
+
+def test_the_feature_that_matters_is_chosen_and_its_weight_found() -> None:
+    samples = made_up_samples(2000)
+    chosen = fit.choose_features(samples, None, seed=0)
+    assert set(chosen) <= {"mean_logprob", "q50_logprob", "q10_logprob", "min_logprob"}
+    score = fit.fit_score(samples, None, ["mean_logprob"])
+    assert 3.4 < score.weights["mean_logprob"] < 4.6
+
+
+def test_where_nothing_matters_the_report_says_so() -> None:
+    fitted = fit_calibration(made_up_samples(150, informative=False), "made-up", seed=0)
+    assert 0.3 < fitted.metrics["auroc"] < 0.65
+    assert fitted.calibration.drop_below <= 0.5 <= fitted.calibration.keep_above
+
+
+def test_a_good_signal_gives_a_good_calibration_out_of_fold() -> None:
+    steps: list[None] = []
+    fitted = fit_calibration(made_up_samples(1500), "made-up", 0, lambda: steps.append(None))
+    metrics = fitted.metrics
+    assert metrics["auroc"] > 0.8
+    assert metrics["ece"] < 0.06
+    assert metrics["kept_accuracy"] > metrics["accuracy"] > metrics["handed_off_accuracy"]
+    assert metrics["agreement"] >= fit.AGREEMENT
+    assert metrics["tokens_before_decision"] <= metrics["hold_tokens"]
+    assert sum(each["count"] for each in fitted.bins) == 1500
+    assert steps
+
+
+def rising(scores: list[float], *, hold_tokens: int = 4) -> Judged:
+    """An answer whose early score takes these values, token by token."""
+    readings = tuple(
+        Reading(tokens=count, mean_logprob=math.log(score / (1 - score)))
+        for count, score in enumerate(scores, start=1)
+    )
+    score = Score({"mean_logprob": 1.0}, 0.0)
+    calibration = Calibration(
+        name="", early=score, final=score, hold_tokens=hold_tokens, keep_above=1.0, drop_below=0.0
+    )
+    return Judged(Sample("kind", True, readings), calibration)
+
+
+def test_the_real_gate_decides_at_the_hold_or_at_the_end() -> None:
+    assert rising([0.9, 0.9, 0.9, 0.4, 0.9]).decide() == (Verdict.HAND_OFF, 4)
+    assert rising([0.1, 0.6]).decide() == (Verdict.KEEP, 2)
+    assert rising([0.9, 0.9, 0.9, 0.4]).decide(keep_above=0.8) == (Verdict.KEEP, 1)
+    assert rising([0.1, 0.9, 0.9, 0.9]).decide(drop_below=0.2) == (Verdict.HAND_OFF, 1)
+
+
+def test_clear_scores_are_those_that_keep_their_word() -> None:
+    sure = [rising([0.92, 0.8, 0.8, 0.8]) for _ in range(fit.LEAST_CLEAR)]
+    lost = [rising([0.08, 0.2, 0.2, 0.2]) for _ in range(fit.LEAST_CLEAR)]
+    fickle = [rising([0.7, 0.3, 0.3, 0.3]) for _ in range(10)]
+    judged = [*sure, *lost, *fickle]
+    assert 0.9 < fit.choose_keep_above(judged) < 0.93
+    assert fit.choose_drop_below([*sure, *lost, *fickle]) > 0.07
+    assert fit.choose_keep_above(fickle) == 1.0
+    assert fit.choose_drop_below(sure) == 0.0

@@ -1,0 +1,165 @@
+"""`edgewise doctor`: finds what is missing or broken, says how to mend it, changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.cli.doctor import examine
+from edgewise.local.model_store import InstalledModel
+from edgewise.testing import LoopbackCloud
+from tests.cli.conftest import KEY, Run
+
+
+def finding(findings: list[dict[str, str]], what: str) -> dict[str, str]:
+    (found,) = [each for each in findings if each["what"] == what]
+    return found
+
+
+def check(run: Run) -> Any:
+    return run("doctor", "--quick", "--json").json
+
+
+@pytest.mark.real_model
+def test_a_healthy_machine_answers_and_is_not_written_about(
+    run: Run, default_model: InstalledModel, own_home: Path
+) -> None:
+    ran = run("doctor", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    states = {each["what"]: each["state"] for each in ran.json}
+    assert states["model"] == states["generation"] == states["ledger"] == states["disk"] == "ok"
+    assert "tokens/s" in finding(ran.json, "generation")["detail"]
+    assert run("ledger", "--json").json["requests"] == 0, "a check is no request"
+
+
+@pytest.mark.real_model
+def test_the_page_has_a_mark_for_each_finding_and_an_arrow_for_each_fix(
+    run: Run, default_model: InstalledModel
+) -> None:
+    ran = run("doctor", "--quick")
+    assert ran.code == 0
+    assert "✓ model       smollm2-135m-instruct Q8_0, 145 MB, " in ran.out
+    assert "! cloud       no key: doubtful answers stay on the device" in ran.out
+    assert "→ edgewise auth set gemini" in ran.out
+
+
+def test_a_missing_model_is_found_and_not_fetched(run: Run, no_model: Path) -> None:
+    ran = run("doctor", "--json")
+    assert ran.code == 1
+    model = finding(ran.json, "model")
+    assert (model["state"], model["fix"]) == ("broken", "edgewise pull smollm2-135m-instruct")
+    assert not no_model.exists()
+    page = run("doctor")
+    assert page.code == 1
+    assert "✗ model       the model smollm2-135m-instruct is not here yet" in page.out
+
+
+def test_a_model_nobody_knows_is_no_model_to_pull(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_MODEL", "smollm3")
+    model = finding(check(run), "model")
+    assert model["state"] == "broken"
+    assert model["fix"].startswith("edgewise models")
+
+
+def test_a_file_that_is_no_model_is_found_by_loading_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF and then nothing of use")
+    monkeypatch.setenv("EDGEWISE_MODEL", str(tmp_path / "broken.gguf"))
+    ran = run("doctor", "--json")
+    assert ran.code == 1
+    assert "broken" in {
+        each["state"] for each in ran.json if each["what"] in ("model", "generation")
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("threads = ", "config.toml"),
+        ("thread = 3", "unknown setting 'thread'"),
+        ('max_tokens = "many"', "max_tokens = 'many'"),
+    ],
+)
+def test_broken_settings_are_found(run: Run, own_home: Path, text: str, words: str) -> None:
+    (own_home / "config").mkdir(parents=True)
+    (own_home / "config" / "config.toml").write_text(text)
+    ran = run("doctor", "--quick", "--json")
+    assert ran.code == 1
+    settings = finding(ran.json, "settings")
+    assert settings["state"] == "broken"
+    assert words in settings["detail"]
+    assert "docs/settings.md" in settings["fix"]
+
+
+def test_an_unknown_policy_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEWISE_POLICY", "prefer_loacl")
+    policy = finding(check(run), "policy")
+    assert policy["state"] == "broken"
+    assert "prefer_local" in policy["fix"]
+
+
+def test_a_missing_key_is_a_note_and_says_how_to_store_one(run: Run) -> None:
+    cloud = finding(check(run), "cloud")
+    assert cloud["state"] == "note"
+    assert "edgewise auth set" in cloud["fix"]
+
+
+def test_a_chain_without_its_key_is_noted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEWISE_CHAIN", "openai, ollama/llama3")
+    clouds = [each for each in check(run) if each["what"] == "cloud"]
+    assert [each["state"] for each in clouds] == ["note", "ok"]
+    assert clouds[0]["fix"] == "edgewise auth set openai"
+    assert clouds[1]["detail"].startswith("ollama/")
+
+
+def test_with_a_key_the_chain_is_named(run: Run, cloud: LoopbackCloud) -> None:
+    found = finding(check(run), "cloud")
+    assert found["state"] == "ok"
+    assert found["detail"].startswith("openai/")
+    assert cloud.connections == 0
+
+
+def test_keys_that_others_can_read_are_broken(run: Run, own_home: Path) -> None:
+    run("auth", "set", "openai", stdin=KEY)
+    assert finding(check(run), "keys")["state"] == "note"
+    (own_home / "config" / "keys.json").chmod(0o644)
+    keys = finding(check(run), "keys")
+    assert keys["state"] == "broken"
+    assert keys["fix"].startswith("chmod 600 ")
+
+
+def test_damaged_keys_are_said_once(run: Run, own_home: Path) -> None:
+    (own_home / "config").mkdir(parents=True)
+    (own_home / "config" / "keys.json").write_text(f'{{"openai": "{KEY}')
+    ran = run("doctor", "--quick")
+    assert ran.code == 1
+    assert ran.out.count("keys.json") == 1
+    assert KEY not in ran.out
+
+
+def test_a_ledger_that_cannot_be_opened_is_broken(run: Run, own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "data").write_text("not a folder")
+    assert finding(check(run), "ledger")["state"] == "broken"
+
+
+def test_a_missing_calibration_file_is_broken_and_the_rest_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, default_model: InstalledModel
+) -> None:
+    monkeypatch.setenv("EDGEWISE_CALIBRATION", "/nowhere/at/all.json")
+    findings = check(run)
+    assert finding(findings, "calibration")["state"] == "broken"
+    assert finding(findings, "disk")["state"] == "ok"
+
+
+def test_every_broken_thing_comes_with_a_fix(no_model: Path, own_home: Path) -> None:
+    (own_home / "config").mkdir(parents=True)
+    (own_home / "config" / "config.toml").write_text('policy = "nope"\n')
+    broken = [each for each in examine(quick=True) if each.state == "broken"]
+    assert {each.what for each in broken} == {"policy", "model"}
+    assert all(each.fix for each in broken)

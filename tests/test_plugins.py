@@ -1,0 +1,214 @@
+"""Plug-ins: the package that docs/extending.md shows, really installed, found and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import plugins
+from edgewise.cloud.directory import PROVIDERS
+from edgewise.settings import Settings
+
+PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+
+
+def files_on_the_page() -> dict[str, str]:
+    """Every block of the page that begins with the path of a file."""
+    blocks = re.findall(
+        r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S
+    )
+    return dict(blocks)
+
+
+def install(site: Path, name: str, points: dict[str, dict[str, str]], **files: str) -> None:
+    """What pip leaves behind: the files, and a dist-info folder with the entry points."""
+    for path, text in files.items():
+        target = site / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+    info = site / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = []
+    for group, entries in points.items():
+        lines += [f"[{group}]", *(f"{key} = {value}" for key, value in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder on the subprocess's sys.path with the page's package in it."""
+    folder = tmp_path / "site"
+    pages = files_on_the_page()
+    project = tomllib.loads(pages.pop("pyproject.toml"))["project"]
+    pages.pop("config.toml")
+    install(folder, project["name"], project["entry-points"], **pages)
+    return folder
+
+
+def run(site: Path, code: str, **environment: str) -> Any:
+    """What `code` leaves in `result`, from a fresh interpreter: entry points are cached."""
+    script = f"import json\n{textwrap.dedent(code)}\nprint(json.dumps(result))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": str(site), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_built_ins_come_through_the_same_door() -> None:
+    assert plugins.names("policies") == ["cloud_only", "local_only", "prefer_cloud", "prefer_local"]
+    assert {row.protocol for row in PROVIDERS.values()} == set(plugins.names("cloud_providers"))
+    assert Settings().backend in plugins.names("local_backends")
+    for group in ("policies", "cloud_providers", "local_backends"):
+        for name in plugins.names(group):
+            assert callable(plugins.load(group, name))
+
+
+def test_the_package_of_the_page_is_found(site: Path) -> None:
+    found = run(
+        site,
+        """
+        from edgewise import plugins
+        result = [plugins.names(g) for g in ("policies", "cloud_providers", "local_backends")]
+        """,
+    )
+    assert "impatient" in found[0] and "prefer_local" in found[0]
+    assert "parrot" in found[1] and "openai" in found[1]
+    assert found[2] == ["llama_cpp", "parrot"]
+
+
+ASK = """
+    from edgewise import Engine
+    with Engine() as engine:
+        result = [
+            engine.complete("pretty polly").to_dict(),
+            engine.complete("pretty polly", policy="local_only").to_dict(),
+            engine.complete("pretty polly", private=True).to_dict(),
+        ]
+    """
+
+
+def test_an_engine_uses_the_policy_the_provider_and_the_backend(site: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "config").mkdir(parents=True)
+    (home / "config" / "config.toml").write_text(files_on_the_page()["config.toml"])
+    cloud, local, private = run(site, ASK, EDGEWISE_HOME=str(home))
+
+    assert cloud["response"] == "pretty polly "
+    assert (cloud["source"], cloud["model"]) == ("cloud", "parrot-large")
+    assert (cloud["decision"]["policy"], cloud["decision"]["code"]) == (
+        "impatient",
+        "policy_impatient",
+    )
+    assert cloud["usage"]["cost_microdollars"] > 0, "an unknown price is never taken for free"
+
+    assert (local["source"], local["model"]) == ("local", "parrot-1")
+    assert local["attempts"][0]["backend"] == "parrot"
+    assert local["confidence"] > 0.5
+    assert local["decision"]["calibration"] == "uncalibrated"
+
+    assert (private["source"], private["decision"]["degraded_code"]) == ("local", "private")
+
+
+def test_what_a_provider_raises_becomes_a_reason_to_fall_back(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(
+        site,
+        "edgewise-clumsy",
+        {"edgewise.cloud_providers": {"clumsy": "clumsy:Clumsy"}},
+        **{
+            "clumsy.py": textwrap.dedent(
+                """
+                class Clumsy:
+                    def __init__(self, config):
+                        self.config = config
+                    def stream(self, request, wire_id):
+                        raise ZeroDivisionError("dropped it")
+                        yield
+                    def abort(self, wire_id): ...
+                    def close(self): ...
+                """
+            )
+        },
+    )
+    reply = run(
+        site,
+        """
+        from edgewise import Engine, Settings
+        from edgewise.testing import ScriptedBackend
+        table = {"protocol": "clumsy", "base_url": "http://127.0.0.1:9", "model": "m"}
+        settings = Settings.load(chain=["mine"], providers={"mine": table})
+        with Engine(settings, backend=ScriptedBackend.confident("Here.")) as engine:
+            result = engine.complete("Where?", policy="prefer_cloud").to_dict()
+        """,
+    )
+    assert (reply["response"], reply["degraded"]) == ("Here.", True)
+    assert reply["decision"]["degraded_code"] == "cloud_failed"
+    assert "ZeroDivisionError: dropped it" in reply["attempts"][0]["error"]
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("no_such_module:policy", "ModuleNotFoundError"),
+        ("json:no_such_name", "AttributeError"),
+        ("explodes:policy", "RuntimeError: not today"),
+        ("misspelt:policy", "SyntaxError"),
+    ],
+)
+def test_a_broken_plug_in_says_which_package_and_why(
+    tmp_path: Path, value: str, complaint: str
+) -> None:
+    site = tmp_path / "site"
+    install(
+        site,
+        "edgewise-broken",
+        {"edgewise.policies": {"broken": value}},
+        **{"explodes.py": "raise RuntimeError('not today')", "misspelt.py": "def policy(:"},
+    )
+    told = run(
+        site,
+        """
+        from edgewise import Engine, EdgewiseError
+        from edgewise.testing import ScriptedBackend
+        with Engine(backend=ScriptedBackend.confident("Yes.")) as engine:
+            result = [engine.complete("?").text]  # others are not harmed
+            try:
+                engine.complete("?", policy="broken")
+            except EdgewiseError as error:
+                result += [error.code, str(error)]
+        """,
+    )
+    assert told[:2] == ["Yes.", "bad_settings"]
+    assert "edgewise-broken" in told[2] and value in told[2] and complaint in told[2]
+
+
+def test_a_name_registered_twice_is_refused_instead_of_guessed(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    points = {"edgewise.policies": {"local_only": "edgewise.decide.policy:cloud_only"}}
+    install(site, "edgewise-impostor", points)
+    told = run(
+        site,
+        """
+        from edgewise import EdgewiseError, plugins
+        try:
+            plugins.load("policies", "local_only")
+        except EdgewiseError as error:
+            result = str(error)
+        """,
+    )
+    assert "edgewise and edgewise-impostor" in told

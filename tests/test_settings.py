@@ -1,0 +1,316 @@
+"""Settings: what wins over what, what is refused and how, and what assembly makes of providers."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import assembly
+from edgewise.cloud.provider import ProviderConfig
+from edgewise.errors import SettingsError
+from edgewise.settings import ProviderSettings, Settings, default_threads
+
+
+@pytest.fixture(autouse=True)
+def no_config_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tests below pass an empty environment, and then the user's folders are looked at."""
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def write_config(home: Path, text: str) -> dict[str, str]:
+    """A home with a config.toml in it, as an environment that points there."""
+    folder = home / "config"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(text, "utf-8")
+    return {"EDGEWISE_HOME": str(home)}
+
+
+def chain_of(settings: Settings) -> list[str]:
+    return [f"{config.name}/{config.model}" for config in assembly.provider_configs(settings)]
+
+
+def lanes_of(settings: Settings) -> list[ProviderConfig]:
+    ledger = assembly.open_ledger(settings)
+    return [lane.config for lane in assembly.open_door(settings, ledger).lanes]
+
+
+# -- order ------------------------------------------------------------------------------------
+
+
+def test_the_last_one_wins_default_file_environment_argument(tmp_path: Path) -> None:
+    assert Settings.load({}).max_tokens == 256
+    environment = write_config(tmp_path, 'max_tokens = 11\npolicy = "local_only"')
+    assert Settings.load(environment).max_tokens == 11
+    environment["EDGEWISE_MAX_TOKENS"] = "22"
+    assert Settings.load(environment).max_tokens == 22
+    chosen = Settings.load(environment, max_tokens=33)
+    assert (chosen.max_tokens, chosen.policy) == (33, "local_only")
+
+
+def test_an_empty_variable_is_a_variable_that_is_not_set(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, "threads = 3")
+    chosen = Settings.load(environment | {"EDGEWISE_THREADS": "", "EDGEWISE_CONFIG_DIR": ""})
+    assert chosen.threads == 3
+
+
+def test_the_real_environment_is_read_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEWISE_POLICY", "cloud_only")
+    assert Settings.load().policy == "cloud_only"
+    assert Settings().policy == "prefer_local", "without load() nothing is read"
+
+
+def test_a_home_moves_all_three_folders(tmp_path: Path) -> None:
+    chosen = Settings.load({"EDGEWISE_HOME": str(tmp_path)})
+    assert chosen.data_dir == tmp_path / "data"
+    assert chosen.ledger_path == tmp_path / "data" / "ledger.sqlite3"
+    assert chosen.models_dir == tmp_path / "cache" / "models"
+    assert chosen.config_dir == tmp_path / "config"
+
+
+def test_one_folder_can_be_moved_out_of_a_home(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    environment = {"EDGEWISE_HOME": str(tmp_path), "EDGEWISE_CACHE_DIR": str(elsewhere)}
+    chosen = Settings.load(environment)
+    assert (chosen.cache_dir, chosen.data_dir) == (elsewhere, tmp_path / "data")
+
+
+def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    write_config(tmp_path, "max_tokens = 5")
+    chosen = Settings.load({"EDGEWISE_CONFIG_DIR": "~/config", "EDGEWISE_DATA_DIR": "~/data"})
+    assert (chosen.max_tokens, chosen.data_dir) == (5, tmp_path / "data")
+    assert Settings.load({}, config_dir="~/config").max_tokens == 5
+
+
+def test_every_field_but_two_can_come_from_the_environment() -> None:
+    texts = {"int": "7", "float": "7", "float | None": "0.5", "Handoff": "signal"}
+    defaults = Settings()
+    for each in fields(Settings):
+        if each.name in ("providers", "environment"):
+            continue
+        default = getattr(defaults, each.name)
+        opposite = "no" if default is True else "yes"
+        text = opposite if each.type == "bool" else texts.get(str(each.type), "word")
+        chosen = Settings.load({f"EDGEWISE_{each.name.upper()}": text})
+        assert getattr(chosen, each.name) != default, each.name
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("threads", "two", "a whole number"),
+        ("threads", 2.5, "a whole number"),
+        ("threads", True, "a whole number"),
+        ("threads", "0", "at least 1"),
+        ("context_tokens", "-1", "0 or more"),
+        ("context_tokens", float("inf"), "a whole number"),
+        ("max_tokens", "0", "at least 1"),
+        ("threshold", "high", "a number"),
+        ("threshold", "1.5", "between 0 and 1"),
+        ("threshold", "nan", "a number"),
+        ("handoff", "maybe", "automatic or signal"),
+        ("connect_s", "0", "more than 0 seconds"),
+        ("first_token_s", "-1", "more than 0 seconds"),
+        ("total_s", "inf", "a number"),
+        ("patience_s", "soon", "a number"),
+        ("cooldown_s", [], "a number"),
+        ("store_text", "perhaps", "true or false"),
+        ("policy", 5, "text"),
+        ("model", ["a"], "text"),
+        ("chain", 5, "a list of texts"),
+        ("chain", [5], "a list of texts"),
+        ("budgets", [1.0], "a list of texts"),
+        ("data_dir", 5, "a path"),
+        ("providers", "openai", "tables"),
+    ],
+)
+def test_a_bad_value_is_refused_by_its_name(name: str, value: Any, wanted: str) -> None:
+    with pytest.raises(SettingsError, match=wanted) as caught:
+        Settings.load({}, **{name: value})
+    assert str(caught.value).startswith(f"{name} = ")
+
+
+def test_a_bad_variable_is_refused_like_any_other_value() -> None:
+    with pytest.raises(SettingsError, match="threads = 'many': not a whole number"):
+        Settings.load({"EDGEWISE_THREADS": "many"})
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('polcy = "local_only"', "unknown setting 'polcy'"),
+        ('environment = { A = "b" }', "unknown setting 'environment'"),
+        ("max_tokens = ", "config.toml"),
+        ('[providers.mine]\nkey = "sk-secret"', r"\[providers.mine\]: unknown setting 'key'"),
+        ("[providers.mine]\nbase_url = 5", "base_url must be text"),
+        ('[providers.mine]\nneeds_key = "no"', "needs_key must be true or false"),
+        ("[providers]\nmine = 5", r"\[providers.mine\]: not a table"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint) as caught:
+        Settings.load(write_config(tmp_path, text))
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, "")
+    (tmp_path / "config" / "config.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match=r"config\.toml"):
+        Settings.load(environment)
+
+
+def test_settings_do_not_change_once_made() -> None:
+    chosen = Settings()
+    with pytest.raises(FrozenInstanceError):
+        chosen.policy = "cloud_only"  # type: ignore[misc]
+    changed = chosen.with_changes(policy="cloud_only", threads="3")
+    assert (changed.policy, changed.threads, chosen.policy) == ("cloud_only", 3, "prefer_local")
+    with pytest.raises(SettingsError, match="threads"):
+        chosen.with_changes(threads="none")
+
+
+def test_half_the_cores_and_at_least_one_is_the_default() -> None:
+    assert [default_threads(cores) for cores in (1, 2, 3, 8)] == [1, 1, 1, 4]
+
+
+def test_keys_are_in_no_representation() -> None:
+    chosen = Settings.load({"OPENAI_API_KEY": "sk-do-not-show"})
+    (config,) = assembly.provider_configs(chosen)
+    assert config.key == "sk-do-not-show"
+    for shown in (repr(chosen), str(chosen), repr(config), str(config), f"{[config]}"):
+        assert "do-not-show" not in shown
+
+
+# -- providers --------------------------------------------------------------------------------
+
+KEYS = {"OPENAI_API_KEY": "k1", "GEMINI_API_KEY": "k2"}
+
+
+def test_without_a_chain_every_provider_with_a_key_is_tried_in_the_directorys_order() -> None:
+    assert chain_of(Settings.load(KEYS)) == ["gemini/gemini-2.5-flash-lite", "openai/gpt-6-luna"]
+    assert chain_of(Settings.load({})) == []
+
+
+def test_a_chain_is_an_order_and_may_name_models() -> None:
+    chosen = Settings.load(KEYS | {"EDGEWISE_CHAIN": "openai/gpt-x/preview, gemini,"})
+    assert chosen.chain == ("openai/gpt-x/preview", "gemini")
+    assert chain_of(chosen) == ["openai/gpt-x/preview", "gemini/gemini-2.5-flash-lite"]
+
+
+def test_a_chain_is_a_list_in_the_file(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, 'chain = ["openai", "gemini/other"]')
+    assert chain_of(Settings.load(KEYS | environment)) == ["openai/gpt-6-luna", "gemini/other"]
+
+
+def test_a_provider_without_its_key_is_left_out_of_the_door() -> None:
+    chosen = Settings.load({"OPENAI_API_KEY": "k", "EDGEWISE_CHAIN": "gemini,openai"})
+    assert [config.name for config in lanes_of(chosen)] == ["openai"]
+
+
+def test_an_unknown_provider_in_the_chain_gets_a_hint() -> None:
+    with pytest.raises(SettingsError, match="Did you mean 'openai'"):
+        chain_of(Settings.load({"EDGEWISE_CHAIN": "openia"}))
+
+
+def test_a_model_named_in_the_chain_wins_over_the_variable() -> None:
+    variables = KEYS | {"EDGEWISE_OPENAI_MODEL": "gpt-mine"}
+    assert chain_of(Settings.load(variables, chain=["openai"])) == ["openai/gpt-mine"]
+    assert chain_of(Settings.load(variables, chain=["openai/gpt-x"])) == ["openai/gpt-x"]
+
+
+def test_a_server_on_ones_own_network_needs_a_model_and_no_key() -> None:
+    with pytest.raises(SettingsError, match="ollama/MODEL"):
+        chain_of(Settings.load({}, chain=["ollama"]))
+    for chosen in (
+        Settings.load({}, chain=["ollama/llama3.2"]),
+        Settings.load({"EDGEWISE_OLLAMA_MODEL": "llama3.2"}, chain=["ollama"]),
+        Settings.load({}, chain=["ollama"], providers={"ollama": {"model": "llama3.2"}}),
+    ):
+        assert [config.model for config in lanes_of(chosen)] == ["llama3.2"]
+
+
+def test_base_urls_can_be_moved_by_our_variable_or_the_vendors() -> None:
+    vendors = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://one.example/v1"}
+    (config,) = assembly.provider_configs(Settings.load(vendors))
+    assert config.base_url == "https://one.example/v1"
+    both = vendors | {"EDGEWISE_OPENAI_BASE_URL": "https://two.example/v1"}
+    (config,) = assembly.provider_configs(Settings.load(both))
+    assert config.base_url == "https://two.example/v1"
+
+
+def test_a_table_makes_a_new_provider(tmp_path: Path) -> None:
+    environment = write_config(
+        tmp_path,
+        'chain = ["my-gateway"]\n'
+        "[providers.my-gateway]\n"
+        'base_url = "https://models.example/v1"\nmodel = "large"\nkey_env = "GATEWAY_KEY"\n',
+    )
+    assert lanes_of(Settings.load(environment)) == [], "it names a variable, so it needs a key"
+    (config,) = lanes_of(Settings.load(environment | {"GATEWAY_KEY": "k"}))
+    assert (config.name, config.protocol, config.model) == ("my-gateway", "openai", "large")
+    moved = {"GATEWAY_KEY": "k", "EDGEWISE_MY_GATEWAY_BASE_URL": "https://other.example/v1"}
+    (config,) = lanes_of(Settings.load(environment | moved))
+    assert config.base_url == "https://other.example/v1"
+
+
+def test_a_table_changes_a_known_provider_and_leaves_the_rest_of_it() -> None:
+    chosen = Settings.load(KEYS, providers={"gemini": {"model": "gemini-other"}})
+    gemini = next(iter(assembly.provider_configs(chosen)))
+    assert (gemini.model, gemini.protocol) == ("gemini-other", "gemini")
+    assert gemini.base_url == "https://generativelanguage.googleapis.com"
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ({"base_url": "models.example", "model": "m"}, "http:// or https://"),
+        ({"base_url": "https://a.example", "protocol": "soap", "model": "m"}, "no protocol 'soap'"),
+    ],
+)
+def test_a_table_that_makes_no_sense_is_refused(table: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        assembly.provider_rows(Settings.load({}, providers={"mine": table}))
+
+
+def test_provider_tables_may_be_given_as_values() -> None:
+    mine = ProviderSettings(base_url="http://127.0.0.1:9/v1", model="m")
+    (config,) = lanes_of(Settings.load({}, providers={"mine": mine}, chain=["mine"]))
+    assert (config.name, config.key) == ("mine", "")
+
+
+# -- budgets ----------------------------------------------------------------------------------
+
+
+def test_budgets_are_for_everyone_or_for_a_key(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, 'budgets = ["$3/day", "app: $0.50/month"]')
+    ledger = assembly.open_ledger(Settings.load(environment))
+    budgets = [state.budget for state in ledger.remaining()]
+    assert [(each.limit_microdollars, each.window, each.key) for each in budgets] == [
+        (3_000_000, "day", ""),
+        (500_000, "month", "app"),
+    ]
+    ledger.close()
+
+
+def test_a_budget_that_cannot_be_read_is_refused_before_anything_runs() -> None:
+    with pytest.raises(SettingsError, match="'a lot'"):
+        assembly.open_ledger(Settings.load({"EDGEWISE_BUDGETS": "a lot"}))
+
+
+# -- calibration ------------------------------------------------------------------------------
+
+
+def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    chosen = Settings.load({}, calibration=str(tmp_path / "none.json"))
+    with pytest.raises(SettingsError, match=r"none\.json"):
+        assembly.find_calibration(chosen, None)
