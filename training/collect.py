@@ -1,6 +1,6 @@
 """Carry results away from the lent machine in pieces it lets through, and join them at home.
 
-python3 -m training.collect send --keep /root/keep --out "$OUT" --wait 200      (there)
+python3 -m training.collect send --keep KEEP --out "$OUT" --wait 200      (there)
 python3 -m training.collect receive FILES_AT build/results                      (here)
 """
 

@@ -1,6 +1,6 @@
 """The one detached process on the lent machine: data, training, evaluation, export.
 
-    python -m training.driver --keep /root/keep --minutes 27
+    python -m training.driver --keep KEEP --minutes 27
 
 It survives what it can: a failed run is logged and the next one starts; a dead worker is started
 again. Everything it makes lies under `--keep`; `training.collect` carries it away.

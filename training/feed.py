@@ -58,7 +58,8 @@ def _round(
     workers = str(data.get("workers", 15))
     options = ["--count", str(plan["count"]), "--seed", str(plan["seed"]), "--workers", workers]
     # Anything else: options of the generator, say where the public sources lie.
-    options += [str(value) for value in (*data.get("arguments", ()), *plan.get("arguments", ()))]
+    given = (*data.get("arguments", ()), *plan.get("arguments", ()))
+    options += [str(value).replace("{keep}", str(keep)) for value in given]
     module = str(data.get("module", "training.generate"))
     patience = float(data.get("patience", 600))  # a pool whose workers die at once never returns
     _run([module, *options, "--out", str(folder)], keep / "generate.log", patience)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -101,8 +101,8 @@ def style_tool(
     for name in names:
         parameter = frame.parameters[name]
         path = _path(parameter, house, flatten, group, rng)
-        while path in styled.paths.values():
-            path = (*path[:-1], path[-1] + "_2")
+        while _clashes(path, styled.paths.values()):
+            path = (*path[:-1], path[-1] + "_2") if len(path) == 1 else _renamed(path, styled)
         styled.paths[name] = path
         said = [call[name] for call in calls if name in call]
         field_schema = _field(parameter, house, styled, said, rng)
@@ -257,6 +257,18 @@ def _place(
     schema["properties"][path[-1]] = field_schema
     if required:
         schema["required"].append(path[-1])
+
+
+def _clashes(path: tuple[str, ...], others: Collection[tuple[str, ...]]) -> bool:
+    """Whether a field would stand where another one does, or inside one that is no object."""
+    return any(path[: len(other)] == other or other[: len(path)] == path for other in others)
+
+
+def _renamed(path: tuple[str, ...], styled: StyledTool) -> tuple[str, ...]:
+    """Another name for the field, or for its object where a plain field has that name."""
+    if path in styled.paths.values():
+        return (*path[:-1], path[-1] + "_2")
+    return (path[0] + "_2", *path[1:])
 
 
 def _put(arguments: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

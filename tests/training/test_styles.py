@@ -7,7 +7,7 @@ from typing import Any
 
 from training.naming import join_words, tool_name, words_of
 from training.sample import sample_clause
-from training.styles import StyledTool, pick_house, style_tool
+from training.styles import StyledTool, _clashes, pick_house, style_tool
 from training.values import Said
 from training.wording import third_person, tool_description
 
@@ -124,3 +124,11 @@ def test_descriptions_say_the_same_in_other_words() -> None:
     for seed in range(60):
         text = tool_description("Set the brightness of one lamp.", Random(seed)).lower()
         assert "the brightness of one lamp" in text
+
+
+def test_a_group_and_a_field_of_the_same_name_do_not_clash() -> None:
+    taken = [("filters",), ("options", "limit")]
+    assert _clashes(("filters", "city"), taken)
+    assert _clashes(("options",), taken)
+    assert _clashes(("options", "limit"), taken)
+    assert not _clashes(("options", "city"), taken)
