@@ -11,6 +11,7 @@ import pytest
 from edgewise import assembly
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
+from edgewise.local import model_directory
 from edgewise.settings import ProviderSettings, Settings, default_threads
 
 
@@ -314,3 +315,8 @@ def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     chosen = Settings.load({}, calibration=str(tmp_path / "none.json"))
     with pytest.raises(SettingsError, match=r"none\.json"):
         assembly.find_calibration(chosen, None)
+
+
+def test_the_default_model_is_the_stores_default() -> None:
+    """Settings may not import the store, so both name it; they must name the same one."""
+    assert Settings().model == model_directory.DEFAULT_MODEL

@@ -22,6 +22,7 @@ QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
     ("easy", "What is the capital of France?", {}),
     ("harder for a small model", "What is 17 + 25?", {}),
     ("beyond a small model", "Who won the chess world championship in 1972?", {}),
+    ("beyond it too, but it sounds sure", "Who was the architect of the Sydney Opera House?", {}),
     ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
     (
         "in doubt, and the application routes it itself (handoff=signal)",
