@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import time
-from collections.abc import Iterator
 
 import httpx2
 import pytest
@@ -19,40 +16,7 @@ from edgewise.testing import (
     Silence,
     Status,
 )
-
-CHAT = {"model": "m", "messages": [], "stream": True}
-
-
-@pytest.fixture
-def cloud() -> Iterator[LoopbackCloud]:
-    with LoopbackCloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-def client() -> Iterator[httpx2.Client]:
-    with httpx2.Client(timeout=5) as client:
-        yield client
-
-
-def ask(client: httpx2.Client, cloud: LoopbackCloud, text: str = "hello") -> httpx2.Response:
-    return client.post(f"{cloud.cactus_url}/text", json={"text": text})
-
-
-def send_chat(cloud: LoopbackCloud) -> socket.socket:
-    """A client of which we hold the bare socket, its request sent."""
-    content = json.dumps(CHAT).encode()
-    sock = socket.create_connection(("127.0.0.1", cloud.port), timeout=5)
-    head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    sock.sendall(head.encode() + content)
-    return sock
-
-
-def cloud_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "loopback-cloud" in thread.name]
-
+from tests.testing.bare_client import CHAT, ask, cloud_threads, send_chat
 
 # -- the script -------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -19,39 +18,7 @@ from edgewise.testing import (
     Scripted,
     Silence,
 )
-
-CHAT = {"model": "m", "messages": [], "stream": True}
-
-
-@pytest.fixture
-def cloud() -> Iterator[LoopbackCloud]:
-    with LoopbackCloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-def client() -> Iterator[httpx2.Client]:
-    with httpx2.Client(timeout=5) as client:
-        yield client
-
-
-def ask(client: httpx2.Client, cloud: LoopbackCloud, text: str = "hello") -> httpx2.Response:
-    return client.post(f"{cloud.cactus_url}/text", json={"text": text})
-
-
-def send_chat(cloud: LoopbackCloud) -> socket.socket:
-    """A client of which we hold the bare socket, its request sent."""
-    content = json.dumps(CHAT).encode()
-    sock = socket.create_connection(("127.0.0.1", cloud.port), timeout=5)
-    head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    sock.sendall(head.encode() + content)
-    return sock
-
-
-def cloud_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "loopback-cloud" in thread.name]
+from tests.testing.bare_client import CHAT, ask, cloud_threads, send_chat
 
 
 def test_connections_are_counted_and_numbered(cloud: LoopbackCloud) -> None:
