@@ -70,7 +70,18 @@ class Objects:
     fields: dict[str, Parameter]
 
 
-Values = Choices | Pool | Number | Flag | Pairs | Objects
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of day split into whole numbers; the words for the hour say the minute as well."""
+
+    part: Literal["hour", "minute"]
+
+    def of(self, time: str) -> int:
+        hour, minute = time.split(":")
+        return int(hour if self.part == "hour" else minute)
+
+
+Values = Choices | Pool | Number | Flag | Pairs | Objects | Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +138,15 @@ class Frame:
     @property
     def required(self) -> list[str]:
         return [name for name, parameter in self.parameters.items() if parameter.required]
+
+    @property
+    def silent(self) -> list[str]:
+        """Parameters no words of their own speak of: the minute of a clock."""
+        clock = Clock("minute")
+        return [name for name, parameter in self.parameters.items() if parameter.values == clock]
+
+    @property
+    def clock_hour(self) -> str:
+        """The parameter whose words say the whole time; "" where there is none."""
+        named = (name for name, one in self.parameters.items() if one.values == Clock("hour"))
+        return next(named, "")

@@ -8,6 +8,7 @@ from typing import cast
 from training.frame_types import (
     Choice,
     Choices,
+    Clock,
     Flag,
     Kind,
     Number,
@@ -105,6 +106,8 @@ def _scalar(word: str, after: str) -> tuple[Kind, Values, str, str]:
         return _pool_kind(pool), pool, middle, description
     if word in ("str", "string", "text", "enum"):
         return _text(word, bracket, middle, description)
+    if word in ("int", "integer") and middle.startswith("clock:"):
+        return "int", _clock(middle), "", description
     if word in _NUMERIC:
         return _number(word, bracket, middle, description)
     if word in ("bool", "boolean"):
@@ -153,6 +156,13 @@ def _pool(word: str) -> Pool:
     if form not in _FORMS.get(name, ("",)):
         raise BadValues(f"unknown form {form!r} of @{name}")
     return Pool(name, form)
+
+
+def _clock(words: str) -> Clock:
+    part = words.split()[0].removeprefix("clock:")
+    if part not in ("hour", "minute"):
+        raise BadValues(f"unknown part {part!r} of a clock: hour or minute")
+    return Clock("hour" if part == "hour" else "minute")
 
 
 def _pool_kind(pool: Pool) -> Kind:

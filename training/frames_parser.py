@@ -114,7 +114,10 @@ class _Reader:
         if mark == "-":
             frame.near_misses.append(template)
             return
-        missing = [name for name in frame.required if name not in template.slots]
+        if mute := [name for name in frame.silent if name in template.slots]:
+            raise BadLine(f"{mute[0]} is said along with the hour, never alone")
+        said = {*template.slots, *frame.silent}
+        missing = [name for name in frame.required if name not in said]
         if mark == "?" and not missing:
             raise BadLine("nothing required is left out here: use `>`")
         if mark != "?" and missing:
@@ -130,6 +133,8 @@ class _Reader:
             self.result.errors.append(
                 f"{self.file}:{self.line}: tool {frame.name} left out: a parameter is broken"
             )
+        elif frame.silent and not frame.clock_hour:
+            self.result.errors.append(f"{self.file}:{self.line}: {frame.name}: a minute, no hour")
         elif not frame.templates:
             self.result.errors.append(
                 f"{self.file}:{self.line}: tool {frame.name} left out: no usable template"

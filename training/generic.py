@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from random import Random
 
-from training.frame_types import Choices, Flag, Frame, Number, Pairs, Parameter, Pool, Template
+from training.frame_types import (
+    Choices,
+    Clock,
+    Flag,
+    Frame,
+    Number,
+    Pairs,
+    Parameter,
+    Pool,
+    Template,
+)
 from training.naming import words_of
 from training.templates import BadLine, read_template
 from training.wording import is_imperative, lower_first
@@ -55,7 +65,7 @@ def phrase(parameter: Parameter, rng: Random) -> str:
         options += [f"in {slot}", f"in {slot}", f"in {slot}"]
     elif pool == "date":
         options += [f"on {slot}", f"on {slot}", f"for {slot}"]
-    elif pool == "time":
+    elif pool == "time" or isinstance(parameter.values, Clock):
         options += [f"at {slot}", f"at {slot}"]
     elif pool == "person" or (not pool and isinstance(parameter.values, Choices)):
         options += [f"for {slot}", f"for {slot}"]
@@ -88,8 +98,10 @@ def joined(items: list[str]) -> str:
 
 def generic_template(frame: Frame, form: int, rng: Random) -> Template:
     """One of several sentence plans; all required parameters are in it and some optional ones."""
-    optional = [name for name in frame.parameters if name not in frame.required]
-    names = frame.required + rng.sample(optional, min(len(optional), rng.randint(0, 2)))
+    spoken = [name for name in frame.parameters if name not in frame.silent]
+    optional = [name for name in spoken if name not in frame.required]
+    required = [name for name in frame.required if name in spoken]
+    names = required + rng.sample(optional, min(len(optional), rng.randint(0, 2)))
     if not names and frame.parameters:
         names = [rng.choice(list(frame.parameters))]
     rng.shuffle(names)

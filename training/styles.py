@@ -11,7 +11,7 @@ from edgewise.functions.tool_prompt import render_tools
 from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
 from training.forms import Form, pick_form
-from training.frame_types import Choices, Flag, Frame, Number, Objects, Pairs, Parameter
+from training.frame_types import Choices, Clock, Flag, Frame, Number, Objects, Pairs, Parameter
 from training.spare_parameters import add_spare_parameters
 from training.values import Said, sample_value
 
@@ -60,14 +60,18 @@ class StyledTool:
         """The call that says these values, its arguments in the order of the schema."""
         arguments: dict[str, Any] = {}
         for name, path in self.paths.items():
-            if name in values:
-                _put(arguments, path, self._value(name, values[name]))
+            source = self.frame.clock_hour if name in self.frame.silent else name
+            if source in values:
+                _put(arguments, path, self._value(name, values[source]))
         return ToolCall(self.tool.name, _ordered(arguments, self.tool.parameters), source="local")
 
     def _value(self, name: str, said: Said) -> Any:
         if name in self.forms:
             return self.forms[name].convert(said)
         value = said.value
+        clock = self.frame.parameters[name].values
+        if isinstance(clock, Clock):
+            return clock.of(value)
         if name in self.keys:
             keys = self.keys[name]
             return [{keys[key]: one[key] for key in keys if key in one} for one in value]

@@ -10,6 +10,7 @@ from training import number_forms, time_forms
 from training.frame_types import (
     Choice,
     Choices,
+    Clock,
     Flag,
     Number,
     Objects,
@@ -94,6 +95,8 @@ def _one(values: Values, rng: Random, bare: bool) -> Said:
         return _pairs(values, rng)
     if isinstance(values, Objects):
         return _objects(values, 1, rng)
+    if isinstance(values, Clock):
+        return Said(*time_forms.say_exact_time(rng))
     return _pooled(values, rng)
 
 

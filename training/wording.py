@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from training.forms import FRACTION_HINTS
-from training.frame_types import Choices, Flag, Number, Objects, Parameter, Pool
+from training.frame_types import Choices, Clock, Flag, Number, Objects, Parameter, Pool
 from training.number_forms import unit_words
 from training.values import sample_value
 from training.word_pools import pool_entries
@@ -111,7 +111,7 @@ def extra_hint(parameter: Parameter, text: str, rng: Random) -> str:
         return "(optional)"
     if isinstance(parameter.values, Choices) and not parameter.values.options:
         return ""
-    if isinstance(parameter.values, Objects):
+    if isinstance(parameter.values, Objects | Clock):
         return ""
     if chance < 0.16 and not isinstance(parameter.values, Flag) and "e.g" not in text:
         first, second = (example(parameter, rng) for _ in range(2))
