@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.local.backend import CallBackend
 from edgewise.local.llama_cpp import LlamaCpp, open_backend, read_tokens
 from edgewise.local.model_store import InstalledModel
 from edgewise.types.messages import Message, Request
@@ -105,6 +106,108 @@ def test_stop_strings_stop(backend: LlamaCpp) -> None:
     request = ask("Count from one to ten, in digits.", stop=("5",), max_tokens=60)
     tokens, _ = split(list(backend.generate(request)))
     assert "5" not in "".join(token.text for token in tokens)
+
+
+def turn(text: str) -> str:
+    """A prompt as text, special tokens included."""
+    return f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+
+
+def text_of(tokens: list[Token]) -> str:
+    return "".join(token.text for token in tokens)
+
+
+def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
+    backend: LlamaCpp,
+) -> None:
+    caller: CallBackend = backend
+    tokens, finish = split(list(caller.write_call(turn("What is the chemical symbol for gold?"))))
+    assert "Au" in text_of(tokens) and "<|" not in text_of(tokens)
+    assert (tokens[-1].text, tokens[-1].has_evidence) == ("", True)
+    assert all(token.logprob <= 0 and token.margin >= 0 for token in tokens)
+    assert any(token.logprob < 0 for token in tokens)
+    assert (finish.reason, finish.output_tokens) == ("stop", len(tokens))
+
+
+def test_special_tokens_of_a_raw_prompt_are_single_tokens(backend: LlamaCpp) -> None:
+    *_, finish = backend.write_call("<|im_start|><|im_end|>", max_tokens=1)
+    assert isinstance(finish, Finish) and finish.input_tokens == 2
+
+
+@pytest.mark.parametrize("question", ["Is fire hot?", "Name a colour.", "Write a poem."])
+def test_a_grammar_binds(backend: LlamaCpp, question: str) -> None:
+    prompt = turn(question)
+    free = text_of(split(list(backend.write_call(prompt, max_tokens=8)))[0])
+    assert free not in ("yes", "no")
+    bound, finish = split(list(backend.write_call(prompt, grammar='root ::= "yes" | "no"')))
+    assert text_of(bound) in ("yes", "no")
+    assert finish.reason == "stop"
+
+
+def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
+    backend: LlamaCpp,
+) -> None:
+    prompt = turn("What is the chemical symbol for gold?")
+    free, *_ = backend.write_call(prompt, max_tokens=1)
+    forced, *_ = backend.write_call(prompt, grammar='root ::= "zebra"')
+    assert isinstance(free, Token) and isinstance(forced, Token)
+    assert forced.logprob < -5  # after the mask it would be 0: only one word was allowed
+    assert (forced.margin, forced.entropy) == pytest.approx((free.margin, free.entropy), abs=0.05)
+
+
+def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: LlamaCpp) -> None:
+    prompt = turn("What is the chemical symbol for gold?")
+    free = split(list(backend.write_call(prompt, max_tokens=12)))[0]
+    bound = split(list(backend.write_call(prompt, max_tokens=12, grammar="root ::= [^\\x00]*")))[0]
+    assert text_of(bound) == text_of(free)
+    logprobs = [token.logprob for token in free]
+    assert [token.logprob for token in bound] == pytest.approx(logprobs, abs=0.02)
+
+
+def test_a_grammar_that_cannot_be_read_is_a_clear_error(backend: LlamaCpp) -> None:
+    with pytest.raises(GenerationFailed, match="grammar"):
+        list(backend.write_call(turn("hi"), grammar="root ::= nowhere"))
+    assert list(backend.write_call(turn("hi"), max_tokens=1))
+
+
+def test_calls_reuse_the_prefix_and_go_on_from_what_is_there_already(backend: LlamaCpp) -> None:
+    shared = "<|im_start|>system\nYou know the chemical elements well.<|im_end|>\n"
+    list(backend.write_call(shared + turn("Name a metal."), max_tokens=2))
+    question = shared + turn("What is the chemical symbol for gold?")
+    items = list(backend.write_call(question, already="The chemical symbol for gold is"))
+    tokens, finish = split(items)
+    assert text_of(tokens).strip().startswith("Au")
+    assert finish.cached_tokens >= 11
+
+
+def test_closing_a_call_stops_the_model(backend: LlamaCpp) -> None:
+    stream = backend.write_call(turn("Tell me a very long story."))
+    next(stream)
+    stream.close()
+    assert len(list(backend.write_call(turn("Name a colour."), max_tokens=3))) == 4
+
+
+def test_a_raw_prompt_that_is_too_long_is_refused(backend: LlamaCpp) -> None:
+    with pytest.raises(ContextExceeded):
+        list(backend.write_call(turn("word " * 600)))
+
+
+def test_chat_and_calls_run_on_two_models_at_once(
+    backend: LlamaCpp, default_model: InstalledModel
+) -> None:
+    caller = open_backend(default_model, threads=1, context_tokens=512)
+    try:
+        chat = backend.generate(ask("What is the chemical symbol for gold?"))
+        call = caller.write_call(turn("What is the chemical symbol for gold?"), max_tokens=24)
+        said: tuple[list[Token | Finish], list[Token | Finish]] = ([], [])
+        for pair in zip(chat, call, strict=False):
+            for items, item in zip(said, pair, strict=True):
+                items.append(item)
+        assert all("Au" in text_of([t for t in s if isinstance(t, Token)]) for s in said)
+        chat.close()
+        call.close()
+    finally:
+        caller.close()
 
 
 def test_a_file_that_is_no_model_is_a_clear_error(tmp_path: Path) -> None:

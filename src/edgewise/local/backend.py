@@ -1,4 +1,4 @@
-"""The protocol a local runtime fulfils. A new runtime is one file that does this."""
+"""The protocols a local runtime fulfils. A new runtime is one file that does this."""
 
 from __future__ import annotations
 
@@ -38,6 +38,37 @@ class ChatBackend(Protocol):
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         `already` is the beginning of the answer, to be continued: after a handoff that failed.
+        Raises ContextExceeded before any work is done on a prompt that is too long.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class CallBackend(Protocol):
+    """Writes function calls: a raw text, special tokens included, is continued greedily."""
+
+    def facts(self) -> DeviceFacts:
+        """Cheap; may be called for every request."""
+        ...
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
+
+        The model stops at its end token, which comes as a token without text: how sure it was to
+        be done is evidence too. `grammar` (GBNF, rule `root`) limits what may be written; the
+        evidence of each token stays that of the model before the limit, so a token that the
+        grammar forced on the model has a low `logprob`, and `margin` and `entropy` tell of the
+        model's own choice. `already` is the beginning of the answer, to be continued. What the
+        prompt shares with the one before is not computed again.
         Raises ContextExceeded before any work is done on a prompt that is too long.
         """
         ...

@@ -1,4 +1,4 @@
-"""Local chat on llama.cpp, through the pre-built `xllamacpp` wheel.
+"""Local chat and function calls on llama.cpp, through the pre-built `xllamacpp` wheel.
 
 The wheel embeds llama.cpp's server in this process. We call it in process, with a callback per
 token; the HTTP listener it opens as well is put on a Unix socket in a private folder (or, where
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,6 +31,13 @@ ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and 
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
 SMOOTHING = 0.3  # weight of the newest request in the measured speeds
 
+_STREAMED: dict[str, Any] = {
+    "stream": True,
+    "return_progress": True,  # chunks during prefill: chances to cancel
+    "cache_prompt": True,
+}
+# Skips samplers that cannot matter.
+_GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
 _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 
@@ -63,12 +70,39 @@ class LlamaCpp:
         return self._facts
 
     def generate(self, request: Request, *, already: str = "") -> TokenStream:
-        server = self.load()
+        yield from self._stream("handle_chat_completions", self._chat_body(request, already))
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
+
+        The runtime reports them so unless `post_sampling_probs` is set; then they would all be 0,
+        since greedy sampling leaves one candidate.
+        """
+        body: dict[str, Any] = {
+            "prompt": prompt + already,
+            "max_tokens": max_tokens,
+            "seed": seed,
+            "logprobs": ALTERNATIVES,
+        }
+        if grammar:
+            body["grammar"] = grammar
+        yield from self._stream("handle_completions", body | _STREAMED | _GREEDY)
+
+    def _stream(self, endpoint: str, body: Mapping[str, Any]) -> TokenStream:
+        handle = getattr(self.load(), endpoint)
         cancelled = threading.Event()
         queue: SimpleQueue[Mapping[str, Any] | BaseException | None] = SimpleQueue()
         worker = threading.Thread(
             target=self._run,
-            args=(server, self._body(request, already), queue, cancelled),
+            args=(handle, body, queue, cancelled),
             name="edgewise-llama",
             daemon=True,
         )
@@ -96,8 +130,8 @@ class LlamaCpp:
 
     def _run(
         self,
-        server: Any,
-        body: dict[str, Any],
+        handle: Callable[..., Any],
+        body: Mapping[str, Any],
         queue: SimpleQueue[Mapping[str, Any] | BaseException | None],
         cancelled: threading.Event,
     ) -> None:
@@ -107,7 +141,7 @@ class LlamaCpp:
 
         try:
             if not cancelled.is_set():
-                server.handle_chat_completions(body, on_chunk)
+                handle(body, on_chunk)
             queue.put(None)
         except (RuntimeError, ValueError) as error:
             queue.put(error)
@@ -149,7 +183,7 @@ class LlamaCpp:
         self._facts = facts
         return Finish(reason, cached + fresh, produced, cached)
 
-    def _body(self, request: Request, already: str) -> dict[str, Any]:
+    def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
         messages = [_plain(message) for message in request.messages]
         if self._system and not any(message["role"] == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
@@ -161,15 +195,10 @@ class LlamaCpp:
             "temperature": request.temperature,
             "seed": request.seed,
             "stop": list(request.stop),
-            "stream": True,
-            "return_progress": True,  # chunks during prefill: chances to cancel
             "logprobs": True,
             "top_logprobs": ALTERNATIVES,
-            "cache_prompt": True,
         }
-        if request.temperature == 0:
-            body |= {"samplers": ["top_k"], "top_k": 1}  # skip samplers that cannot matter
-        return body
+        return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
 
 
 def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
@@ -182,7 +211,8 @@ def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) 
 
 def read_tokens(choice: Mapping[str, Any]) -> Iterator[Token]:
     """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
-    text = (choice.get("delta") or {}).get("content") or ""
+    # Chat puts text into a delta, raw completion beside it; the evidence has one form.
+    text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
     entries = (choice.get("logprobs") or {}).get("content") or ()
     if not entries:
         if text:
