@@ -33,6 +33,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edgewise.functions.schema import TYPE_NAMES, definitions_of, options_of, resolve
 from edgewise.types.messages import Tool, ToolCall
 
 # Characters kept of a description. Longer ones are cut after a sentence or a word.
@@ -45,14 +46,6 @@ NESTING_LIMIT = 4
 NO_CALL = "none"
 END_OF_ANSWER = "<|im_end|>"
 
-_TYPE_NAMES = {
-    **dict.fromkeys(("string", "str", "text", "char", "character"), "str"),
-    **dict.fromkeys(("integer", "int", "long", "short", "byte", "bigint"), "int"),
-    **dict.fromkeys(("number", "float", "double", "decimal"), "float"),
-    **dict.fromkeys(("boolean", "bool"), "bool"),
-    **dict.fromkeys(("array", "list", "tuple", "set", "arraylist"), "list"),
-    **dict.fromkeys(("object", "dict", "map", "hashmap", "hash"), "obj"),
-}
 _SPECIAL_TOKEN = re.compile(r"<\|(\w+)\|>")
 _LOOKS_LIKE_JSON = re.compile(r"-?\d[\d.eE+-]*|true|false|null|")
 _CUT = "…"
@@ -141,7 +134,7 @@ def _tool_lines(tool: Tool) -> Iterator[str]:
     description = _description(tool.description, tool.name, TOOL_DESCRIPTION_LIMIT)
     yield _plain(tool.name) + (f" - {description}" if description else "")
     schema = tool.parameters
-    yield from _object_lines(schema, "", _definitions(schema), 1)
+    yield from _object_lines(schema, "", definitions_of(schema), 1)
 
 
 def _object_lines(
@@ -154,7 +147,7 @@ def _object_lines(
     listed = schema.get("required")
     required = set(listed) if isinstance(listed, list | tuple) else set()
     for name, raw in properties.items():
-        field = _resolve(raw, definitions)
+        field = resolve(raw, definitions)
         # Some schemas mark a parameter itself: {"type": "string", "required": true}.
         star = "*" if name in required or field.get("required") is True else ""
         head = f"  {_plain(prefix + str(name))}{star} {_type(field, definitions)}{_default(field)}"
@@ -168,41 +161,13 @@ def _inside(
     field: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], str]:
     """The object schema nested in a field, and what its fields are prefixed with."""
-    for option in (field, *_options(field, definitions)):
+    for option in (field, *options_of(field, definitions)):
         if isinstance(option.get("properties"), Mapping):
             return option, ""
-        items = _resolve(option.get("items"), definitions)
+        items = resolve(option.get("items"), definitions)
         if isinstance(items.get("properties"), Mapping):
             return items, "[]"
     return {}, ""
-
-
-def _definitions(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for key in ("definitions", "$defs"):
-        if isinstance(schema.get(key), Mapping):
-            found.update({f"#/{key}/{name}": value for name, value in schema[key].items()})
-    return found
-
-
-def _resolve(raw: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A field's schema with one `$ref` or lone `allOf` followed; {} where it is no schema."""
-    if not isinstance(raw, Mapping):
-        return {}
-    target = raw.get("$ref")
-    parts = raw.get("allOf")
-    if target is None and isinstance(parts, list) and len(parts) == 1:
-        target = parts[0].get("$ref") if isinstance(parts[0], Mapping) else None
-    found = definitions.get(target) if isinstance(target, str) else None
-    return {**found, **raw} if isinstance(found, Mapping) else raw
-
-
-def _options(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    options = field.get("anyOf") or field.get("oneOf") or []
-    if not isinstance(options, list):
-        return []
-    resolved = [_resolve(option, definitions) for option in options]
-    return [option for option in resolved if option.get("type") != "null"]
 
 
 def _type(field: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 1) -> str:
@@ -216,7 +181,7 @@ def _type(field: Mapping[str, Any], definitions: Mapping[str, Any], depth: int =
     names = declared if isinstance(declared, list | tuple) else [declared]
     kinds = [_kind(name, field, definitions, depth) for name in names if name not in (None, "null")]
     if not kinds:
-        kinds = [_type(option, definitions, depth + 1) for option in _options(field, definitions)]
+        kinds = [_type(option, definitions, depth + 1) for option in options_of(field, definitions)]
     if not kinds:
         kinds = [_guess(field, definitions, depth)]
     return "/".join(dict.fromkeys(kinds))
@@ -225,12 +190,12 @@ def _type(field: Mapping[str, Any], definitions: Mapping[str, Any], depth: int =
 def _kind(name: Any, field: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> str:
     word = str(name).strip().lower()
     base, bracket, inner = word.partition("[")
-    kind = _TYPE_NAMES.get(base.strip(), "any")
+    kind = TYPE_NAMES.get(base.strip(), "any")
     if kind == "list":
-        items = _resolve(field.get("items"), definitions)
+        items = resolve(field.get("items"), definitions)
         if items:
             return f"list[{_type(items, definitions, depth + 1)}]"
-        return f"list[{_TYPE_NAMES.get(inner.rstrip(']').strip(), 'any')}]" if bracket else "list"
+        return f"list[{TYPE_NAMES.get(inner.rstrip(']').strip(), 'any')}]" if bracket else "list"
     written = field.get("format")
     if kind == "str" and isinstance(written, str) and written:
         return f"str({_plain(written)})"
