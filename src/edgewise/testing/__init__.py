@@ -1,4 +1,4 @@
-"""Fakes that ship with edgewise: a scripted cloud over real HTTP and a scripted local model.
+"""Fakes that ship with edgewise: a scripted cloud over real HTTP and scripted local models.
 
 >>> import json, urllib.request
 >>> from edgewise.testing import Answer, LoopbackCloud
@@ -34,6 +34,7 @@ from edgewise.testing.loopback_cloud import (
     Status,
 )
 from edgewise.testing.scripted_backend import ScriptedBackend, word_tokens
+from edgewise.testing.scripted_caller import ScriptedCaller
 from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "Reply",
     "Scripted",
     "ScriptedBackend",
+    "ScriptedCaller",
     "SeenRequest",
     "Silence",
     "Status",
