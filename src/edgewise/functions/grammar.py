@@ -1,0 +1,230 @@
+"""The grammar of the answers that these tools allow, for llama.cpp (GBNF).
+
+It accepts what `tool_prompt.render_answer` writes: `none`, or lines `name {"argument":value}` in
+compact JSON, arguments in schema order. Nothing in it recurses and everything in it is bounded, so
+a model that is held to it ends. Rules are shared wherever their text is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from edgewise.errors import InvalidRequest
+from edgewise.functions.grammar_numbers import ANY_FLOAT, number_rule
+from edgewise.functions.schema import ANY, Field, Shape, encodable, read_parameters
+from edgewise.functions.tool_prompt import NO_CALL
+from edgewise.types.messages import Tool
+
+MOST_CALLS = 24
+LONGEST_STRING = 400
+MOST_ITEMS = 32
+ANY_DEPTH = 4  # of values about which the schema says nothing
+MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
+
+_CHARACTER = r'[^"\\\x00-\x1f] | "\\" (["\\bfnrt] | "u00" [01] [0-9a-f])'
+_UNIT = re.compile(r"\w+|[^\w\s]")
+
+
+def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = False) -> str:
+    """A GBNF grammar for the answers to a request.
+
+    `copy` limits strings for which the schema sets no choices, format or pattern to words that
+    follow each other in the request (or to what the schema gives as default and example).
+    Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
+    """
+    writer = _Writer(request if copy else "")
+    named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
+    root = _literal(NO_CALL)
+    if named:
+        call = writer.rule(choose(named))
+        root += f' | {call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
+    return f"root ::= {root}\n{writer.text()}"
+
+
+def check_tools(tools: Sequence[Tool]) -> None:
+    """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
+    for tool in _by_name(tools).values():
+        read_parameters(tool)
+
+
+def choose(pairs: Sequence[tuple[str, str]]) -> str:
+    """Alternatives `text rule`; beginnings in common are written once, so few are tried at once."""
+    return " | ".join(_branches(sorted(pairs), 0))
+
+
+def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for tool in tools:
+        name = tool.name
+        if not isinstance(name, str) or not name or name != name.strip():
+            raise InvalidRequest(f"tool {name!r}: its name is empty or not plain text")
+        if any(letter in "{}\x7f" or letter < " " for letter in name) or not encodable(name):
+            raise InvalidRequest(f"tool {name!r}: its name has a brace or a control character")
+        if name in found:
+            raise InvalidRequest(f"tool {name!r}: two tools have this name")
+        found[name] = tool
+    return found
+
+
+def _branches(pairs: Sequence[tuple[str, str]], depth: int) -> Iterable[str]:
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for text, rule in pairs:
+        groups.setdefault(text[:1], []).append((text, rule))
+    for group in groups.values():
+        if len(group) == 1 or depth > 40 or not group[0][0]:
+            yield from (f"{_literal(text)} {rule}".strip() for text, rule in group)
+            continue
+        first, last = group[0][0], group[-1][0]  # sorted: what these share, all share
+        same = 0
+        while same < min(len(first), len(last)) and first[same] == last[same]:
+            same += 1
+        rest = " | ".join(_branches([(text[same:], rule) for text, rule in group], depth + 1))
+        yield f"{_literal(first[:same])} ({rest})"
+
+
+class _Writer:
+    def __init__(self, request: str) -> None:
+        self._names: dict[str, str] = {}  # body: name
+        self._copied = self._copy_rule(request)
+
+    def rule(self, body: str) -> str:
+        return self._names.setdefault(body, f"r{len(self._names)}")
+
+    def text(self) -> str:
+        return "".join(f"{name} ::= {body}\n" for body, name in self._names.items())
+
+    def arguments(self, tool: Tool) -> str:
+        return self.rule(self._fields(read_parameters(tool).fields or (), top=True))
+
+    def _fields(self, fields: Sequence[Field], *, top: bool = False) -> str:
+        """An object with these fields in this order; the optional ones may be left out."""
+        written = [
+            f"{_literal(json.dumps(field.name, ensure_ascii=False) + ':')} "
+            + self._value(field.shapes, filled=top and field.required)
+            for field in fields
+        ]
+        # From the end: what may follow once something has been written, one rule per step.
+        after = [""] * (len(fields) + 1)
+        for index in range(len(fields) - 1, -1, -1):
+            mark = "" if fields[index].required else "?"
+            step = f'("," {written[index]}){mark} {after[index + 1]}'.strip()
+            after[index] = self.rule(step) if mark else step
+        if not fields:
+            return '"{}"'
+        openings, mark = [], "?"
+        for index, field in enumerate(fields):
+            openings.append(f"{written[index]} {after[index + 1]}".strip())
+            if field.required:
+                mark = ""
+                break
+        return f'"{{" ({" | ".join(openings)}){mark} "}}"'
+
+    def _value(self, shapes: Sequence[Shape], *, filled: bool = False) -> str:
+        bodies = [self._shape(shape, filled) for shape in shapes]
+        return self.rule(" | ".join(dict.fromkeys(bodies)))
+
+    def _shape(self, shape: Shape, filled: bool) -> str:
+        match shape.kind:
+            case "str":
+                return self._string(shape, filled)
+            case "int" | "float":
+                return self.rule(number_rule(shape))
+            case "bool":
+                return '"true" | "false"'
+            case "null":
+                return '"null"'
+            case "choice":
+                return self._choice(shape)
+            case "list":
+                return self._list(shape)
+            case "obj":
+                return self._object(shape)
+            case _:
+                return self._any(ANY_DEPTH)
+
+    def _choice(self, shape: Shape) -> str:
+        try:
+            texts = [
+                json.dumps(choice, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+                for choice in shape.choices
+            ]
+        except (TypeError, ValueError):  # a choice that JSON cannot write
+            return self._any(ANY_DEPTH)
+        return choose([(text, "") for text in dict.fromkeys(texts)])
+
+    def _string(self, shape: Shape, filled: bool) -> str:
+        if self._copied and shape.verbatim and shape.longest is None and shape.shortest <= 1:
+            hints = {json.dumps(hint, ensure_ascii=False) for hint in shape.hints}
+            return " | ".join([self._copied, *map(_literal, sorted(hints))])
+        high = LONGEST_STRING if shape.longest is None else min(shape.longest, LONGEST_STRING)
+        return self._characters(min(max(shape.shortest, 1 if filled else 0), high), high)
+
+    def _characters(self, low: int, high: int) -> str:
+        character = self.rule(_CHARACTER)
+        return self.rule(f'"\\"" {character}{{{low},{high}}} "\\""')
+
+    def _list(self, shape: Shape) -> str:
+        high = MOST_ITEMS if shape.longest is None else min(shape.longest, MOST_ITEMS)
+        return self._items(self._value(shape.items or ANY), min(shape.shortest, high), high)
+
+    def _items(self, item: str, low: int, high: int) -> str:
+        if not high:
+            return '"[]"'
+        body = f'{item} ("," {item}){{{max(low - 1, 0)},{high - 1}}}'
+        return self.rule(f'"[" {body} "]"' if low else f'"[" ({body})? "]"')
+
+    def _object(self, shape: Shape) -> str:
+        if shape.fields is not None:
+            return self.rule(self._fields(shape.fields))
+        if shape.extra:
+            return self._mapping(self._value(shape.extra))
+        return self._any_object(ANY_DEPTH)
+
+    def _mapping(self, value: str) -> str:
+        pair = self.rule(f'{self._characters(0, LONGEST_STRING)} ":" {value}')
+        return self.rule(f'"{{" ({pair} ("," {pair}){{0,{MOST_ITEMS - 1}}})? "}}"')
+
+    def _any_object(self, depth: int) -> str:
+        return self._mapping(self.rule(self._any(depth - 1)))
+
+    def _any(self, depth: int) -> str:
+        string = self._copied or self._characters(0, LONGEST_STRING)
+        plain = f'{string} | {self.rule(ANY_FLOAT)} | "true" | "false" | "null"'
+        if depth <= 0:
+            return plain
+        items = self._items(self.rule(self._any(depth - 1)), 0, MOST_ITEMS)
+        return f"{plain} | {items} | {self._any_object(depth)}"
+
+    def _copy_rule(self, request: str) -> str:
+        """A string of words that follow each other in the request; "" where that is no help.
+
+        Each word may begin with a small or a capital letter, whichever the request has.
+        """
+        text = "".join(letter for letter in request if encodable(letter))
+        units = list(_UNIT.finditer(text))
+        if not 0 < len(units) <= MOST_COPIED:
+            return ""
+        after, starts, gap = "", [], ""
+        for unit in reversed(units):
+            following = f"({gap}{after})?" if after else ""
+            after = self.rule(f"{_either_case(unit.group())} {following}".strip())
+            starts.append(after)
+            gap = '" " ' if unit.start() and text[unit.start() - 1].isspace() else ""
+        return self.rule(f'"\\"" ({" | ".join(dict.fromkeys(starts))}) "\\""')
+
+
+def _either_case(word: str) -> str:
+    lower, upper = word[0].lower(), word[0].upper()
+    if lower == upper or len(lower) > 1 or len(upper) > 1:
+        return _literal(json.dumps(word, ensure_ascii=False)[1:-1])
+    rest = f" {_literal(word[1:])}" if word[1:] else ""
+    return f"[{lower}{upper}]{rest}"
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _literal(text: str) -> str:
+    return f'"{"".join(_ESCAPES.get(letter, letter) for letter in text)}"' if text else ""
