@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "types": set(),
     "calibrations": set(),
+    "weights": set(),
     **dict.fromkeys(DOERS, VALUES),
     "settings": VALUES,
     "plugins": {"errors"},

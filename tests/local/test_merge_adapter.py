@@ -139,6 +139,13 @@ def test_the_same_inputs_give_the_same_bytes_and_progress_reaches_the_end(
         (thin(), {"general__type": "model"}, "not an adapter"),
         ({"blk.9.attn_q.weight.lora_a": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
         ({"blk.0.attn_q.weight.surprise": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
+        ({"blk.0.attn_q.weight.lora_a": (draw(RANK, INPUTS), "F16")}, {}, "incomplete"),
+        ({"blk.0.attn_q.weight.lora_b": (draw(OUTPUTS, RANK), "F16")}, {}, "incomplete"),
+        (
+            thin() | {"blk.0.attn_q.weight.lora_b": (draw(OUTPUTS, 2 * RANK), "F16")},
+            {},
+            "two ranks",
+        ),
         ({"blk.0.attn_norm.weight.delta": (draw(INPUTS + 1), "F32")}, {}, "another shape"),
     ],
 )

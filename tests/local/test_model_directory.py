@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.model_directory import DEFAULT_MODEL, ROWS, row_named
+from edgewise.local.model_directory import CALLER_MODEL, DEFAULT_MODEL, ROWS, row_named
 from edgewise.local.model_row import HubSource, ModelRow, PackageSource
 
 MODELS_PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
@@ -46,6 +46,15 @@ def test_the_parts_of_a_package_add_up_to_a_file_with_a_known_hash(row: ModelRow
 @every_row
 def test_a_converted_model_says_how_large_it_becomes(row: ModelRow) -> None:
     assert (row.requantise_to is None) == (row.result_bytes is None)
+
+
+def test_the_caller_is_the_default_models_file_with_an_adapter() -> None:
+    chat, caller = ROWS[:2]
+    assert (chat.name, caller.name) == (DEFAULT_MODEL, CALLER_MODEL)
+    assert (caller.source, caller.sha256) == (chat.source, chat.sha256)
+    assert chat.adapter is None and caller.adapter is not None
+    assert re.fullmatch(r"[0-9a-f]{64}", caller.adapter.sha256)
+    assert [row.name for row in ROWS if row.adapter and not row.requantise_to] == []
 
 
 @every_row

@@ -17,7 +17,7 @@ _FORMAT = 1
 class Manifest:
     """`sha256`, `bytes` and `modified_ns` are those of the model file in the same folder.
 
-    source          where it came from: packages, or repository and commit
+    source          where it came from: packages, or repository and commit; what was merged in, when
     source_sha256   of the file as published, which is another one after re-quantisation
     vouched_by      who said what that hash must be: "edgewise" (its row) or "hub"
     converted_with  the release of gguf that re-quantised it; empty if nothing did

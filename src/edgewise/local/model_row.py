@@ -49,6 +49,15 @@ class HubSource:
     revision: str = "main"
 
 
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """A LoRA adapter that is installed with edgewise, as a file of a package's own."""
+
+    file: str
+    sha256: str
+    package: str = "edgewise.weights"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
     """One known model. `quantisation`, `bytes` and `sha256` are those of the file as published.
@@ -57,8 +66,9 @@ class ModelRow:
     requantise_to   the file is converted after it was checked; `result_bytes` is what comes out
     result_sha256   what the conversion makes with gguf 0.19; noted, not demanded, since another
                     release of gguf may order its header differently
+    adapter         merged into the file before it is converted; needs `requantise_to`
     context_tokens  the window used unless the caller asks for another; models allow more
-    chat            False: a base model without a chat template
+    chat            False: not made to converse, or without a chat template
     tools           the chat template knows tools
     """
 
@@ -77,6 +87,7 @@ class ModelRow:
     chat: bool = True
     default_system: str = ""
     requantise_to: Requantised | None = None
+    adapter: Adapter | None = None
     result_bytes: int | None = None
     result_sha256: str | None = None
 

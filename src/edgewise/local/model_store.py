@@ -17,8 +17,9 @@ from edgewise.local.gguf_header import quantisation_of
 from edgewise.local.manifest import Manifest, read_manifest, write_manifest
 from edgewise.local.model_directory import ROWS, row_named
 from edgewise.local.model_row import ModelRow
-from edgewise.local.package_weights import bytes_in
+from edgewise.local.package_weights import JOINED, bytes_in
 from edgewise.local.prepare_model import prepare_model, space_needed
+from edgewise.local.pull_lock import pull_lock
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -54,12 +55,14 @@ class ModelStore:
         return list(self._rows)
 
     def installed(self) -> list[InstalledModel]:
-        """Every model that is there; a file whose size changed since it was verified is not."""
+        """Every model that is there; one that changed since it was verified, or is old, is not."""
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
         found = []
         for folder in folders:
             manifest = read_manifest(folder) if _NAME.fullmatch(folder.name) else None
-            if manifest is not None and _bytes_of(folder / manifest.file) == manifest.bytes:
+            if manifest is None or self._is_outdated(manifest):
+                continue
+            if _bytes_of(folder / manifest.file) == manifest.bytes:
                 found.append(self._as_installed(folder, manifest))
         return found
 
@@ -77,12 +80,18 @@ class ModelStore:
         return found
 
     def pull(
-        self, name: str, progress: Progress = silent, *, keep_source: bool = False
+        self,
+        name: str,
+        progress: Progress = silent,
+        *,
+        keep_source: bool = False,
+        leave_for: Sequence[str] = (),
     ) -> InstalledModel:
-        """Fetch, verify and, where the row says so, re-quantise. Does nothing if it is there.
+        """Fetch, verify and, where the row says so, convert. Does nothing if it is there.
 
         What an interrupted pull has fetched is used by the next one. Of two processes that pull
-        the same model the second waits, then finds it done.
+        the same model the second waits, then finds it done. `leave_for` names models that are
+        pulled next: one that is made of the same published file finds it fetched.
         """
         row = row_named(_tidy(name), self._rows)
         if row is None:
@@ -99,6 +108,7 @@ class ModelStore:
                 keep_source=keep_source,
                 hub_endpoint=self._hub_endpoint,
             )
+            self._leave_source(row, leave_for)
             return self._show(row.name, ready)
 
     def verify(self, name: str, progress: Progress = silent) -> InstalledModel:
@@ -127,7 +137,7 @@ class ModelStore:
     def _look_up(self, name: str, progress: Progress) -> InstalledModel | None:
         """The quick check: size and time as noted. Only a changed time costs a full hash."""
         folder, manifest = self._open(name)
-        if manifest is None:
+        if manifest is None or self._is_outdated(manifest):
             return None
         now = _bytes_of(folder / manifest.file)
         if now != manifest.bytes:
@@ -137,6 +147,12 @@ class ModelStore:
         if manifest.seen(folder / manifest.file) != manifest:
             return self._rehash(folder, manifest, progress)
         return self._as_installed(folder, manifest)
+
+    def _is_outdated(self, manifest: Manifest) -> bool:
+        """Whether it was merged with another adapter than the one that is installed now."""
+        row = row_named(manifest.name, self._rows)
+        adapter = row.adapter if row else None
+        return adapter is not None and manifest.source.get("adapter_sha256") != adapter.sha256
 
     def _intact(self, name: str, progress: Progress) -> InstalledModel | None:
         try:
@@ -177,13 +193,28 @@ class ModelStore:
     def _not_found(self, name: str) -> ModelNotFound:
         known = [row.name for row in self._rows]
         if name in known:
-            return ModelNotFound(f"the model {name} is not here yet; run `edgewise pull {name}`")
+            state = "was made for another release of edgewise"
+            if read_manifest(self.root / name) is None:
+                state = "is not here yet"
+            return ModelNotFound(f"the model {name} {state}; run `edgewise pull {name}`")
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
         return ModelNotFound(f"there is no model named {name!r}; {hint}")
 
     def _partial(self, name: str) -> Path:
         return self.root / ".partial" / name
+
+    def _leave_source(self, row: ModelRow, names: Sequence[str]) -> None:
+        """Move the published file to where the pull of another model looks for it."""
+        source = self._partial(row.name) / JOINED
+        for other in self._rows:
+            alike = (other.source, other.sha256) == (row.source, row.sha256)
+            if not alike or other is row or other.name not in map(_tidy, names):
+                continue
+            with self._lock(other.name, None) as free:  # busy: it fetches its own
+                if free and source.is_file() and not self._intact(other.name, silent):
+                    self._partial(other.name).mkdir(exist_ok=True)
+                    os.replace(source, self._partial(other.name) / JOINED)
 
     def _show(self, name: str, ready: Path) -> InstalledModel:
         folder, manifest = self.root / name, read_manifest(ready)
@@ -202,22 +233,10 @@ class ModelStore:
         if folder.exists():
             os.replace(folder, aside)
 
-    @contextlib.contextmanager
-    def _lock(self, name: str, progress: Progress) -> Iterator[None]:
-        # Loads asyncio, which `import edgewise` must not pay for.
-        from filelock import FileLock, Timeout  # noqa: PLC0415
-
-        self._partial(name).parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.root / ".partial" / f"{name}.lock")
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            progress(0, 0, "waiting for another process that is pulling it")
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
+    def _lock(
+        self, name: str, progress: Progress | None
+    ) -> contextlib.AbstractContextManager[bool]:
+        return pull_lock(self.root / ".partial" / f"{name}.lock", progress)
 
     def _require_space(self, row: ModelRow) -> None:
         kept = bytes_in(self._partial(row.name))

