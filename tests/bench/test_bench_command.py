@@ -59,3 +59,13 @@ def test_overhead_prints_a_table_and_saves_its_scorecard(
     assert list(card) == KEYS
     assert card["command"] == "edgewise bench overhead --quick"
     assert not list(own_home.rglob("*.sqlite3")), "the user's ledger stays out of it"
+
+
+@pytest.mark.real_model
+def test_caller_prints_one_object_and_names_its_command(default_model: InstalledModel) -> None:
+    arguments = ["caller", "--quick", "--model", str(default_model.path), "--json"]
+    result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    card = json.loads(result.stdout)
+    assert list(card) == KEYS
+    assert card["command"] == f"edgewise bench caller --model {default_model.path} --quick"
+    assert card["metrics"]["call_ms_p50"] > 0

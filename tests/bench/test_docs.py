@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgewise.bench.caller import TARGETS as caller_targets
+from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
 
 ROOT = Path(__file__).parents[2]
@@ -79,8 +81,18 @@ def bins() -> str:
 
 
 def overhead() -> str:
-    card = read(ROOT / "benchmarks/overhead.json")
-    metrics, targets = card["metrics"], verdicts(card["metrics"])
+    return scorecard("overhead", overhead_targets)
+
+
+def caller() -> str:
+    if not (ROOT / "benchmarks/caller.json").exists():
+        return "Not measured yet: the weights that ship are still being trained."
+    return scorecard("caller", caller_targets)
+
+
+def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
+    card = read(ROOT / f"benchmarks/{name}.json")
+    metrics, targets = card["metrics"], verdicts(card["metrics"], wanted)
     rows = [(f"`{name}`", f"{metrics[name]:,.4g}", targets.get(name, "")) for name in metrics]
     versions = ", ".join(f"{name} {version}" for name, version in card["versions"].items())
     made = f"`{card['command']}` on {card['date'][:10]}: {versions}."
@@ -95,6 +107,7 @@ def overhead() -> str:
         ("confidence.md", "report", report),
         ("confidence.md", "bins", bins),
         ("benchmarks.md", "overhead", overhead),
+        ("benchmarks.md", "caller", caller),
     ],
 )
 def test_figures_on_the_page_are_those_in_the_file(

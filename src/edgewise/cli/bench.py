@@ -63,6 +63,29 @@ def overhead(
 
 @bench.command()
 @_model
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--quick", is_flag=True, help="Few requests: shows that it runs, not how fast.")
+@_save
+@_as_json
+def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool) -> None:
+    """How fast the function caller writes calls for five tools, and the memory it takes."""
+    from edgewise.bench.caller import QUICK, TARGETS, Rounds, measure_caller  # noqa: PLC0415
+    from edgewise.bench.overhead import verdicts  # noqa: PLC0415
+    from edgewise.settings import Settings  # noqa: PLC0415
+
+    rounds = QUICK if quick else Rounds()
+    settings = Settings.load(threads=threads)
+    if model:
+        settings = settings.with_changes(caller_model=model)
+    with _progress("calls", rounds.steps) as step:
+        metrics = measure_caller(settings, rounds, step)
+    command = _command("caller", model=model, threads=threads if threads > 1 else None)
+    command += " --quick" if quick else ""
+    _report(_scorecard("caller", command, metrics), save, as_json, verdicts(metrics, TARGETS))
+
+
+@bench.command()
+@_model
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes other questions.")
 @click.option("--limit", type=click.IntRange(20), help="Ask only so many; all kinds take turns.")
 @click.option(

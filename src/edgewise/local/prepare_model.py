@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import os
 import shutil
+import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,7 @@ def _finish(
     ready.mkdir()
     model = ready / f"{row.name}.{row.installed_quantisation}.gguf"
     sha256, converted_with = fetched.sha256, ""
+    started, seconds = time.monotonic(), 0.0
     if row.requantise_to is None:
         os.replace(fetched.path, model)
     else:
@@ -73,6 +75,7 @@ def _finish(
             requantise(fetched.path, model, row.requantise_to, progress)
         else:
             merge_adapter(fetched.path, adapter, model, row.requantise_to, progress)
+        seconds = round(time.monotonic() - started, 1)
         sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
         if keep_source:
             os.replace(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
@@ -87,7 +90,7 @@ def _finish(
         source_sha256=fetched.sha256,
         vouched_by=fetched.vouched_by,
         converted_with=converted_with,
-        source=fetched.origin | _merged_in(row),
+        source=fetched.origin | _merged_in(row, seconds),
     )
     write_manifest(ready, manifest.seen(model))
     return ready
@@ -97,12 +100,17 @@ def _adapter(row: ModelRow) -> contextlib.AbstractContextManager[Path | None]:
     return shipped_adapter(row.adapter) if row.adapter else contextlib.nullcontext()
 
 
-def _merged_in(row: ModelRow) -> dict[str, Any]:
+def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
     """What the manifest says of the adapter: the store compares its hash with the row's."""
     if row.adapter is None:
         return {}
     today = datetime.now(UTC).date().isoformat()
-    return {"adapter": row.adapter.file, "adapter_sha256": row.adapter.sha256, "merged": today}
+    return {
+        "adapter": row.adapter.file,
+        "adapter_sha256": row.adapter.sha256,
+        "merged": today,
+        "merge_s": seconds,
+    }
 
 
 def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str | None) -> _Fetched:

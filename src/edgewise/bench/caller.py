@@ -1,0 +1,166 @@
+"""`edgewise bench caller`: how fast the function caller writes calls, and what it takes."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.assembly import find_caller, open_caller
+from edgewise.bench.calls import REQUESTS, TOOLS
+from edgewise.functions.tool_prompt import render_prompt
+from edgewise.local.backend import CallBackend
+from edgewise.local.manifest import read_manifest
+from edgewise.settings import Settings
+from edgewise.types.messages import Tool
+from edgewise.types.tokens import Finish
+
+TARGETS: dict[str, tuple[str, float]] = {"call_ms_p50": ("<", 150.0)}
+
+_ARRAY_BYTES = 1 << 28  # far more than any cache holds
+# Resident memory of a process that has written one call and does nothing else.
+_RESIDENT = """
+import sys
+from pathlib import Path
+from edgewise.assembly import open_caller
+from edgewise.settings import Settings
+caller = open_caller(Settings(caller_model=sys.argv[1], threads=1, cache_dir=Path(sys.argv[2])))
+list(caller.write_call(sys.argv[3]))
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+caller.close()
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How often everything is asked, and of how many requests."""
+
+    times: int = 3
+    requests: int = len(REQUESTS)
+
+    @property
+    def steps(self) -> int:
+        """How often `progress` is called."""
+        return self.times * self.requests + 3
+
+
+QUICK = Rounds(times=1, requests=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One call: seconds until its first token and for the rest, and what was computed."""
+
+    first_s: float
+    rest_s: float
+    fresh_tokens: int
+    output_tokens: int
+
+    @property
+    def seconds(self) -> float:
+        return self.first_s + self.rest_s
+
+
+def measure_caller(
+    settings: Settings, rounds: Rounds, progress: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """All metrics, of the caller that `settings` choose."""
+    model = find_caller(settings)
+    caller = open_caller(settings)
+    try:
+        first = write(caller, TOOLS, "dim the bathroom lights to 20 percent")
+        progress()
+        warm = []
+        for _ in range(rounds.times):
+            for request in REQUESTS[: rounds.requests]:
+                warm.append(write(caller, TOOLS, request))
+                progress()
+        # Another order of the tools shares no prefix, so the whole prompt is computed.
+        cold = [write(caller, turned, REQUESTS[0], max_tokens=1) for turned in _turned(rounds)]
+        progress()
+    finally:
+        caller.close()
+    found = {"first_call_ms": 1000 * first.seconds, **speeds(warm, cold)}
+    bandwidth = measure_bandwidth()
+    found["memory_gb_per_second"] = bandwidth / 1e9
+    read_per_second = tensor_bytes(model.path) * found["output_tokens_per_second"]
+    found["bandwidth_share"] = read_per_second / bandwidth
+    if Path("/proc/self/status").exists():
+        found["rss_mib"] = measure_resident(settings)
+    progress()
+    manifest = read_manifest(model.path.parent)
+    if manifest is not None and "merge_s" in manifest.source:
+        found["merge_s"] = float(manifest.source["merge_s"])
+    return found
+
+
+def write(
+    caller: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int = 400
+) -> Written:
+    """Write one call to its end. The first one of a caller also loads the weights."""
+    started = time.perf_counter()
+    first = finish = None
+    for item in caller.write_call(render_prompt(tuple(tools), request), max_tokens=max_tokens):
+        first = first or time.perf_counter()
+        finish = item if isinstance(item, Finish) else None
+    ended = time.perf_counter()
+    assert isinstance(finish, Finish) and first is not None  # the protocol says so
+    fresh = finish.input_tokens - finish.cached_tokens
+    return Written(first - started, ended - first, fresh, finish.output_tokens)
+
+
+def speeds(warm: list[Written], cold: list[Written]) -> dict[str, float]:
+    """Percentiles of whole calls, the medians of their two parts, and tokens per second."""
+    ordered = sorted(1000 * each.seconds for each in warm)
+    later = sum(each.output_tokens - 1 for each in warm)
+    return {
+        "call_ms_p50": statistics.median(ordered),
+        "call_ms_p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "read_ms_p50": statistics.median(1000 * each.first_s for each in warm),
+        "write_ms_p50": statistics.median(1000 * each.rest_s for each in warm),
+        "turn_tokens_p50": statistics.median(each.fresh_tokens for each in warm),
+        "output_tokens_p50": statistics.median(each.output_tokens for each in warm),
+        "prompt_tokens_per_second": sum(each.fresh_tokens for each in cold)
+        / sum(each.first_s for each in cold),
+        "output_tokens_per_second": later / sum(each.rest_s for each in warm),
+    }
+
+
+def measure_bandwidth() -> float:
+    """Bytes per second one thread reads from memory: the best of several sums over an array."""
+    import numpy  # noqa: PLC0415 - loads when asked for, like the runtimes
+
+    values = numpy.ones(_ARRAY_BYTES // 8)
+    best = float("inf")
+    for _ in range(7):
+        started = time.perf_counter()
+        values.sum()
+        best = min(best, time.perf_counter() - started)
+    return values.nbytes / best
+
+
+def tensor_bytes(path: Path) -> int:
+    """What is read for each token: every weight once, for these models share the embedding."""
+    from gguf import GGUFReader  # noqa: PLC0415
+
+    return sum(int(tensor.n_bytes) for tensor in GGUFReader(path).tensors)
+
+
+def measure_resident(settings: Settings) -> float:
+    """Mebibytes of a fresh process that has written one call."""
+    prompt = render_prompt(TOOLS, REQUESTS[0])
+    arguments = [settings.caller_model, str(settings.cache_dir), prompt]
+    done = subprocess.run(
+        [sys.executable, "-c", _RESIDENT, *arguments], check=True, capture_output=True, text=True
+    )
+    return int(done.stdout) / 1024
+
+
+def _turned(rounds: Rounds) -> list[tuple[Tool, ...]]:
+    count = len(TOOLS) if rounds.requests > 3 else 2
+    return [TOOLS[number:] + TOOLS[:number] for number in range(1, count)]
