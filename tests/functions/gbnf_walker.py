@@ -98,6 +98,8 @@ class Match:
         for count in range(node.high + 1):
             found |= reached if count >= node.low else set()
             reached = self._all(node.parts[0], reached)
+            if not reached:
+                break
         return found
 
     def _all(self, node: Node, starts: set[int]) -> set[int]:

@@ -132,10 +132,10 @@ def _beside(
     scale = 10**places
     least = int(low * scale) + low_open
     most = scale - 1 if high is None else int(high * scale) - high_open
-    if least == 0:
-        yield f'"{whole}"'
     if least > most:
         return
+    if least == 0:
+        yield f'"{whole}"'
     fractions: list[str] = []
     for count in range(1, places + 1):
         unit = 10 ** (places - count)
@@ -143,7 +143,7 @@ def _beside(
         if fewest <= highest:
             fractions += _digits(str(fewest).zfill(count), str(highest).zfill(count))
     # More digits may follow as long as they cannot pass the end.
-    longer = most if high is None else most - 1
+    longer = most if high is None or high_open else most - 1
     if least <= longer:
         more = f"[0-9]{{1,{17 - places}}}"
         for start in _digits(str(least).zfill(places), str(longer).zfill(places)):

@@ -237,7 +237,7 @@ def _string(field: Mapping[str, Any]) -> Shape:
     return Shape(
         "str",
         shortest=low,
-        longest=high,
+        longest=high or None,  # some write 0 where there is no limit
         verbatim=not field.get("format") and not field.get("pattern"),
         hints=tuple(hint for hint in hints if isinstance(hint, str) and encodable(hint)),
     )
