@@ -107,3 +107,8 @@ UNFINISHED = word_set(
 NAMING = word_set("call name title label make mark tag set keep give rate leave")
 TELLERS = word_set("i i'm i've we we're we've my our")
 SUBJECTS = word_set("i you we they he she it there the my our your a an this that these")
+NUMBER_WORDS = word_set(
+    """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+    fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
+    ninety hundred thousand million half quarter dozen noon midnight"""
+)
