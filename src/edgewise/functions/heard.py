@@ -1,0 +1,113 @@
+"""A request read once: its words, the values it names, and the numbers that follow from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from edgewise.functions.extract import LONGEST_TEXT, find_all_numbers, find_values
+from edgewise.functions.find_dates import month_number
+from edgewise.functions.find_durations import SECONDS
+from edgewise.functions.find_numbers import Said
+from edgewise.functions.fold import spaced, stem
+from edgewise.functions.number_words import whole
+from edgewise.types.calls import Found
+
+GroundKind = Literal["verbatim", "folded", "derived", "enum", "default", "boolean", "none"]
+_COUNTS = {"once": 1, "single": 1, "a": 1, "an": 1, "twice": 2, "both": 2, "pair": 2, "couple": 2,
+           "double": 2, "thrice": 3, "triple": 3, "no": 0, "none": 0, "never": 0}  # fmt: skip
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How well one value is supported, 0 to 1, and how it was found."""
+
+    score: float
+    kind: GroundKind
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A request, read once: its words, the values found, and all numbers that follow from them."""
+
+    text: str
+    found: tuple[Found, ...]
+    spaced: str
+    joined: str
+    stems: frozenset[str]
+    stemmed: str
+    numbers: Mapping[float, Support]
+
+
+def hear(request: str) -> Heard:
+    text = request[:LONGEST_TEXT]
+    found = find_values(text)
+    folded = spaced(text)
+    plain = folded.split()
+    roots = [stem(word) for word in plain]
+    return Heard(
+        text=text,
+        found=found,
+        spaced=folded,
+        joined=folded.replace(" ", ""),
+        stems=frozenset(roots),
+        stemmed=f" {' '.join(roots)} ",
+        numbers=_numbers(text, found, plain),
+    )
+
+
+def _numbers(text: str, found: Iterable[Found], plain: list[str]) -> dict[float, Support]:
+    """Every number the words say or that follows from them, with the best support of each."""
+    known: dict[float, Support] = {}
+    sources = (
+        *(_from_number(number) for number in find_all_numbers(text)),
+        *(_derived(one) for one in found),
+        *(_from_word(word) for word in plain),
+    )
+    for source in sources:
+        for value, score in source:
+            key = float(whole(value))
+            if key not in known or known[key].score < score:
+                known[key] = Support(score, "verbatim" if score == 1.0 else "derived")
+    return known
+
+
+def _from_number(number: Said) -> Iterable[tuple[float, float]]:
+    yield number.value, 1.0
+    yield number.value / 100, 0.95 if number.kind == "percent" else 0.4
+    yield -number.value, 0.4
+    for factor in (1000, 0.001, 60):
+        yield number.value * factor, 0.4
+    if number.unit == "m":
+        yield number.value * 1_000_000, 0.4  # 4m may be four million.
+    if 0 < number.value < 1:
+        yield number.value * 100, 0.7
+
+
+def _from_word(word: str) -> Iterable[tuple[float, float]]:
+    if word in _COUNTS:
+        yield _COUNTS[word], 0.5 if word in ("a", "an", "no") else 0.7
+    elif month_number(word):
+        yield month_number(word), 0.8
+    elif not word.isalpha():
+        for digits in _DIGITS.findall(word)[:8]:
+            yield float(digits[:18]), 0.4
+
+
+def _derived(one: Found) -> Iterable[tuple[float, float]]:
+    """The numbers in a time, a date or a length of time."""
+    if one.kind == "time":
+        hour, minute = int(one.value[:2]), int(one.value[3:5])
+        yield from ((hour, 0.95), (minute, 0.95), (hour % 12 or 12, 0.9), (hour * 60 + minute, 0.4))
+        if not (isinstance(one, Said) and one.unit):
+            yield (hour + 12) % 24, 0.8
+    elif one.kind == "duration":
+        for seconds in SECONDS.values():
+            amount = one.value / seconds
+            if amount == 0 or amount >= 0.01:
+                yield amount, 0.9
+    elif one.kind in ("date", "datetime") and re.match(r"\d{4}-\d\d-\d\d", str(one.value)):
+        yield from ((int(part), 0.9) for part in str(one.value)[:10].split("-"))
