@@ -18,7 +18,7 @@ from edgewise.functions.tool_prompt import parse_answer, render_answer, render_p
 from edgewise.functions.validate import validate
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.model_store import InstalledModel
-from edgewise.types.messages import Tool
+from edgewise.types.messages import Tool, ToolCall
 
 from .gbnf_walker import Grammar
 from .schemas import tools, valid_calls
@@ -291,9 +291,7 @@ def test_the_real_model_can_only_say_valid_calls(server: Any, offered: list[Tool
     request = "Tell Ana the boat is late, twice"
     for copy in (False, True):
         grammar = compile_grammar(offered, request, copy=copy)
-        answer, finished = generate(server, render_prompt(offered, request), grammar)
-        assert answer
-        for call in parse_answer(answer) if finished else ():
+        for call in generate(server, render_prompt(offered, request), grammar):
             assert validate(call, by_name[call.name]) == []
 
 
@@ -304,18 +302,16 @@ def test_the_real_model_copies_what_it_is_held_to(server: Any) -> None:
     prompt = render_prompt([FORECAST, LAMP], request)
     grammar = compile_grammar([FORECAST, LAMP], request, copy=True)
     by_name = {tool.name: tool for tool in (FORECAST, LAMP)}
-    calls: list[ToolCall] = []
-    for seed in range(6):
-        answer, finished = generate(server, prompt, grammar, seed=seed)
-        calls += parse_answer(answer) if finished else []
-    assert len(calls) > 2
+    calls = [call for seed in range(6) for call in generate(server, prompt, grammar, seed)]
+    assert len(calls) > 5
     for call in calls:
         assert validate(call, by_name[call.name]) == []
         if "place" in call.arguments:
             assert call.arguments["place"].casefold() in request.casefold()
 
 
-def generate(server: Any, prompt: str, grammar: str, seed: int = 7) -> tuple[str, bool]:
+def generate(server: Any, prompt: str, grammar: str, seed: int = 7) -> list[ToolCall]:
+    """The calls of a hot answer; where it was cut after 96 tokens, those of its whole lines."""
     parts: list[str] = []
     reasons: list[str] = []
 
@@ -328,4 +324,6 @@ def generate(server: Any, prompt: str, grammar: str, seed: int = 7) -> tuple[str
 
     body = {"prompt": prompt, "grammar": grammar, "seed": seed, "max_tokens": 96}
     server.handle_completions({**body, "temperature": 1.5, "stream": True}, on_chunk)
-    return "".join(parts), "stop" in reasons
+    answer = "".join(parts)
+    whole = answer if "stop" in reasons else answer.rpartition("\n")[0]
+    return parse_answer(whole) if whole else []
