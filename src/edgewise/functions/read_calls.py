@@ -12,7 +12,7 @@ from edgewise.functions.recover_json import recover, recover_arguments
 from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
 
 NAME_SLIPS = 4
-LONGEST_TEXT = 100_000
+LONGEST_TEXT = 32_000
 _RETRIES = 30  # bracketed text that turned out to be none of our business, looked into again
 _DEPTH_LIMIT = 6
 

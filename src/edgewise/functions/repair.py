@@ -26,7 +26,8 @@ _REFUSAL = re.compile(
     r"not (?:possible|supported|available))\b",
     re.IGNORECASE,
 )
-_NOTHING = {"", NO_CALL, "null", "nocall", "nocalls", "notool", "nofunctioncall", "nocallneeded"}
+_EMPTY = re.compile(r"(?:```\w*)?\s*(?:\[\s*\]|\{\s*\})\s*(?:```)?")
+_NOTHING = {NO_CALL, "null", "nocall", "nocalls", "notool", "nofunctioncall", "nocallneeded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def is_refusal(text: str) -> bool:
 
 def _no_calls(answer: str) -> tuple[Complaint, ...]:
     said = re.sub(r"[\W_]+", "", answer[:200]).casefold()
-    if said in _NOTHING and answer.strip():
+    if said in _NOTHING or _EMPTY.fullmatch(answer.strip()[:200]):
         return ()
     if is_refusal(answer):
         return (Complaint("refusal", f"the model refused: {answer.strip()[:120]!r}"),)
