@@ -25,8 +25,12 @@ _PLACE = re.compile(
     r"\b(?:in|at|near|around|to|from|of|for)\s+"
     r"([^\W\d_a-z][\w'\u2019-]*(?:,?\s+[^\W\d_a-z][\w'\u2019-]*)*|(?:the|my|a)\s+\w+(?:\s+\w+)?)"
 )
-_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+(\w+)")
-_CONTENT = re.compile(r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b", re.IGNORECASE)
+_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+([^\W\d]\w+)")
+_CONTENT = re.compile(
+    r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b|"
+    r"\bthat\s+(?!(?:to|in|for|from|on|at|with|day|time)\b)\w",
+    re.IGNORECASE,
+)
 _TOLD = word_set("send text tell give message email ask remind show bring")
 _PARTICLES = word_set("up out for me us down on off over")
 _DETERMINERS = word_set("a an the my our your this that some")
