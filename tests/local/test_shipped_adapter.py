@@ -243,6 +243,12 @@ def test_the_installed_adapter_is_the_one_that_is_pinned() -> None:
         assert path.stat().st_size <= 24_000_000
 
 
+def test_git_and_so_the_wheel_take_adapters_but_no_other_weights() -> None:
+    """The build leaves out what git ignores: a wheel without the adapter would not be noticed."""
+    ignored = (Path(__file__).parents[2] / ".gitignore").read_text("utf-8").splitlines()
+    assert ignored.index("*.gguf") < ignored.index("!src/edgewise/weights/*.gguf")
+
+
 @pytest.mark.real_model
 def test_the_real_base_with_a_small_adapter_is_a_model_that_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default_model: InstalledModel

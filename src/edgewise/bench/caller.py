@@ -29,7 +29,7 @@ from pathlib import Path
 from edgewise.assembly import open_caller
 from edgewise.settings import Settings
 caller = open_caller(Settings(caller_model=sys.argv[1], threads=1, cache_dir=Path(sys.argv[2])))
-list(caller.write_call(sys.argv[3]))
+list(caller.write_call(sys.argv[3], max_tokens=24))
 lines = Path("/proc/self/status").read_text().splitlines()
 print(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 caller.close()
@@ -38,10 +38,11 @@ caller.close()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How often everything is asked, and of how many requests."""
+    """How often everything is asked, of how many requests, and how long an answer may get."""
 
     times: int = 3
     requests: int = len(REQUESTS)
+    max_tokens: int = 400
 
     @property
     def steps(self) -> int:
@@ -49,7 +50,7 @@ class Rounds:
         return self.times * self.requests + 3
 
 
-QUICK = Rounds(times=1, requests=3)
+QUICK = Rounds(times=1, requests=3, max_tokens=24)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +74,15 @@ def measure_caller(
     model = find_caller(settings)
     caller = open_caller(settings)
     try:
-        first = write(caller, TOOLS, "dim the bathroom lights to 20 percent")
+        first = write(caller, TOOLS, "dim the bathroom lights to 20 percent", rounds.max_tokens)
         progress()
         warm = []
         for _ in range(rounds.times):
             for request in REQUESTS[: rounds.requests]:
-                warm.append(write(caller, TOOLS, request))
+                warm.append(write(caller, TOOLS, request, rounds.max_tokens))
                 progress()
         # Another order of the tools shares no prefix, so the whole prompt is computed.
-        cold = [write(caller, turned, REQUESTS[0], max_tokens=1) for turned in _turned(rounds)]
+        cold = [write(caller, turned, REQUESTS[0], 1) for turned in _turned(rounds)]
         progress()
     finally:
         caller.close()
@@ -99,9 +100,7 @@ def measure_caller(
     return found
 
 
-def write(
-    caller: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int = 400
-) -> Written:
+def write(caller: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int) -> Written:
     """Write one call to its end. The first one of a caller also loads the weights."""
     started = time.perf_counter()
     first = finish = None
