@@ -118,13 +118,13 @@ def values(shape: Shape) -> st.SearchStrategy[Any]:
 
 
 def numbers(shape: Shape) -> st.SearchStrategy[Any]:
-    low = shape.low if shape.low is not None else min(-100, shape.high or 0)
+    low = shape.low if shape.low is not None else min(-100, (shape.high or 0) - 1)
     high = shape.high if shape.high is not None else max(100, low + 1)
     if shape.kind == "int":
         every = [n for n in range(int(low) - 1, int(high) + 2) if problem_in(n, shape) is None]
         return st.sampled_from(every)
     between = [low, high, round((low + high) / 2, 6), round(low + (high - low) / 3, 5)]
-    return st.sampled_from([n for n in between if problem_in(n, shape) is None])
+    return st.sampled_from([n + 0 for n in between if problem_in(n, shape) is None])  # no -0.0
 
 
 def is_clean(text: str) -> bool:

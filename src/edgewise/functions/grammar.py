@@ -80,8 +80,9 @@ def _branches(pairs: Sequence[tuple[str, str]], depth: int) -> Iterable[str]:
         same = 0
         while same < min(len(first), len(last)) and first[same] == last[same]:
             same += 1
-        rest = " | ".join(_branches([(text[same:], rule) for text, rule in group], depth + 1))
-        yield f"{_literal(first[:same])} ({rest})"
+        rest = [(text[same:], rule) for text, rule in group if text[same:] or rule]
+        mark = "" if len(rest) == len(group) else "?"  # one of them may end here
+        yield f"{_literal(first[:same])} ({' | '.join(_branches(rest, depth + 1))}){mark}"
 
 
 class _Writer:
