@@ -9,9 +9,11 @@ import threading
 import time
 import weakref
 from collections.abc import Generator, Sequence
-from typing import Any, Self, Unpack, get_args
+from dataclasses import replace
+from typing import Any, Self, Unpack
 
 from edgewise import assembly, plugins
+from edgewise.build_request import Prompt, build_request
 from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.door import Door
 from edgewise.cloud.prices import LibraryPrices
@@ -19,15 +21,13 @@ from edgewise.cloud.provider import Cloud, ProviderConfig
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError, InvalidRequest, LedgerError
 from edgewise.flows import chat
-from edgewise.local.backend import ChatBackend
+from edgewise.local.backend import CallBackend, ChatBackend
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
-from edgewise.types.messages import Handoff, Message, Request, RequestOptions, Role
-from edgewise.types.replies import Attempt, Event, Finished, Reply
+from edgewise.types.messages import CallOptions, Request, RequestOptions, ToolLike
+from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply
 
 _log = logging.getLogger("edgewise")
-
-Prompt = str | Message | Sequence[Message]
 
 
 class Cancelled(EdgewiseError):
@@ -43,8 +43,8 @@ class Engine:
             reply = engine.complete("What is the capital of Australia?")
             print(reply.text, reply.source, reply.confidence)
 
-    Parts are made when they are first needed. `backend`, `cloud` and `ledger` replace the ones the
-    settings describe; `edgewise.testing` has scripted ones.
+    Parts are made when they are first needed. `backend`, `caller`, `cloud` and `ledger` replace the
+    ones the settings describe; `edgewise.testing` has scripted ones.
     """
 
     def __init__(
@@ -52,12 +52,14 @@ class Engine:
         settings: Settings | None = None,
         *,
         backend: ChatBackend | None = None,
+        caller: CallBackend | None = None,
         cloud: Cloud | None = None,
         ledger: Ledger | None = None,
     ) -> None:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._backend = backend
+        self._caller = caller
         self._cloud = cloud
         self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
@@ -66,6 +68,35 @@ class Engine:
         weakref.finalize(self, _leave, self._streams)
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
+
+    def call(
+        self,
+        prompt: Prompt,
+        tools: Sequence[ToolLike],
+        *,
+        execute: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> CallReply:
+        """The function calls that the words ask for; `execute` runs those of Python functions.
+
+        Tools are JSON Schemas as in OpenAI's requests, `Tool`s, or plain Python functions.
+        """
+        from edgewise import function_calls  # noqa: PLC0415  # as in _calls
+        from edgewise.functions.tool_schema import as_toolbox  # noqa: PLC0415
+
+        box = as_toolbox(tools)
+        request = self.request(prompt, tools=box.tools, **options)
+        attempts: list[Attempt] = []
+        self._prepare(request)
+        try:
+            reply = self._calls(request, attempts)
+        except EdgewiseError as error:
+            self._record_failure(request, error, attempts)
+            raise
+        self._record(request, reply)
+        if execute:
+            return function_calls.run_calls(reply, box.functions)
+        return reply
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
@@ -85,39 +116,17 @@ class Engine:
     def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request, with the settings where the options are silent."""
         given: dict[str, Any] = dict(options)
-        messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
         if "request_id" in given:
             given["id"] = self._new_id(given.pop("request_id"))
-        for name in ("stop", "tools"):
-            if name in given:
-                given[name] = tuple(given[name])
-        settings = self.settings
-        defaults = {
-            "policy": settings.policy,
-            "handoff": settings.handoff,
-            "threshold": settings.threshold,
-            "max_tokens": settings.max_tokens,
-            "store_text": settings.store_text,
-        }
-        request = Request(messages=messages, **(defaults | given))
-        _validate(request)
-        return request
+        return build_request(prompt, given, self.settings)
 
     def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""
         attempts: list[Attempt] = []
         self._prepare(request)
-        parts = chat.Parts(
-            backend=self.backend,
-            cloud=self.cloud,
-            policy=plugins.load("policies", request.policy),
-            calibration=self.calibration,
-            patience_s=self.settings.patience_s,
-            clock=time.perf_counter,
-        )
         finished: Finished | None = None
         try:
-            for event in chat.answer(request, parts, attempts, live=live):
+            for event in self._events(request, attempts, live):
                 if isinstance(event, Finished):
                     finished = event
                 else:
@@ -132,12 +141,52 @@ class Engine:
         self._record(request, finished.reply)  # before it is told, so that no crash loses it
         yield finished
 
+    def _events(
+        self, request: Request, attempts: list[Attempt], live: bool
+    ) -> Generator[Event, None, None]:
+        """Chat; with tools, the calls first, and chat where no tool serves the request."""
+        if request.tools and request.policy != "cloud_only":
+            if request.messages[-1].role == "user":
+                reply = self._calls(request, attempts)
+                if reply.tool_calls or reply.signalled or reply.source == "cloud":
+                    yield Finished(reply)
+                    return
+            request = replace(request, tools=())
+        parts = chat.Parts(
+            backend=self.backend,
+            cloud=self.cloud,
+            policy=plugins.load("policies", request.policy),
+            calibration=self.calibration,
+            patience_s=self.settings.patience_s,
+            clock=time.perf_counter,
+        )
+        yield from chat.answer(request, parts, attempts, live=live)
+
+    def _calls(self, request: Request, attempts: list[Attempt]) -> CallReply:
+        # Its patterns take a tenth of a second to compile, which chat need not wait for.
+        from edgewise import function_calls  # noqa: PLC0415
+
+        return function_calls.answer(
+            request,
+            attempts,
+            settings=self.settings,
+            caller=self.caller,
+            cloud=self.cloud,
+        )
+
     def backend(self) -> ChatBackend:
         """The local model. Raises ModelNotFound where it is not installed."""
         with self._lock:
             if self._backend is None:
                 self._backend = assembly.open_backend(self.settings)
             return self._backend
+
+    def caller(self) -> CallBackend:
+        """The model that writes function calls. Raises ModelNotFound where it is not installed."""
+        with self._lock:
+            if self._caller is None:
+                self._caller = assembly.open_caller(self.settings)
+            return self._caller
 
     @property
     def cloud(self) -> Cloud:
@@ -158,11 +207,12 @@ class Engine:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
         _leave(self._streams)
         with self._lock:
-            if self._backend is not None:
-                self._backend.close()
+            for model in (self._backend, self._caller):
+                if model is not None:
+                    model.close()
             if isinstance(self._cloud, Door):
                 self._cloud.close()
-            self._backend = self._cloud = None
+            self._backend = self._caller = self._cloud = None
         self.ledger.close()
 
     def __enter__(self) -> Self:
@@ -233,42 +283,3 @@ def _leave(streams: weakref.WeakSet[Generator[Event, None, None]]) -> None:
     for stream in list(streams):
         with contextlib.suppress(ValueError):  # it is running on another thread, which will see
             stream.close()
-
-
-def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
-    if isinstance(prompt, str):
-        messages: tuple[Message, ...] = (Message("user", prompt, images=images),)
-    elif images:
-        raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
-    else:
-        messages = (prompt,) if isinstance(prompt, Message) else tuple(prompt)
-    return (Message("system", system), *messages) if system else messages
-
-
-def _validate(request: Request) -> None:
-    checks = (
-        (bool(request.messages), "there is no message"),
-        (
-            all(message.role in get_args(Role) for message in request.messages),
-            f"a message's role must be one of {', '.join(get_args(Role))}",
-        ),
-        (
-            any(message.content or message.images for message in request.messages),
-            "the prompt is empty",
-        ),
-        (request.max_tokens >= 1, f"max_tokens = {request.max_tokens}: at least 1"),
-        (request.temperature >= 0, f"temperature = {request.temperature}: 0 or more"),
-        (
-            request.threshold is None or 0 <= request.threshold <= 1,
-            f"threshold = {request.threshold}: between 0 and 1",
-        ),
-        (request.handoff in get_args(Handoff), f"handoff = {request.handoff!r}"),
-        (
-            request.deadline_ms is None or request.deadline_ms > 0,
-            f"deadline_ms = {request.deadline_ms}: more than 0",
-        ),
-    )
-    for good, complaint in checks:
-        if not good:
-            raise InvalidRequest(complaint)
-    plugins.load("policies", request.policy)

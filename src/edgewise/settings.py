@@ -57,6 +57,12 @@ class Settings:
     handoff: Handoff = "automatic"
     threshold: float | None = None
     max_tokens: int = 256
+    # Function calls: difficulty up to which the device is trusted, and above which the cloud is
+    # asked first; how many tools the device is offered; weights of the difficulty's features
+    call_easy: float = 0.30
+    call_hard: float = 0.60
+    call_tools: int = 24
+    difficulty: Mapping[str, float] = field(default_factory=dict)
     # The cloud: providers in the order they are tried; empty: every one that has a key
     chain: tuple[str, ...] = ()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
@@ -85,6 +91,13 @@ class Settings:
             "threshold",
             self.threshold,
             "between 0 and 1",
+        )
+        _check(self.call_tools >= 1, "call_tools", self.call_tools, "at least 1")
+        _check(
+            0 <= self.call_easy <= self.call_hard <= 1,
+            "call_easy, call_hard",
+            (self.call_easy, self.call_hard),
+            "in order, between 0 and 1",
         )
         for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
             _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
@@ -123,7 +136,8 @@ class Settings:
         return replace(self, **{name: _convert(name, value) for name, value in changes.items()})
 
 
-_FIELDS = tuple(f.name for f in fields(Settings) if f.name not in ("providers", "environment"))
+_TABLES = ("providers", "difficulty")
+_FIELDS = tuple(f.name for f in fields(Settings) if f.name not in (*_TABLES, "environment"))
 
 
 def _check(good: bool, name: str, value: object, wanted: str) -> None:
@@ -138,7 +152,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: {error}") from error
-    unknown = sorted(set(data) - set(_FIELDS) - {"providers"})
+    unknown = sorted(set(data) - set(_FIELDS) - set(_TABLES))
     if unknown:
         raise SettingsError(f"{path}: unknown setting {unknown[0]!r} (see docs/settings.md)")
     return data
@@ -146,9 +160,11 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _convert(name: str, value: Any) -> Any:
     """Bring text from the environment, and TOML's types, to the field's own type."""
+    if name in _TABLES and not isinstance(value, Mapping):
+        raise SettingsError(f"{name} = {value!r}: not a table")
+    if name == "difficulty":
+        return {str(key): _weight(str(key), weight) for key, weight in value.items()}
     if name == "providers":
-        if not isinstance(value, Mapping):
-            raise SettingsError(f"providers = {value!r}: not tables")
         return {str(key): _provider(key, table) for key, table in value.items()}
     kind = str(Settings.__dataclass_fields__[name].type) if name in _FIELDS else ""
     if kind not in _CONVERTERS:
@@ -195,6 +211,13 @@ _CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "Path": (lambda value: Path(value).expanduser(), "a path"),
     "tuple[str, ...]": (_list, "a list of texts"),
 }
+
+
+def _weight(name: str, value: Any) -> float:
+    try:
+        return _number(value)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"[difficulty]: {name} = {value!r}: not a number") from error
 
 
 def _provider(name: str, table: Any) -> ProviderSettings:

@@ -231,7 +231,7 @@ def _speak_once(walk: _Walk, *, may_leave: bool, already: str) -> Generator[Even
     verdict = Verdict.HOLD if may_leave else Verdict.KEEP
     judge_whole = may_leave and not walk.live  # nobody watches: judge it before it is shown
     with (
-        LocalAttempt(draft, backend.facts(), walk.parts.clock) as attempt,
+        LocalAttempt(draft.request, draft.attempts, backend.facts(), walk.parts.clock) as attempt,
         closing(backend.generate(walk.local_request, already=already)) as tokens,
     ):
         for item in tokens:

@@ -136,7 +136,8 @@ class Draft:
 class LocalAttempt:
     """Times one generation on the device and writes it down, however it ends."""
 
-    draft: Draft
+    request: Request
+    attempts: list[Attempt]
     facts: DeviceFacts
     clock: Callable[[], float]
     started: float = 0.0
@@ -156,12 +157,12 @@ class LocalAttempt:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         finish = self.finish or Finish(
-            input_tokens=estimate_tokens(self.draft.request.messages),
+            input_tokens=estimate_tokens(self.request.messages),
             output_tokens=self.tokens,
             estimated=True,
         )
         failed = isinstance(error, LocalError)
-        self.draft.attempts.append(
+        self.attempts.append(
             Attempt(
                 place="local",
                 backend=self.facts.backend,

@@ -10,14 +10,13 @@ from typing import Any
 
 from edgewise.errors import InvalidRequest
 from edgewise.functions.python_tools import tool_from_function
-from edgewise.types.messages import Tool
+from edgewise.types.messages import Tool, ToolLike
 
 NESTING_LIMIT = 32
 TOOLS_LIMIT = 10_000
 NAME_LIMIT = 256
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")  # OpenAI, Anthropic, MCP
 
-ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)

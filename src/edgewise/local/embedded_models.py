@@ -12,7 +12,7 @@ CALLER_MODEL = "edgewise-caller"
 # The adapter in src/edgewise/weights: replaced together with the file.
 CALLER_ADAPTER = Adapter(
     file="function-caller.gguf",
-    sha256="e4123c28cd668516917cd6f89e49a8cdc5768f0d86d5b44e94698588292efe7b",
+    sha256="6a5d1bb3ea43c3314dbf7d84a6f53eafd1d5437c91d72842fb7290bbbd6a73c5",
 )
 
 CHAT_ROW = ModelRow(

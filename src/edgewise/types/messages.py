@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -29,14 +29,26 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
+# What a caller may give as a tool: also a schema as in OpenAI's requests, or a Python function.
+ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call a model asked for. `source` is taken from what ran."""
+    """One call a model asked for. `source` is taken from what ran.
+
+    confidence   the calibrated chance that this very call is right; None where nobody measured
+    repairs      codes of what was changed after the model wrote it, as `grounded:city`
+    complaints   codes of what is still wrong with it, as `missing_argument`
+    """
 
     name: str
     arguments: Mapping[str, Any]
     id: str = ""
     source: Source = "cloud"
+    confidence: float | None = None
+    repairs: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class Request:
     deadline_ms: float | None = None
     truncate: bool = False
     evidence: bool = False
+    speculative: bool = False
     store_text: bool | None = None
     budget_key: str = ""
     id: str = field(default_factory=new_request_id)
@@ -86,8 +99,8 @@ class Request:
         return any(message.images for message in self.messages)
 
 
-class RequestOptions(TypedDict, total=False):
-    """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
+class CallOptions(TypedDict, total=False):
+    """Keyword arguments of `Engine.call`."""
 
     system: str
     policy: str
@@ -97,12 +110,18 @@ class RequestOptions(TypedDict, total=False):
     temperature: float
     seed: int
     stop: Sequence[str]
-    tools: Sequence[Tool]
-    images: Sequence[Image]
     threshold: float
     deadline_ms: float
     truncate: bool
     evidence: bool
+    speculative: bool
     store_text: bool
     budget_key: str
     request_id: str
+
+
+class RequestOptions(CallOptions, total=False):
+    """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
+
+    tools: Sequence[ToolLike]
+    images: Sequence[Image]

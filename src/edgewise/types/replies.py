@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from typing_extensions import override
+
+from edgewise.types.calls import Intent
 from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
@@ -117,6 +120,9 @@ class Reply:
                     "name": call.name,
                     "arguments": dict(call.arguments),
                     "source": call.source,
+                    "confidence": call.confidence,
+                    "repairs": list(call.repairs),
+                    "complaints": list(call.complaints),
                 }
                 for call in self.tool_calls
             ],
@@ -126,6 +132,45 @@ class Reply:
             "first_token_ms": self.first_token_ms,
             "total_ms": self.total_ms,
             "id": self.id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of running a call: its value, or why there is none."""
+
+    call: ToolCall
+    value: Any = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReply(Reply):
+    """The calls a request asks for, each with its own source and confidence; none is an answer too.
+
+    `steps_ms` says what each step took: split, narrow, model, judge, cloud.
+    """
+
+    intents: tuple[Intent, ...] = ()
+    difficulty: float = 0.0
+    results: tuple[ToolResult, ...] = ()
+    steps_ms: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self.tool_calls
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        return super(CallReply, self).to_dict() | {
+            "intents": [intent.text for intent in self.intents],
+            "difficulty": self.difficulty,
+            "results": [
+                {"name": result.call.name, "value": result.value, "error": result.error}
+                for result in self.results
+            ],
+            "steps_ms": dict(self.steps_ms),
         }
 
 

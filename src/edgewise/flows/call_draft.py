@@ -1,0 +1,167 @@
+"""The calls in the making: who answered which intent, how sure, and what has been decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+
+from edgewise.errors import CloudError
+from edgewise.functions.merge import merge, source_of
+from edgewise.functions.settle import same_call
+from edgewise.types.calls import Intent
+from edgewise.types.messages import Request, Source, ToolCall
+from edgewise.types.replies import Attempt, CallReply, Decision, Usage
+from edgewise.types.tokens import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One answer of the local model to some text: its tokens and the calls in it."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(slots=True)
+class CallDraft:
+    """Mutable while the flow runs; `reply()` freezes it."""
+
+    request: Request
+    attempts: list[Attempt]
+    started: float
+    intents: tuple[Intent, ...]
+    difficulty: float
+    threshold: float = 0.0
+    calibration: str = ""
+    code: str = ""
+    reason: str = ""
+    degraded_code: str = ""
+    doubted: bool = False
+    signalled: bool = False
+    cloud_answered: bool = False
+    text: str = ""
+    steps: dict[str, float] = field(default_factory=dict)
+    _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
+    _nothing: dict[int, float] = field(default_factory=dict)  # sure that no tool serves it
+
+    @property
+    def local_calls(self) -> list[ToolCall]:
+        return [call for calls in self._calls.values() for call in calls]
+
+    @property
+    def answered(self) -> tuple[int, ...]:
+        return tuple(number for number, calls in self._calls.items() if calls)
+
+    @property
+    def ungrounded(self) -> list[int]:
+        """Intents with a call that holds something nobody said."""
+        return [
+            number
+            for number, calls in self._calls.items()
+            if any("ungrounded" in call.complaints for call in calls)
+        ]
+
+    def calls_of(self, number: int) -> Sequence[ToolCall]:
+        return tuple(self._calls.get(number, ()))
+
+    def took(self, step: str, milliseconds: float) -> None:
+        self.steps[step] = self.steps.get(step, 0.0) + milliseconds
+
+    def place(self, number: int, call: ToolCall) -> None:
+        """A call for an intent, unless it was made for this intent already."""
+        self._nothing.pop(number, None)
+        calls = self._calls.setdefault(number, [])
+        if not any(same_call(call, other) for other in calls):
+            calls.append(call)
+
+    def nothing(self, number: int, confidence: float) -> None:
+        if number not in self._calls:
+            self._nothing[number] = confidence
+
+    def forget(self, number: int) -> None:
+        self._calls.pop(number, None)
+        self._nothing.pop(number, None)
+
+    def doubts(self, number: int, fatal: Set[str]) -> bool:
+        """Whether an intent's answer is unlikely or unfit to run."""
+        calls = self._calls.get(number, [])
+        if not calls:
+            return self._nothing.get(number, 0.0) < self.threshold
+        return any(
+            (call.confidence or 0.0) < self.threshold or not fatal.isdisjoint(call.complaints)
+            for call in calls
+        )
+
+    def doubt(self, failed: Sequence[int]) -> str:
+        """The first reason for doubt, in words."""
+        calls = self._calls.get(failed[0], [])
+        if not calls:
+            sure = self._nothing.get(failed[0])
+            if sure is None:
+                return f"nothing was called for {self.intents[failed[0]].text!r}"
+            return f"confidence {sure:.2f} that no tool serves it is below {self.threshold:.2f}"
+        worst = min(calls, key=lambda call: call.confidence or 0.0)
+        if (worst.confidence or 0.0) < self.threshold:
+            return f"{worst.name}: confidence {worst.confidence:.2f} is below {self.threshold:.2f}"
+        faulty = next(call for call in calls if call.complaints)
+        return f"{faulty.name}: {', '.join(faulty.complaints)}"
+
+    def conclude(self, code: str, reason: str) -> None:
+        self.code, self.reason = code, reason
+
+    def signal(self, code: str, reason: str) -> None:
+        self.signalled = True
+        self.conclude(f"signalled_{code}", reason)
+
+    def fall_back(self, error: CloudError) -> None:
+        self.degraded_code = error.code
+        self.conclude("fallback_local", f"{self.reason}; but the cloud did not answer: {error}")
+
+    def reply(self, now: float) -> CallReply:
+        calls = () if self.signalled else merge(self._calls)
+        source = self._source(calls)
+        return CallReply(
+            id=self.request.id,
+            text=self.text,
+            source=source,
+            decision=self._decision(),
+            confidence=self._confidence(),
+            needs_cloud_handoff=self.doubted,
+            cloud_handoff=self.signalled or source in ("cloud", "mixed"),
+            degraded=bool(self.degraded_code),
+            finish_reason="tool_calls" if calls else "stop",
+            tool_calls=calls,
+            attempts=tuple(self.attempts),
+            usage=Usage(
+                sum(attempt.input_tokens for attempt in self.attempts),
+                sum(attempt.output_tokens for attempt in self.attempts),
+                sum(attempt.cost_microdollars for attempt in self.attempts),
+            ),
+            total_ms=1000 * (now - self.started),
+            intents=self.intents,
+            difficulty=self.difficulty,
+            steps_ms=dict(self.steps),
+        )
+
+    def _confidence(self) -> float | None:
+        """The least sure thing the device said; None where it said nothing."""
+        said = [call.confidence for call in self.local_calls if call.confidence is not None]
+        return min([*said, *self._nothing.values()], default=None)
+
+    def _source(self, calls: Sequence[ToolCall]) -> Source:
+        if self.signalled:
+            return "none"
+        return source_of(calls, "cloud" if self.cloud_answered else "local")
+
+    def _decision(self) -> Decision:
+        return Decision(
+            policy=self.request.policy,
+            handoff=self.request.handoff,
+            code=self.code,
+            reason=self.reason,
+            threshold=self.threshold,
+            confidence=self._confidence(),
+            calibration=self.calibration,
+            degraded_code=self.degraded_code,
+        )

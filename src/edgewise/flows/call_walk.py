@@ -1,0 +1,61 @@
+"""What one request for function calls carries along: the parts it may use, and what it read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from edgewise.cloud.provider import Cloud
+from edgewise.decide.policy import Policy
+from edgewise.flows.call_draft import CallDraft
+from edgewise.functions.call_confidence import CallCalibration
+from edgewise.functions.difficulty import Weights
+from edgewise.functions.heard import Heard
+from edgewise.local.backend import CallBackend
+from edgewise.types.messages import Request, Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRules:
+    """Settings of this flow. `no_call_bias` was chosen on held-out tools (docs/functions.md)."""
+
+    tools_limit: int = 24
+    tiers: tuple[float, float] = (0.30, 0.60)
+    weights: Weights = field(default_factory=Weights)
+    no_call_bias: float = -2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the engine lends. `caller` raises ModelNotFound where there is none."""
+
+    caller: Callable[[], CallBackend]
+    cloud: Cloud
+    policy: Policy
+    calibration: Callable[[CallBackend | None], CallCalibration]
+    rules: CallRules
+    patience_s: float
+    clock: Callable[[], float]
+
+
+@dataclass(slots=True)
+class Walk:
+    """One request on its way: read once, then written, judged and perhaps rescued."""
+
+    request: Request
+    parts: Parts
+    draft: CallDraft
+    tools: Mapping[str, Tool]
+    offered: Sequence[Tool]
+    heard: Sequence[Heard]
+    caller: CallBackend | None = None
+    calibration: CallCalibration | None = None
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        begin = self.parts.clock()
+        try:
+            yield
+        finally:
+            self.draft.took(step, 1000 * (self.parts.clock() - begin))

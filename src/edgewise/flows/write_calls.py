@@ -1,0 +1,116 @@
+"""The device writes calls: under a grammar, once for the request and once more where it must."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from edgewise.errors import ContextExceeded, DoesNotFit
+from edgewise.flows.call_draft import Written
+from edgewise.flows.call_walk import Walk
+from edgewise.flows.draft import LocalAttempt
+from edgewise.functions.assign import assign, unanswered
+from edgewise.functions.call_confidence import call_features
+from edgewise.functions.grammar import compile_grammar
+from edgewise.functions.narrow import narrow
+from edgewise.functions.repair import repair
+from edgewise.functions.settle import settle
+from edgewise.functions.split_intents import expected_calls
+from edgewise.functions.tool_prompt import NO_CALL, render_prompt
+from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.tokens import Finish, Token
+
+MOST_TOKENS = 400
+LEAST_TOOLS = 1
+
+
+def write_on_device(walk: Walk) -> None:
+    """All calls in one answer; then one narrower try for each intent that needs one.
+
+    An intent without a call is asked alone. One whose call has made-up text is asked alone too,
+    with text limited to the request's own words.
+    """
+    draft, text = walk.draft, walk.request.messages[-1].content
+    _place(walk, _write(walk, text), range(len(walk.heard)))
+    if len(draft.local_calls) < expected_calls(text, walk.offered):
+        for number in unanswered(draft.answered, len(walk.heard)):
+            _place(walk, _write(walk, walk.heard[number].text), [number])
+    for number in draft.ungrounded:
+        _again(walk, number)
+
+
+def _again(walk: Walk, number: int) -> None:
+    """Copying only; kept where it makes the same calls without making anything up."""
+    before = walk.draft.calls_of(number)
+    after = _settled(walk, _write(walk, walk.heard[number].text, copy=True), [number])
+    names = [call.name for call in before] == [call.name for _, call in after]
+    if names and not any("ungrounded" in call.complaints for _, call in after):
+        walk.draft.forget(number)
+        for _, call in after:
+            repairs = (*call.repairs, "copied")
+            walk.draft.place(number, replace(call, repairs=repairs))
+
+
+def _place(walk: Walk, written: Written, numbers: Sequence[int]) -> None:
+    for number, call in _settled(walk, written, numbers):
+        walk.draft.place(number, call)
+
+
+def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple[int, ToolCall]]:
+    """Each call of an answer with the intent it answers, settled and with its confidence."""
+    assert walk.calibration is not None, "a caller that writes has been opened"
+    with walk.timed("judge"):
+        words = [walk.heard[number] for number in numbers]
+        owners = assign(written.calls, walk.tools, words)
+        features = call_features(written.tokens, written.calls, walk.offered, written.text)
+        sure = [walk.calibration.confidence(one) for one in features]
+        if not written.calls:
+            for number in numbers:
+                walk.draft.nothing(number, sure[0])
+        return [
+            (
+                numbers[owner],
+                replace(settle(call, walk.tools.get(call.name), words[owner]), confidence=one),
+            )
+            for owner, call, one in zip(owners, written.calls, sure, strict=False)
+        ]
+
+
+def _write(walk: Walk, text: str, *, copy: bool = False) -> Written:
+    """One answer of the model under the grammar; fewer tools where they do not fit its context."""
+    tools = list(walk.offered)
+    while True:
+        try:
+            return _write_once(walk, text, tools, copy=copy)
+        except ContextExceeded as error:
+            if len(tools) <= LEAST_TOOLS:
+                raise DoesNotFit(str(error)) from error
+            tools = narrow(text, tools, max(LEAST_TOOLS, len(tools) // 2))
+
+
+def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
+    caller, parts = walk.caller, walk.parts
+    assert caller is not None, "a plan that starts on the device has a caller"
+    with walk.timed("grammar"):
+        grammar = compile_grammar(tools, text, copy=copy)
+    bias = {NO_CALL: parts.rules.no_call_bias} if parts.rules.no_call_bias else None
+    tokens: list[Token] = []
+    stream = caller.write_call(
+        render_prompt(tools, text), grammar=grammar, max_tokens=MOST_TOKENS, bias=bias
+    )
+    with (
+        walk.timed("model"),
+        LocalAttempt(walk.request, walk.draft.attempts, caller.facts(), parts.clock) as attempt,
+        closing(stream) as items,
+    ):
+        for item in items:
+            if isinstance(item, Finish):
+                attempt.finish = item
+                break
+            attempt.count()
+            tokens.append(item)
+        attempt.outcome = "answered"
+    written = "".join(token.text for token in tokens)
+    repaired = repair(written, tools, text, source="local")
+    return Written(text, tuple(tokens), repaired.calls)

@@ -1,0 +1,97 @@
+"""Function calls for the engine: puts the flow's parts together, and runs what was called.
+
+Loaded with the first request that has tools.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from importlib import resources
+from typing import Any
+
+from edgewise import plugins
+from edgewise.cloud.provider import Cloud
+from edgewise.errors import InvalidRequest, SettingsError
+from edgewise.flows import call_functions
+from edgewise.flows.call_walk import CallRules, Parts
+from edgewise.functions.call_confidence import (
+    UNCALIBRATED_CALLS,
+    CallCalibration,
+    parse_call_calibration,
+)
+from edgewise.functions.difficulty import Weights
+from edgewise.functions.python_calls import call_function
+from edgewise.functions.settle import FATAL
+from edgewise.local.backend import CallBackend
+from edgewise.settings import Settings
+from edgewise.types.messages import Request, ToolCall
+from edgewise.types.replies import Attempt, CallReply, ToolResult
+
+
+def answer(
+    request: Request,
+    attempts: list[Attempt],
+    *,
+    settings: Settings,
+    caller: Callable[[], CallBackend],
+    cloud: Cloud,
+) -> CallReply:
+    """The calls a request asks for."""
+    parts = Parts(
+        caller=caller,
+        cloud=cloud,
+        policy=plugins.load("policies", request.policy),
+        calibration=find_call_calibration,
+        rules=call_rules(settings),
+        patience_s=settings.patience_s,
+        clock=time.perf_counter,
+    )
+    return call_functions.answer(request, parts, attempts)
+
+
+def call_rules(settings: Settings) -> CallRules:
+    known = {field.name for field in fields(Weights)}
+    if unknown := sorted(set(settings.difficulty) - known):
+        raise SettingsError(
+            f"[difficulty]: unknown weight {unknown[0]!r} (known: {', '.join(sorted(known))})"
+        )
+    return CallRules(
+        tools_limit=settings.call_tools,
+        tiers=(settings.call_easy, settings.call_hard),
+        weights=replace(Weights(), **settings.difficulty),
+    )
+
+
+def find_call_calibration(caller: CallBackend | None) -> CallCalibration:
+    """The one shipped for this caller and quantisation, else a plain one."""
+    if caller is None:
+        return UNCALIBRATED_CALLS
+    facts = caller.facts()
+    name = f"{facts.model}-{facts.quantisation}".lower()
+    shipped = resources.files("edgewise.calibrations") / f"{name}.calls.json"
+    if not shipped.is_file():
+        return UNCALIBRATED_CALLS
+    return parse_call_calibration(json.loads(shipped.read_text("utf-8")), name)
+
+
+def run_calls(reply: CallReply, functions: Mapping[str, Callable[..., Any]]) -> CallReply:
+    """The reply with a result for each call, in order. A call that fails does not stop the rest."""
+    results = tuple(_run(call, functions) for call in reply.calls)
+    return replace(reply, results=results)
+
+
+def _run(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> ToolResult:
+    function = functions.get(call.name)
+    if function is None:
+        return ToolResult(call, error="no Python function of this name was given")
+    if wrong := FATAL.intersection(call.complaints):
+        return ToolResult(call, error=f"not run: {', '.join(sorted(wrong))}")
+    try:
+        return ToolResult(call, call_function(function, call.arguments))
+    except InvalidRequest as error:
+        return ToolResult(call, error=f"not run: {error}")
+    except Exception as error:  # noqa: BLE001  # the user's own code: whatever it raises is its result
+        return ToolResult(call, error=f"{type(error).__name__}: {error}")
