@@ -25,8 +25,8 @@ _DATE = re.compile(
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b",
     re.I,
 )
-_QUOTED = re.compile(r"[\"“'‘]([^\"”'’]{2,})[\"”'’]")
-_NAMES = re.compile(r"(?<!^)(?<!\w)[A-Z][\w'’-]*(?:\s+[A-Z][\w'’-]*)*")
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201d]{2,})[\"\u201d]|(?<!\w)'([^']{2,})'(?!\w)")
+_NAMES = re.compile(r"(?<!^)(?<!\w)[A-Z][\w'-]*(?:\s+[A-Z][\w'-]*)*")
 _SAID = re.compile(r"\b(?:saying|says|say|that|about|to say|called|named|titled)\s+(.+)", re.I)
 _AFTER = re.compile(
     r"\b(?:in|to|for|at|of|from|on|with|play|find|search)\s+(?:the |my |a )?(.+)", re.I
@@ -38,7 +38,7 @@ _PLAIN = {"the", "and", "for", "with", "this", "that", "from", "given", "get", "
 
 def regex_calls(request: str, tools: Sequence[Tool]) -> list[Call]:
     """The calls that patterns find in a request; none where no tool shares a word with it."""
-    calls = []
+    calls: list[Call] = []
     for part in _parts(request, tools):
         tool = _first_tool(part, tools)
         if tool is not None and (arguments := _arguments(part, tool)) is not None:
@@ -154,7 +154,7 @@ def _text(name: str, text: str, required: bool) -> str | None:
         return found[0] if found else None
     text = _AT_TIME.sub("", text)
     if quoted := _QUOTED.search(text):
-        return quoted[1]
+        return quoted[1] or quoted[2]
     if name.startswith(_LONG_TEXT) and (said := _SAID.search(text)):
         return said[1].strip()
     if names := _NAMES.search(text):

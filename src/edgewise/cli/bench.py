@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from edgewise.bench.scorecard import Scorecard
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-_save = click.option(
-    "--save",
-    is_flag=False,
-    flag_value="benchmarks",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the scorecard to NAME.json in this folder (benchmarks, unless you name another).",
+from edgewise.cli.bench_calls import bfcl, tools
+from edgewise.cli.bench_report import (
+    as_json_option,
+    command_line,
+    new_scorecard,
+    progress,
+    report,
+    save_option,
 )
+
 _model = click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file.")
 
 
@@ -33,12 +29,16 @@ def bench() -> None:
     """
 
 
+bench.add_command(tools)
+bench.add_command(bfcl)
+
+
 @bench.command()
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few repetitions: shows that it runs, not how fast.")
-@_save
-@_as_json
+@save_option
+@as_json_option
 def overhead(
     model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool
 ) -> None:
@@ -51,22 +51,22 @@ def overhead(
     rounds = QUICK if quick else Rounds()
     with (
         tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder,
-        _progress("overhead", rounds.steps) as step,
+        progress("overhead", rounds.steps) as step,
     ):
         # The user's ledger must not fill with benchmarks.
         settings = _chosen(Settings.load(threads=threads, data_dir=folder), model)
         metrics = measure_overhead(settings, rounds, step)
-    command = _command("overhead", model=model, threads=threads if threads > 1 else None)
+    command = command_line("overhead", model=model, threads=threads if threads > 1 else None)
     command += " --quick" if quick else ""
-    _report(_scorecard("overhead", command, metrics), save, as_json, verdicts(metrics))
+    report(new_scorecard("overhead", command, metrics), save, as_json, verdicts(metrics))
 
 
 @bench.command()
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few requests: shows that it runs, not how fast.")
-@_save
-@_as_json
+@save_option
+@as_json_option
 def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool) -> None:
     """How fast the function caller writes calls for five tools, and the memory it takes."""
     from edgewise.bench.caller import QUICK, TARGETS, Rounds, measure_caller  # noqa: PLC0415
@@ -77,11 +77,11 @@ def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_j
     settings = Settings.load(threads=threads)
     if model:
         settings = settings.with_changes(caller_model=model)
-    with _progress("calls", rounds.steps) as step:
+    with progress("calls", rounds.steps) as step:
         metrics = measure_caller(settings, rounds, step)
-    command = _command("caller", model=model, threads=threads if threads > 1 else None)
+    command = command_line("caller", model=model, threads=threads if threads > 1 else None)
     command += " --quick" if quick else ""
-    _report(_scorecard("caller", command, metrics), save, as_json, verdicts(metrics, TARGETS))
+    report(new_scorecard("caller", command, metrics), save, as_json, verdicts(metrics, TARGETS))
 
 
 @bench.command()
@@ -98,8 +98,8 @@ def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_j
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep the model's answers in this file (default: in the cache); reused when there.",
 )
-@_save
-@_as_json
+@save_option
+@as_json_option
 def calibration(
     model: str | None,
     seed: int,
@@ -126,68 +126,21 @@ def calibration(
     questions = make_questions(seed, limit)
     backend = open_backend(settings)
     try:
-        with _progress("asking", len(questions)) as step:
+        with progress("asking", len(questions)) as step:
             path = traces or calibrate.traces_path(settings, installed)
             samples = fit.make_samples(collect_traces(backend, questions, path, step))
     finally:
         backend.close()
-    with _progress("fitting", calibrate.FIT_STEPS) as step:
+    with progress("fitting", calibrate.FIT_STEPS) as step:
         fitted = calibrate.fit_calibration(
             samples, calibrate.calibration_name(installed), seed, step
         )
     if write is not None:
         document = calibrate.make_document(fitted, installed, seed, len(questions))
         write.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    command = _command("calibration", model=model, seed=seed or None, limit=limit)
-    _report(_scorecard("calibration", command, fitted.metrics), save, as_json)
+    command = command_line("calibration", model=model, seed=seed or None, limit=limit)
+    report(new_scorecard("calibration", command, fitted.metrics), save, as_json)
 
 
 def _chosen(settings: Any, model: str | None) -> Any:
     return settings.with_changes(model=model) if model else settings
-
-
-def _command(name: str, **options: object) -> str:
-    """The command that printed a scorecard, to be printed with it."""
-    given = [f"--{key} {value}" for key, value in options.items() if value is not None]
-    return " ".join(["edgewise", "bench", name, *given])
-
-
-def _scorecard(name: str, command: str, metrics: Mapping[str, float]) -> Scorecard:
-    from edgewise.bench.scorecard import make_scorecard  # noqa: PLC0415
-
-    return make_scorecard(name, command, metrics)
-
-
-def _report(
-    scorecard: Scorecard,
-    save: Path | None,
-    as_json: bool,
-    remarks: Mapping[str, str] | None = None,
-) -> None:
-    if save is not None:
-        scorecard.save(save / f"{scorecard.name}.json")
-    if as_json:
-        click.echo(json.dumps(scorecard.to_dict()))
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table("metric", "value", "target" if remarks else "", title=scorecard.command)
-    table.columns[1].justify = "right"
-    for name, value in scorecard.metrics.items():
-        table.add_row(name, f"{value:,.4g}", (remarks or {}).get(name, ""))
-    screen = Console(highlight=False, soft_wrap=True)
-    screen.print(table)
-    screen.print(", ".join(f"{name} {version}" for name, version in scorecard.versions.items()))
-
-
-@contextmanager
-def _progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error; nothing where that is not a terminal."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda: bar.advance(task)
-        bar.update(task, completed=total)
