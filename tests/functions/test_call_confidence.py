@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgewise.errors import SettingsError
+from edgewise.functions.call_confidence import (
+    RISING,
+    UNCALIBRATED_CALLS,
+    WORDED,
+    CallCalibration,
+    CallScore,
+    answer_confidence,
+    call_features,
+    parse_call_calibration,
+    surety,
+)
+from edgewise.functions.heard import hear
+from edgewise.functions.tool_prompt import parse_answer
+from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.tokens import Token
+
+KETTLE = Tool(
+    "kettle.heat",
+    "Heat water in the kettle",
+    {
+        "type": "object",
+        "required": ["degrees"],
+        "properties": {
+            "degrees": {"type": "integer", "description": "Temperature"},
+            "label": {"type": "string", "description": "Name of the brew"},
+        },
+    },
+)
+BLINDS = Tool(
+    "blinds.close",
+    "Close the blinds of a room",
+    {"type": "object", "required": ["room"], "properties": {"room": {"type": "string"}}},
+)
+TOOLS = (KETTLE, BLINDS)
+REQUEST = "Heat the kettle to 85 and close the blinds in the study"
+# Tokens of the two calls: name, opening, value, closing; then the end token, which has no text.
+TEXTS = (
+    "kettle", ".heat", ' {"degrees":', "8", "5", "}\n",
+    "blinds", ".close", ' {"room":"', "study", '"}', "",
+)  # fmt: skip
+
+
+def tokens(logprobs: Sequence[float]) -> list[Token]:
+    return [Token(text, chance) for text, chance in zip(TEXTS, logprobs, strict=True)]
+
+
+SURE = tokens([-0.01] * len(TEXTS))
+
+
+def shipped() -> CallCalibration:
+    name = "edgewise-caller-q8_0.calls.json"
+    file = resources.files("edgewise.calibrations") / name
+    return parse_call_calibration(json.loads(file.read_text("utf-8")), name)
+
+
+def features_of(answer: Sequence[Token]) -> tuple[dict[str, float], ...]:
+    return call_features(
+        answer, parse_answer("".join(token.text for token in answer)), TOOLS, REQUEST
+    )
+
+
+# -- features -----------------------------------------------------------------------------------
+
+
+def test_surety_runs_from_no_chance_to_certain() -> None:
+    assert surety(-50.0) == pytest.approx(0.0, abs=1e-3)
+    assert surety(math.log(0.5)) == pytest.approx(math.log(2), abs=1e-3)
+    assert surety(0.0) == surety(0.1) == pytest.approx(-math.log(1e-4))
+
+
+def test_each_call_has_the_tokens_from_its_name_to_the_next() -> None:
+    first, second = features_of(tokens([-0.1, -0.2, -0.3, -0.4, -0.5, -0.6, *[-0.01] * 6]))
+    assert first["call_sum"] == pytest.approx(-2.1)
+    assert first["call_min"] == -0.6
+    assert first["call_mean"] == pytest.approx(-0.35)
+    assert second["call_sum"] == pytest.approx(-0.06)
+    assert first["answer_surety"] == second["answer_surety"] == pytest.approx(surety(-2.16))
+
+
+def test_names_values_and_what_follows_them_are_told_apart() -> None:
+    first, second = features_of(tokens([-0.1, -0.2, -0.3, -0.4, -0.5, -0.6, *[-0.01] * 5, -0.7]))
+    assert first["name_surety"] == pytest.approx(surety(-0.3))
+    assert first["value_surety"] == pytest.approx(surety(-0.9))
+    assert first["end_surety"] == pytest.approx(surety(-0.6)), "the line break"
+    assert second["end_surety"] == pytest.approx(surety(-0.71)), "the end token: was that all?"
+
+
+def test_margin_and_entropy_are_those_of_names_and_values() -> None:
+    answer = [replace(token, margin=5.0, entropy=0.1) for token in SURE]
+    answer[2] = replace(answer[2], margin=0.1, entropy=2.0)  # punctuation
+    answer[4] = replace(answer[4], margin=0.5, entropy=1.0)
+    first, second = features_of(answer)
+    assert (first["margin"], first["entropy"]) == (0.5, 1.0)
+    assert (second["margin"], second["entropy"]) == (5.0, 0.1)
+
+
+def test_the_words_say_what_is_grounded_fitting_and_asked_for() -> None:
+    first, second = features_of(SURE)
+    assert first["ungrounded"] == second["ungrounded"] == 0.0
+    assert first["ground_min"] == 1.0
+    assert first["calls"] == 2.0
+    assert first["missing"] == first["extra"] == 0.0
+    assert first["tools"] == pytest.approx(math.log(2))
+    assert first["parameters"] == pytest.approx(math.log(3))
+    assert 0.0 < first["fit"] <= 1.0
+
+
+def test_a_made_up_value_an_absent_one_and_one_not_needed_are_counted() -> None:
+    call = ToolCall("kettle.heat", {"label": "Lapsang Souchong"})
+    (found,) = call_features((), [call], TOOLS, REQUEST)
+    assert (found["ungrounded"], found["absent"], found["optional"]) == (1.0, 1.0, 1.0)
+    assert found["ground_min"] < 0.3
+    assert found["missing"] == 1.0
+
+
+def test_a_call_of_a_tool_that_was_not_offered_fits_nothing() -> None:
+    (found,) = call_features((), [ToolCall("toaster", {})], TOOLS, REQUEST)
+    assert found["fit"] == 0.0
+    assert found["fit_margin"] < 0.0
+
+
+def test_no_call_is_one_entry_for_the_whole() -> None:
+    (found,) = call_features([Token("none", -0.5), Token("", -0.1)], [], TOOLS, "tell me a joke")
+    assert found["none"] == 1.0
+    assert found["name_surety"] == pytest.approx(surety(-0.5))
+    assert found["call_sum"] == pytest.approx(-0.6)
+    assert found["calls"] == 0.0
+
+
+def test_a_request_that_was_heard_already_gives_the_same() -> None:
+    calls = parse_answer("".join(TEXTS))
+    assert call_features(SURE, calls, TOOLS, hear(REQUEST)) == features_of(SURE)
+
+
+def test_calls_that_repair_added_or_dropped_keep_the_tokens_of_their_name() -> None:
+    answer = tokens([-1.0] * 6 + [-0.01] * 6)
+    blinds = ToolCall("blinds.close", {"room": "study"})
+    (kept,) = call_features(answer, [blinds], TOOLS, REQUEST)
+    assert kept["call_sum"] == pytest.approx(-0.06)
+    added = [blinds, ToolCall("blinds.close", {"room": "attic"}), *parse_answer("".join(TEXTS))[:1]]
+    own, other, kettle = call_features(answer, added, TOOLS, REQUEST)
+    assert own["call_sum"] == pytest.approx(-0.06)
+    assert "call_sum" not in other
+    assert kettle["call_sum"] == pytest.approx(-6.0)
+
+
+@pytest.mark.parametrize("calls", [[], [ToolCall("kettle.heat", {"degrees": 85})]])
+def test_without_evidence_only_the_words_are_left(calls: list[ToolCall]) -> None:
+    silent = [Token(text, has_evidence=False) for text in TEXTS[:6]]
+    for answer in (silent, []):
+        (found,) = call_features(answer, calls, TOOLS, REQUEST)
+        assert set(found) <= WORDED | {"none"}
+        for calibration in (shipped(), UNCALIBRATED_CALLS):
+            assert 0.0 < calibration.confidence(found) < 1.0
+
+
+def test_no_tools_and_no_words_are_survived() -> None:
+    (found,) = call_features([], [], [], "")
+    assert found["fit"] == 0.0
+    assert call_features(SURE, parse_answer("".join(TEXTS)), [], "")
+
+
+# -- confidence ---------------------------------------------------------------------------------
+
+CALIBRATIONS = [shipped(), UNCALIBRATED_CALLS]
+logprobs = st.lists(
+    st.floats(min_value=-30.0, max_value=0.0), min_size=len(TEXTS), max_size=len(TEXTS)
+)
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS, ids=lambda one: one.name)
+@given(chances=logprobs, place=st.integers(0, len(TEXTS) - 1), less=st.floats(0.0, 20.0))
+def test_less_sure_never_means_more_confident(
+    calibration: CallCalibration, chances: list[float], place: int, less: float
+) -> None:
+    lower = [*chances[:place], chances[place] - less, *chances[place + 1 :]]
+    before, after = features_of(tokens(chances)), features_of(tokens(lower))
+    for one, other in zip(before, after, strict=True):
+        assert calibration.confidence(other) <= calibration.confidence(one) + 1e-12
+    assert answer_confidence(after, calibration) <= answer_confidence(before, calibration) + 1e-12
+
+
+@pytest.mark.parametrize("calibration", CALIBRATIONS, ids=lambda one: one.name)
+def test_less_sure_of_no_call_is_less_confident(calibration: CallCalibration) -> None:
+    chances = [
+        calibration.confidence(call_features([Token("none", chance)], [], TOOLS, REQUEST)[0])
+        for chance in (-0.001, -0.1, -1.0, -5.0)
+    ]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > chances[-1] + 0.2
+
+
+def test_an_answer_is_as_good_as_its_worst_call() -> None:
+    calibration = shipped()
+    known = features_of(tokens([-0.5] * 6 + [-0.001] * 6))
+    chances = [calibration.confidence(one) for one in known]
+    assert chances[0] < chances[1]
+    assert answer_confidence(known, calibration) == chances[0]
+    assert answer_confidence([], calibration) == 0.0
+
+
+def test_the_shipped_one_trusts_a_sure_grounded_answer_and_no_made_up_one() -> None:
+    calibration = shipped()
+    sure = tokens([-0.0005] * len(TEXTS))
+    assert answer_confidence(features_of(sure), calibration) >= calibration.threshold
+    calls = [
+        ToolCall("kettle.heat", {"degrees": 61}), ToolCall("blinds.close", {"room": "library"})
+    ]  # fmt: skip
+    made_up = call_features(sure, calls, TOOLS, REQUEST)
+    assert answer_confidence(made_up, calibration) < min(0.6, calibration.threshold)
+
+
+# -- the file -----------------------------------------------------------------------------------
+
+
+def test_the_shipped_file_is_what_it_says() -> None:
+    calibration = shipped()
+    assert calibration.name == "edgewise-caller-q8_0"
+    assert calibration.fitted
+    assert not UNCALIBRATED_CALLS.fitted
+    assert 0.5 < calibration.threshold < 1.0
+    held_out = calibration.report["held_out_tools"]
+    assert "training.fit_calls" in calibration.report["command"]
+    assert held_out["answer"]["auroc"] > held_out["answer_by_sum_of_logprobs"]["auroc"]
+    assert held_out["answer"]["ece"] < 0.05
+    assert RISING & set(calibration.call.weights)
+    assert not RISING & set(calibration.worded_call.weights)
+
+
+def written(**changes: Any) -> dict[str, Any]:
+    score = {"weights": {"ground_min": 1.0}, "bias": 0.5}
+    whole: dict[str, Any] = {
+        "format": 1, "name": "mine", "threshold": 0.7, "call": score, "none": score,
+        "worded_call": score, "worded_none": score,
+    }  # fmt: skip
+    return whole | changes
+
+
+def test_a_file_is_read() -> None:
+    calibration = parse_call_calibration(written(), "mine.json")
+    assert calibration.call == CallScore({"ground_min": 1.0}, 0.5)
+    assert (calibration.name, calibration.threshold, calibration.fitted) == ("mine", 0.7, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": 2}, "format 2 is not 1"),
+        ({"name": None, "call": None}, "not a call calibration"),
+        ({"call": {"weights": [], "bias": 0.0}}, "not a call calibration"),
+        ({"call": {"weights": {}, "bias": "much"}}, "much"),
+        ({"call": {"weights": {"luck": 1.0}, "bias": 0.0}}, "unknown feature 'luck'"),
+        ({"call": {"weights": {"call_sum": -1.0}, "bias": 0.0}}, "'call_sum' would score"),
+        ({"none": {"weights": {"entropy": 1.0}, "bias": 0.0}}, "'entropy' would score"),
+        ({"worded_call": {"weights": {"call_sum": 1.0}, "bias": 0.0}}, "unknown feature"),
+        ({"call": {"weights": {"fit": math.inf}, "bias": 0.0}}, "finite"),
+        ({"threshold": 1.5}, "threshold must be 0 to 1"),
+        ({"threshold": math.nan}, "threshold must be 0 to 1"),
+    ],
+)
+def test_a_bad_file_is_refused_by_name(changes: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        parse_call_calibration(written(**changes), "mine.json")
+    assert "mine.json" in str(caught.value)
+
+
+def test_a_file_that_lacks_a_score_is_refused() -> None:
+    data = written()
+    del data["none"]
+    with pytest.raises(SettingsError, match="none"):
+        parse_call_calibration(data, "mine.json")
