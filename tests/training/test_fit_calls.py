@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from training.call_report import at_threshold, figures, threshold_for, without_tokens
+from training.call_samples import Answered, Sample, judge_answer, read_prompt, right_calls
+from training.fit_calls import Table, make_calibration, source_folds, tool_folds, write_calibration
+
+from edgewise.functions.call_confidence import parse_call_calibration, surety
+from edgewise.functions.tool_prompt import parse_answer, render_prompt
+from edgewise.types.messages import Tool
+from edgewise.types.tokens import Token
+
+VALVE = Tool(
+    "valve.open",
+    "Open a valve",
+    {"type": "object", "required": ["valve"], "properties": {"valve": {"type": "string"}}},
+)
+
+
+def made_samples(count: int = 400) -> list[Sample]:
+    """Answers that are right with the probability the model gives them, unless made up."""
+    random = Random(3)
+    samples = []
+    for number in range(count):
+        chance = random.random()
+        made_up = random.random() < 0.2
+        none = number % 4 == 0
+        right = random.random() < chance and (none or not made_up)
+        logprob = float(np.log(chance))
+        features = {
+            "call_sum": logprob, "call_surety": surety(logprob), "name_surety": surety(logprob),
+            "ungrounded": float(made_up), "fit": random.random(), "calls": 0.0 if none else 1.0,
+        }  # fmt: skip
+        if none:
+            features["none"] = 1.0
+        tool = frozenset({f"tool{random.randrange(60)}"})
+        source = random.choice(["a", "b", "a+b"])
+        samples.append(Sample((features,), (right,), right, logprob, tool, source))
+    return samples
+
+
+def test_a_prompt_gives_back_its_request_and_tools() -> None:
+    request, tools = read_prompt(render_prompt([VALVE], "open the north valve"))
+    assert request == "open the north valve"
+    assert [tool.name for tool in tools] == ["valve.open"]
+    assert tools[0].parameters["required"] == ["valve"]
+
+
+def test_each_expected_call_counts_once() -> None:
+    expected = 'a {"x":1}\nb {"y":"Rome"}'
+    assert right_calls(parse_answer('b {"y":"rome"}\na {"x":2}'), expected) == (True, False)
+    assert right_calls(parse_answer('a {"x":1}\na {"x":1}'), expected) == (True, False)
+    assert right_calls(parse_answer('a {"x":1,"z":2}'), expected) == (False,)
+    assert right_calls([], expected) == (False,)
+    assert right_calls([], "none") == (True,)
+
+
+def test_a_malformed_answer_has_no_features() -> None:
+    prompt = render_prompt([VALVE], "open the north valve")
+    broken = 'valve.open {"valve":"nor'
+    assert judge_answer(broken, [Token(broken)], prompt) == ()
+    assert len(judge_answer("none", [Token("none")], prompt)) == 1
+
+
+def test_no_tool_is_both_fitted_on_and_judged() -> None:
+    samples = [
+        Sample(({},), (True,), True, 0.0, frozenset({f"t{number % 9}", f"t{number % 7}"}), "")
+        for number in range(63)
+    ]
+    judged_by = np.zeros(len(samples), dtype=int)
+    for fitted, judged in tool_folds(samples, 4, "seed"):
+        seen = set().union(*(samples[row].tools for row in np.flatnonzero(fitted)))
+        owners = {min(samples[row].tools) for row in np.flatnonzero(judged)}
+        assert not seen & owners
+        judged_by += judged
+    assert set(judged_by) == {1}
+
+
+def test_mixed_sources_are_one_fold() -> None:
+    assert len(source_folds(made_samples(40))) == 3
+
+
+def test_a_feature_that_would_count_the_wrong_way_is_left_out() -> None:
+    samples = made_samples()
+    flipped = [
+        Sample(one.features, (not one.right[0],), not one.exact, one.logprob) for one in samples
+    ]
+    table = Table.of(flipped, none=False, names=("call_surety", "fit"))
+    assert set(table.fit(["call_surety", "fit"]).weights) == {"fit"}
+    table = Table.of(samples, none=False, names=("call_surety", "fit"))
+    assert table.fit(["call_surety"]).weights["call_surety"] > 0
+
+
+def test_thresholds_keep_what_they_promise() -> None:
+    scores, right = [0.9, 0.8, 0.7, 0.6, 0.5], [True, True, False, True, False]
+    assert threshold_for(scores, right, 0.95) == 0.8
+    assert at_threshold(scores, right, 0.8) == {"precision": 1.0, "coverage": 0.4}
+    assert at_threshold(scores, right, 0.6) == {"precision": 0.75, "coverage": 0.8}
+    assert threshold_for([0.5], [False], 0.95) == 1.0
+    assert figures([0.5, 0.6], [True, True], chances=False)["auroc"] is None
+
+
+def test_without_tokens_the_words_are_left() -> None:
+    (sample,) = made_samples(1)
+    assert set(without_tokens(sample).features[0]) == {"ungrounded", "fit", "calls", "none"}
+
+
+def test_a_fit_finds_what_matters_and_is_read_back(tmp_path: Path) -> None:
+    samples = made_samples()
+    tests = {"bfcl_made": Answered(samples[:50], 60), "few": Answered(samples[:3], 3)}
+    calibration = make_calibration(samples, "made", tests)
+    assert calibration.call.weights["ungrounded"] < 0
+    assert {"call_surety", "call_sum", "name_surety"} & set(calibration.call.weights)
+    held_out = calibration.report["held_out_tools"]
+    assert held_out["answer"]["auroc"] > held_out["answer_by_sum_of_logprobs"]["auroc"]
+    assert set(calibration.report["never_fitted"]) == {"bfcl_made", "bfcl"}
+    assert calibration.report["never_fitted"]["bfcl"]["cases"] == 60
+    path = tmp_path / "made.calls.json"
+    write_calibration(calibration, path)
+    again = parse_call_calibration(json.loads(path.read_text("utf-8")), path.name)
+    for sample in samples[:20]:
+        assert again.answer_confidence(sample.features) == pytest.approx(
+            calibration.answer_confidence(sample.features), abs=1e-3
+        )

@@ -1,0 +1,145 @@
+"""Answers of the function caller as the fit of its confidence sees them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgewise.functions.call_confidence import call_features
+from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
+from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.tokens import Token
+from training.base_weights import GgufFile, build_tokenizer
+from training.cpu_eval import read_answers
+from training.eval_sets import BFCL, CALL_SETS, EvalCase, bfcl_cases, call_cases
+from training.fit_difficulty import read_tools
+from training.score import read_calls, value_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An answer: what is known of each call, which are right, and whether all is."""
+
+    features: tuple[dict[str, float], ...]
+    right: tuple[bool, ...]
+    exact: bool
+    logprob: float
+    tools: frozenset[str] = field(default_factory=frozenset)
+    source: str = ""
+
+    @property
+    def group(self) -> str:
+        return "mixed" if "+" in self.source else self.source
+
+
+def read_prompt(prompt: str) -> tuple[str, tuple[Tool, ...]]:
+    """The request and the tools in a rendered prompt, the schemas as far as it tells them."""
+    rendered, _, rest = prompt.partition("<|im_end|>\n<|im_start|>user\n")
+    request = rest.rpartition("<|im_end|>\n<|im_start|>assistant")[0]
+    return request, read_tools(rendered.removeprefix("<|im_start|>system\nTools\n"))
+
+
+def token_texts(tokenizer: Any, answer: str) -> list[str]:
+    """The answer cut where the tokenizer cuts it; the later part of a split character is empty."""
+    starts = [start for start, _ in tokenizer.encode(answer, add_special_tokens=False).offsets]
+    ends = [*starts[1:], len(answer)]
+    return [answer[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
+def right_calls(calls: Sequence[ToolCall], expected: str) -> tuple[bool, ...]:
+    """Which calls are among the expected, each of which counts once; no call stands for `none`."""
+    left = read_calls(expected) or []
+    if not calls:
+        return (not left,)
+    right = []
+    for call in calls:
+        same = [
+            one for one in left if one[0] == call.name and value_matches(call.arguments, one[1])
+        ]
+        right.append(bool(same))
+        if same:
+            left.remove(same[0])
+    return tuple(right)
+
+
+def judge_answer(answer: str, tokens: Sequence[Token], prompt: str) -> tuple[dict[str, float], ...]:
+    """The features of an answer's calls; none at all of a malformed one."""
+    request, tools = read_prompt(prompt)
+    try:
+        return call_features(tokens, parse_answer(answer), tools, request)
+    except MalformedAnswer:
+        return ()
+
+
+def read_samples(base: Path, cases: Path, predictions: Path) -> Iterator[Sample]:
+    """Answers whose tokens can be told from their text; about one in fifty was cut otherwise."""
+    tokenizer = build_tokenizer(GgufFile(base).metadata)
+    for case, told in zip(_lines(cases), _lines(predictions), strict=True):
+        if case["answer"] != told["expected"]:
+            raise ValueError("the predictions are not in the order of the cases")
+        texts = [*token_texts(tokenizer, told["answer"]), ""]
+        if len(texts) != len(told["logprobs"]):
+            continue
+        pairs = zip(texts, told["logprobs"], strict=True)
+        features = judge_answer(told["answer"], [Token(*pair) for pair in pairs], case["prompt"])
+        calls = parse_answer(told["answer"]) if features else []
+        yield Sample(
+            features,
+            right_calls(calls, told["expected"]) if features else (),
+            bool(told["exact"]),
+            sum(told["logprobs"]),
+            _tools_of(told["expected"], told["answer"], case["prompt"]),
+            str(told["source"]),
+        )
+
+
+def _tools_of(expected: str, answer: str, prompt: str) -> frozenset[str]:
+    """The tools that a case is about, whatever the style of their names."""
+    lines = [line for line in (*expected.splitlines(), *answer.splitlines()) if "{" in line]
+    names = [line.partition(" ")[0] for line in lines]
+    names = names or [tool.name for tool in read_prompt(prompt)[1][:1]]
+    return frozenset(re.sub(r"\W|_", "", name).lower() for name in names)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+@dataclass(slots=True)
+class Answered:
+    """A set as far as it has been answered."""
+
+    samples: list[Sample] = field(default_factory=list)
+    cases: int = 0
+
+
+def answered_samples(
+    answers: Sequence[Path], calls: Path | None, bfcl: Path | None
+) -> dict[str, Answered]:
+    """By set, what `training.cpu_eval` kept."""
+    told: dict[str, Any] = {}
+    for folder in answers:
+        told |= read_answers(folder)
+    cases: list[EvalCase] = []
+    if calls:
+        cases += [case for name in CALL_SETS for case in call_cases(calls / f"{name}.json")]
+    if bfcl:
+        cases += [case for category in BFCL for case in bfcl_cases(bfcl, category)]
+    found: dict[str, Answered] = {}
+    for case in cases:
+        answered = found.setdefault(case.set, Answered())
+        answered.cases += 1
+        if row := told.get(case.key):
+            tokens = [Token(*pair) for pair in zip(row["tokens"], row["logprobs"], strict=True)]
+            features = judge_answer(row["answer"], tokens, case.prompt)
+            exact = case.judge(row["answer"]) == 1.0
+            answered.samples.append(Sample(features, (), exact, sum(row["logprobs"])))
+    return found
