@@ -10,6 +10,7 @@ from typing import Any
 from edgewise.bench.call_metrics import Results, call_units, judged
 from edgewise.bench.metrics import reliability
 from edgewise.bench.risk import aurc, hybrid_curve, risk_coverage
+from edgewise.bench.stand_in_cloud import STAND_IN
 from edgewise.errors import SettingsError
 
 _DOTS_PER_INCH = 120
@@ -44,12 +45,12 @@ def draw_confidence(
     ]
 
 
-def draw_calls(folder: Path, results: Results, title: str, cloud: str) -> list[Path]:
-    """The two of the confidence, and `hybrid.png`, which names the cloud it supposes."""
+def draw_calls(folder: Path, results: Results, title: str) -> list[Path]:
+    """The two of the confidence, and `hybrid.png`, which supposes a cloud that is always right."""
     drawn = draw_confidence(folder, *call_units(results.rows), title)
     curve = hybrid_curve([judged(*row) for row in results.rows])
     points = ([sent for _, sent, _ in curve], [score for _, _, score in curve])
-    title = f"{title}\nrescued by {cloud}"
+    title = f"{title}\nrescued by a {STAND_IN}"
     path = folder / "hybrid.png"
     return [*drawn, _draw(path, title, ("share of calls sent", "mean F1"), points)]
 

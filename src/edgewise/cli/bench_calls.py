@@ -97,7 +97,7 @@ def tools(
             )
     if plots is not None and "local" in outcome.results:
         stems = ", ".join(path.stem for path in cases)
-        draw_calls(plots, outcome.results["local"], stems, outcome.cloud)
+        draw_calls(plots, outcome.results["local"], stems)
     command = command_line("tools", *cases, **_said(given, "columns", "limit", "policy", "model"))
     command += " --real-cloud" if plan.real_cloud else ""
     card = new_scorecard("tools", command, outcome.metrics(), **outcome.versions())
