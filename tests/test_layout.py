@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "credentials": {"errors"},
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
-    "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly"},
+    "function_calls": VALUES | DOERS | {"flows", "settings", "plugins"},
+    "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly", "function_calls"},
     "conversation": VALUES | {"engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }

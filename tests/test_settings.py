@@ -89,15 +89,23 @@ def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert Settings.load({}, config_dir="~/config").max_tokens == 5
 
 
-def test_every_field_but_two_can_come_from_the_environment() -> None:
-    texts = {"int": "7", "float": "7", "float | None": "0.5", "Handoff": "signal"}
+def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
+    texts = {
+        "int": "7",
+        "float": "7",
+        "call_easy": "0.1",
+        "call_hard": "0.9",
+        "float | None": "0.5",
+        "Handoff": "signal",
+    }
     defaults = Settings()
     for each in fields(Settings):
-        if each.name in ("providers", "environment"):
+        if each.name in ("providers", "difficulty", "environment"):
             continue
         default = getattr(defaults, each.name)
         opposite = "no" if default is True else "yes"
         text = opposite if each.type == "bool" else texts.get(str(each.type), "word")
+        text = texts.get(each.name, text)
         chosen = Settings.load({f"EDGEWISE_{each.name.upper()}": text})
         assert getattr(chosen, each.name) != default, each.name
 
@@ -131,7 +139,9 @@ def test_every_field_but_two_can_come_from_the_environment() -> None:
         ("chain", [5], "a list of texts"),
         ("budgets", [1.0], "a list of texts"),
         ("data_dir", 5, "a path"),
-        ("providers", "openai", "tables"),
+        ("providers", "openai", "a table"),
+        ("difficulty", "high", "a table"),
+        ("call_tools", "0", "at least 1"),
     ],
 )
 def test_a_bad_value_is_refused_by_its_name(name: str, value: Any, wanted: str) -> None:

@@ -14,7 +14,7 @@ from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.directory import PROVIDERS, Provider, custom_row, parse_choice
 from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.prices import LibraryPrices
-from edgewise.cloud.provider import ProviderConfig, Purse, TimeLimits
+from edgewise.cloud.provider import Cloud, ProviderConfig, Purse, TimeLimits
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
@@ -207,3 +207,16 @@ def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibrati
 def _row_needs_key(settings: Settings, name: str) -> bool:
     row = provider_rows(settings).get(name)
     return row is None or row.needs_key
+
+
+def cloud_rates(cloud: Cloud | None) -> tuple[int, int]:
+    """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
+    if isinstance(cloud, Door) and cloud.lanes:
+        config = cloud.lanes[0].config
+    else:
+        row = PROVIDERS["gemini"]
+        config = ProviderConfig(
+            name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
+        )
+    prices = LibraryPrices()
+    return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)

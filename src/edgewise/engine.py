@@ -13,21 +13,20 @@ from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from edgewise import assembly, plugins
-from edgewise.build_request import Prompt, build_request
-from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.door import Door
-from edgewise.cloud.prices import LibraryPrices
-from edgewise.cloud.provider import Cloud, ProviderConfig
+from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError, InvalidRequest, LedgerError
 from edgewise.flows import chat
 from edgewise.local.backend import CallBackend, ChatBackend
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
-from edgewise.types.messages import CallOptions, Request, RequestOptions, ToolLike
+from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, ToolLike
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply
 
 _log = logging.getLogger("edgewise")
+
+Prompt = str | Message | Sequence[Message]
 
 
 class Cancelled(EdgewiseError):
@@ -118,7 +117,20 @@ class Engine:
         given: dict[str, Any] = dict(options)
         if "request_id" in given:
             given["id"] = self._new_id(given.pop("request_id"))
-        return build_request(prompt, given, self.settings)
+        if "stop" in given:
+            given["stop"] = tuple(given["stop"])
+        if "tools" in given:
+            from edgewise.functions.tool_schema import as_tools  # noqa: PLC0415  # as in _calls
+
+            given["tools"] = as_tools(given["tools"])
+        names = ("policy", "handoff", "threshold", "max_tokens", "store_text")
+        defaults = {name: getattr(self.settings, name) for name in names}
+        messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
+        request = Request(messages=messages, **(defaults | given))
+        if complaint := request.complaint:
+            raise InvalidRequest(complaint)
+        plugins.load("policies", request.policy)
+        return request
 
     def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""
@@ -263,23 +275,21 @@ class Engine:
     def _rates(self) -> tuple[int, int]:
         with self._pricing:
             if self._cloud_rates is None:
-                self._cloud_rates = self._find_rates()
+                self._cloud_rates = assembly.cloud_rates(self._cloud)
             return self._cloud_rates
-
-    def _find_rates(self) -> tuple[int, int]:
-        """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
-        if isinstance(self._cloud, Door) and self._cloud.lanes:
-            config = self._cloud.lanes[0].config
-        else:
-            row = PROVIDERS["gemini"]
-            config = ProviderConfig(
-                name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
-            )
-        prices = LibraryPrices()
-        return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
 
 
 def _leave(streams: weakref.WeakSet[Generator[Event, None, None]]) -> None:
     for stream in list(streams):
         with contextlib.suppress(ValueError):  # it is running on another thread, which will see
             stream.close()
+
+
+def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
+    if isinstance(prompt, str):
+        messages: tuple[Message, ...] = (Message("user", prompt, images=images),)
+    elif images:
+        raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
+    else:
+        messages = (prompt,) if isinstance(prompt, Message) else tuple(prompt)
+    return (Message("system", system), *messages) if system else messages

@@ -12,7 +12,9 @@ from edgewise.flows.call_walk import Walk
 from edgewise.flows.draft import LocalAttempt
 from edgewise.functions.assign import assign, unanswered
 from edgewise.functions.call_confidence import call_features
+from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar
+from edgewise.functions.heard import hear
 from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
 from edgewise.functions.settle import settle
@@ -36,8 +38,26 @@ def write_on_device(walk: Walk) -> None:
     if len(draft.local_calls) < expected_calls(text, walk.offered):
         for number in unanswered(draft.answered, len(walk.heard)):
             _place(walk, _write(walk, walk.heard[number].text), [number])
-    for number in draft.ungrounded:
+    for number in {*draft.ungrounded, *_overrun(walk)}:
         _again(walk, number)
+
+
+def _overrun(walk: Walk) -> list[int]:
+    """Intents of several whose call holds text that runs on into another one."""
+    if len(walk.heard) < 2:
+        return []
+    whole = hear(walk.request.messages[-1].content)
+    return [
+        number
+        for number, words in enumerate(walk.heard)
+        for call in walk.draft.calls_of(number)
+        if any(
+            isinstance(value, str)
+            and spaced(value) in whole.spaced
+            and spaced(value) not in words.spaced
+            for value in call.arguments.values()
+        )
+    ]
 
 
 def _again(walk: Walk, number: int) -> None:

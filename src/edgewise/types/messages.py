@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
@@ -97,6 +97,34 @@ class Request:
     @property
     def has_images(self) -> bool:
         return any(message.images for message in self.messages)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with this request as such; empty where nothing is."""
+        roles, handoffs = get_args(Role), get_args(Handoff)
+        checks = (
+            (bool(self.messages), "there is no message"),
+            (
+                all(message.role in roles for message in self.messages),
+                f"a message's role must be one of {', '.join(roles)}",
+            ),
+            (
+                any(message.content or message.images for message in self.messages),
+                "the prompt is empty",
+            ),
+            (self.max_tokens >= 1, f"max_tokens = {self.max_tokens}: at least 1"),
+            (self.temperature >= 0, f"temperature = {self.temperature}: 0 or more"),
+            (
+                self.threshold is None or 0 <= self.threshold <= 1,
+                f"threshold = {self.threshold}: between 0 and 1",
+            ),
+            (self.handoff in handoffs, f"handoff = {self.handoff!r}"),
+            (
+                self.deadline_ms is None or self.deadline_ms > 0,
+                f"deadline_ms = {self.deadline_ms}: more than 0",
+            ),
+        )
+        return next((words for good, words in checks if not good), "")
 
 
 class CallOptions(TypedDict, total=False):
