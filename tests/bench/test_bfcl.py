@@ -121,6 +121,21 @@ def test_a_cut_run_goes_on_where_it_stopped(package: Path, tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+def test_runs_of_several_categories_may_be_joined(package: Path, tmp_path: Path) -> None:
+    parts = []
+    for category in ("simple_python", "irrelevance"):
+        chosen = Plan(package=package, categories=(category,), columns=("raw",))
+        parts.append(tmp_path / f"{category}.jsonl")
+        caller = ScriptedCaller([SAYS])
+        measure_bfcl(Settings.load(), chosen, load_cases(chosen), parts[-1], caller=caller)
+    joined = tmp_path / "all.jsonl"
+    joined.write_text("".join(part.read_text("utf-8") for part in parts), "utf-8")
+    chosen, caller = plan(package), ScriptedCaller([SAYS])
+    outcome = measure_bfcl(Settings.load(), chosen, load_cases(chosen), joined, caller=caller)
+    assert len(caller.asked) == 1, "to get warm, no case"
+    assert outcome.metrics()["raw_cases"] == 3
+
+
 def test_answers_of_another_policy_are_not_mixed_in(package: Path, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     lines(path, [{"made_by": {"model": "another", "policy": "local_only"}}])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edgewise.bench.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise.bench.caller import TARGETS as caller_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
@@ -90,13 +91,83 @@ def caller() -> str:
     return scorecard("caller", caller_targets)
 
 
+TOOLS_HEAD = {
+    "f1": "F1",
+    "unflagged_f1": "F1, unflagged",
+    "exact": "Exact",
+    "argument_accuracy": "Arguments",
+    "false_call_rate": "False calls",
+    "local_share": "Local calls",
+    "latency_ms_p50": "p50 ms",
+    "latency_ms_p95": "p95 ms",
+    "hackathon_score": "Hackathon",
+}
+SURE_HEAD = {
+    "auroc": "AUROC",
+    "aurc": "AURC",
+    "coverage_95": "Coverage at 95 %",
+    "ece": "ECE",
+    **{f"rescued_f1_sent_{share}": f"F1, {share} % sent" for share in (10, 20, 30, 50)},
+    "split_broken_rate": "Split wrongly",
+    "overhead_ms_p50": "Own code, p50 ms",
+}
+
+
+def tools() -> str:
+    if not (ROOT / "benchmarks/tools.json").exists():
+        return "Not measured yet."
+    card = read(ROOT / "benchmarks/tools.json")
+    metrics = card["metrics"]
+    stems = [Path(word).stem for word in card["command"].split() if word.endswith(".json")]
+    files = {stem: f"{stem}_" for stem in stems} if len(stems) > 1 else {stems[0]: ""}
+    systems = {
+        "regex_": "regex only",
+        "raw_": "raw local model",
+        "": "full local pipeline",
+        "hybrid_": f"hybrid, {card['versions'].get('cloud')}",
+    }
+    rows = [
+        (stem, title, *figures(metrics, f"{prefix}{system}", TOOLS_HEAD))
+        for stem, prefix in files.items()
+        for system, title in systems.items()
+        if f"{prefix}{system}f1" in metrics
+    ]
+    sure = [(stem, *figures(metrics, prefix, SURE_HEAD)) for stem, prefix in files.items()]
+    first = table(("File", "System", *TOOLS_HEAD.values()), rows)
+    return f"{first}\n\n{table(('File', *SURE_HEAD.values()), sure)}\n\n{made(card)}"
+
+
+def bfcl() -> str:
+    if not (ROOT / "benchmarks/bfcl.json").exists():
+        return "Not measured yet."
+    card = read(ROOT / "benchmarks/bfcl.json")
+    metrics = card["metrics"]
+    rows = [
+        (f"`{name}`", *figures(metrics, "raw_", [name]), *figures(metrics, "", [name]), published)
+        for name, published in PUBLISHED.items()
+        if name in metrics
+    ]
+    head = ("Percent right", "raw local model", "full pipeline", PUBLISHED_TITLE)
+    names = ("auroc", "aurc", "coverage_95", "latency_ms_p50", "latency_ms_p95")
+    beside = ", ".join(f"`{name}` {metrics[name]:,.4g}" for name in names)
+    return f"{table(head, rows)}\n\nBeside them: {beside}.\n\n{made(card)}"
+
+
+def figures(metrics: Mapping[str, float], prefix: str, names: Iterable[str]) -> list[str]:
+    found = [metrics.get(f"{prefix}{name}") for name in names]
+    return ["" if value is None else f"{value:,.4g}" for value in found]
+
+
+def made(card: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in card["versions"].items())
+    return f"`{card['command']}` on {card['date'][:10]}: {versions}."
+
+
 def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
     card = read(ROOT / f"benchmarks/{name}.json")
     metrics, targets = card["metrics"], verdicts(card["metrics"], wanted)
     rows = [(f"`{name}`", f"{metrics[name]:,.4g}", targets.get(name, "")) for name in metrics]
-    versions = ", ".join(f"{name} {version}" for name, version in card["versions"].items())
-    made = f"`{card['command']}` on {card['date'][:10]}: {versions}."
-    return table(("Metric", "Value", "Target"), rows) + f"\n\n{made}"
+    return table(("Metric", "Value", "Target"), rows) + f"\n\n{made(card)}"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +179,8 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
         ("confidence.md", "bins", bins),
         ("benchmarks.md", "overhead", overhead),
         ("benchmarks.md", "caller", caller),
+        ("benchmarks.md", "tools", tools),
+        ("benchmarks.md", "bfcl", bfcl),
     ],
 )
 def test_figures_on_the_page_are_those_in_the_file(

@@ -71,6 +71,7 @@ class AnswerFile:
     """Answers as they come, one JSON line each; a run that was cut goes on where it stopped.
 
     The first line says what made them: other weights or another policy must not mix with these.
+    Files of several runs may be joined into one.
     """
 
     path: Path
@@ -83,12 +84,14 @@ class AnswerFile:
         if not rows:
             self._append({"made_by": dict(self.made_by)})
             return
-        if rows[0].get("made_by") != dict(self.made_by):
-            raise SettingsError(
-                f"{self.path} was made by {rows[0].get('made_by')}, this run is {self.made_by}: "
-                "give another file to --resume"
-            )
-        self.answers = {row["key"]: Answered.from_dict(row) for row in rows[1:]}
+        for row in rows:
+            if "key" in row:
+                self.answers[row["key"]] = Answered.from_dict(row)
+            elif row.get("made_by") != dict(self.made_by):
+                raise SettingsError(
+                    f"{self.path} was made by {row.get('made_by')}, this run is {self.made_by}: "
+                    "give another file to --resume"
+                )
         whole = "".join(_line(row) for row in rows)
         if self.path.read_text("utf-8") != whole:  # a kill cut its last line
             spare = self.path.with_suffix(".new")

@@ -98,7 +98,9 @@ def tools(
     if plots is not None and "local" in outcome.results:
         stems = ", ".join(path.stem for path in cases)
         draw_calls(plots, outcome.results["local"], stems)
-    command = command_line("tools", *cases, **_said(given, "columns", "limit", "policy", "model"))
+    names = [path.name if path.is_absolute() else path for path in cases]
+    said = _said(given, "columns", "limit", "irrelevant", "policy", "model", "threads")
+    command = command_line("tools", *names, **said)
     command += " --real-cloud" if plan.real_cloud else ""
     card = new_scorecard("tools", command, outcome.metrics(), **outcome.versions())
     finish(card, save, as_json, lambda: tool_tables(outcome))
@@ -160,7 +162,7 @@ def bfcl(
             outcome = bench.measure_bfcl(settings, plan, cases, answers, step)
     if plots is not None and "local" in plan.systems:
         draw_confidence(plots, *outcome.units("local"), "BFCL: " + ", ".join(plan.categories))
-    said = _said(given, "categories", "columns", "limit", "policy", "model")
+    said = _said(given, "categories", "columns", "limit", "policy", "model", "threads")
     metrics, version = outcome.metrics(), bench.find_version(plan)
     card = new_scorecard("bfcl", command_line("bfcl", **said), metrics, bfcl_eval=version)
     table = "percent right", outcome.with_published(), bench.titles(plan)
@@ -180,7 +182,8 @@ def _names(
 
 def _said(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The options that change figures, where they are not the default."""
-    return {name: given[name] for name in names if given[name] != "local_only"}
+    defaults = {"policy": "local_only", "irrelevant": 50, "threads": 1}
+    return {name: given[name] for name in names if given[name] != defaults.get(name)}
 
 
 @contextmanager
