@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from edgewise.cloud.provider import Chunk
+from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed, CloudError
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
@@ -34,7 +34,13 @@ class PlayedCloud:
         return self.shut
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         assert self.closed(request) is None, "a flow must ask before it leaves"
         self.asked.append(request)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from edgewise.bench.call_cases import CallCase
 from edgewise.bench.call_scores import Call
 from edgewise.bench.regex_baseline import regex_calls
-from edgewise.cloud.provider import Chunk, Cloud
+from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import CloudClosed, EdgewiseError
 from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer, render_prompt
@@ -210,10 +210,16 @@ class WatchedCloud:
         return self._inner.closed(request)
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         self.asked += 1
-        return self._inner.stream(request, journal, live=live, patience_s=patience_s)
+        return self._inner.stream(request, journal, live=live, patience_s=patience_s, stop=stop)
 
 
 def _since(started: float) -> float:

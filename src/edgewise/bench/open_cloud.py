@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from edgewise.cloud.provider import Chunk
+from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
@@ -18,7 +18,13 @@ class OpenCloud:
         return None
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         journal.append(
             Attempt(

@@ -12,7 +12,7 @@ from typing import Any
 
 from edgewise.bench.call_cases import CallCase
 from edgewise.bench.call_scores import Call, OneOf
-from edgewise.cloud.provider import Chunk
+from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt
@@ -37,9 +37,18 @@ class StandInCloud:
         return None
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
-        time.sleep(self._wait_s)
+        if stop is None:
+            time.sleep(self._wait_s)
+        elif not stop.begin() or stop.wait(self._wait_s):
+            return
         calls = asked_for(self._case, request) if self._case else []
         journal.append(
             Attempt(

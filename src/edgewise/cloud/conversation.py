@@ -91,3 +91,8 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
 def _usable(name: str, short: bool) -> str:
     """Nine letters and digits where a provider insists; equal ids stay equal."""
     return hashlib.sha256(name.encode()).hexdigest()[:9] if short else name
+
+
+def most_input_tokens(request: Request) -> int:
+    """For the upper bound of a reservation: twice the usual estimate, and some for the template."""
+    return 2 * estimated_input_tokens(request) + 64

@@ -15,16 +15,17 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.conversation import estimated_finish, estimated_input_tokens
+from edgewise.cloud.conversation import estimated_finish, most_input_tokens
 from edgewise.cloud.provider import (
     Chunk,
     CloudProvider,
     Prices,
     ProviderConfig,
     Purse,
+    Stop,
     TimeLimits,
 )
-from edgewise.cloud.pump import Pump
+from edgewise.cloud.pump import Pump, Stopped
 from edgewise.cloud.retry import pause_before_retry
 from edgewise.errors import (
     BudgetExceeded,
@@ -67,6 +68,7 @@ class _Trip:
     lane: Lane
     attempt_id: str
     started: float
+    stop: Stop
     first: float | None = None
     characters: int = 0
     tries: int = 0
@@ -88,7 +90,6 @@ class Door:
     prices: Prices
     limits: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
 
     def closed(self, request: Request) -> CloudClosed | None:
         if not request.may_leave:
@@ -102,10 +103,17 @@ class Door:
         return None
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         if (shut := self.closed(request)) is not None:
             raise shut
+        stop = stop or Stop()
         give_up: float | None = None
         last: CloudError = self._breakers_open()
         for lane in self.lanes:
@@ -121,7 +129,10 @@ class Door:
                 continue
             if give_up is None and patience_s is not None:
                 give_up = self.clock() + patience_s
-            trip = _Trip(lane, f"{request.id}/{len(journal)}", self.clock())
+            if not stop.begin():
+                lane.breaker.released()
+                return
+            trip = _Trip(lane, f"{request.id}/{len(journal)}", self.clock(), stop)
             try:
                 yield from self._attempt(request, trip, journal, live, give_up)
                 return
@@ -176,6 +187,8 @@ class Door:
             outcome = "answered"
             lane.breaker.succeeded()
             yield from held
+        except Stopped:
+            return
         except CloudError as error:
             failure, outcome = error, error.code
             lane.breaker.failed(error)
@@ -189,7 +202,7 @@ class Door:
 
     def _reserve(self, request: Request, trip: _Trip) -> None:
         config = trip.lane.config
-        bound = self.prices.cost(config, _most_input_tokens(request), request.max_tokens)
+        bound = self.prices.cost(config, most_input_tokens(request), request.max_tokens)
         try:
             self.purse.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
@@ -207,6 +220,8 @@ class Door:
     def _tries(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
         """The same provider once more where that is safe; then its error."""
         while True:
+            if trip.stop.asked:
+                raise Stopped
             trip.tries += 1
             try:
                 yield from self._one_try(request, trip, give_up)
@@ -218,13 +233,14 @@ class Door:
                 pause = pause_before_retry(error, trip.tries, left)
                 if pause is None:
                     raise
-                self.sleep(pause)
+                trip.stop.wait(pause)
 
     def _one_try(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
         provider, limits = trip.lane.get(), self.limits
         must_end = trip.started + limits.total_s
         first_by = min(self.clock() + limits.first_token_s, must_end, give_up or must_end)
         pump = Pump(provider, request, f"{trip.attempt_id}.{trip.tries}")
+        trip.stop.wakes(pump.wake)
         try:
             while True:
                 wait = (must_end if trip.begun else first_by) - self.clock()
@@ -281,8 +297,3 @@ class Door:
             estimated=finish.estimated,
             cost_microdollars=self.prices.cost(config, finish.input_tokens, finish.output_tokens),
         )
-
-
-def _most_input_tokens(request: Request) -> int:
-    """For the upper bound of a reservation: twice the usual estimate, and some for the template."""
-    return 2 * estimated_input_tokens(request) + 64

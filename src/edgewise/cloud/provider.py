@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,6 +76,45 @@ class Prices(Protocol):
     def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int: ...
 
 
+class Stop:
+    """Ends a stream from another thread, at once: whoever waits for the network is woken."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = threading.Event()
+        self._begun = False
+        self._wake: Callable[[], None] | None = None
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    def ask(self) -> bool:
+        """Stop now. False where nothing had begun, and then nothing will."""
+        with self._lock:
+            self._asked.set()
+            if self._wake is not None:
+                self._wake()
+            return self._begun
+
+    def begin(self) -> bool:
+        """Asked before anything is paid for or sent: whether to go on."""
+        with self._lock:
+            self._begun = self._begun or not self.asked
+            return not self.asked
+
+    def wakes(self, wake: Callable[[], None]) -> None:
+        """How to wake the one that waits; called at once where it is too late to wait."""
+        with self._lock:
+            self._wake = wake
+            if self.asked:
+                wake()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until asked to stop; whether it was."""
+        return self._asked.wait(seconds)
+
+
 class Cloud(Protocol):
     """What a flow sees of the cloud: the door."""
 
@@ -83,12 +123,20 @@ class Cloud(Protocol):
         ...
 
     def stream(
-        self, request: Request, journal: list[Attempt], *, live: bool, patience_s: float | None
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         """Stream one provider's answer, trying the chain in order; each try lands in `journal`.
 
         `live=False` holds each provider's answer back until it is whole, so that a cut stream can
         be tried elsewhere. `patience_s` bounds the wait for the first token over the whole chain.
+        `stop` ends it from another thread: the connection is closed, the attempt settled as
+        cancelled, and the stream ends without a `Finish`.
         Raises the last CloudError when nobody answered.
         """
         ...

@@ -6,6 +6,7 @@ small waits. Here the reader decides how long it waits, and leaving never blocks
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 
@@ -16,6 +17,10 @@ from edgewise.types.messages import Request
 BACKLOG = 64  # chunks a slow reader may leave waiting before the provider is held up
 
 
+class Stopped(Exception):
+    """Somebody else's thread ended the wait. Never leaves the door."""
+
+
 class Pump:
     """One try at one provider."""
 
@@ -23,7 +28,7 @@ class Pump:
         self._provider = provider
         self._name = provider.config.name
         self._wire_id = wire_id
-        self._queue: queue.Queue[Chunk | CloudError | None] = queue.Queue(BACKLOG)
+        self._queue: queue.Queue[Chunk | CloudError | Stopped | None] = queue.Queue(BACKLOG)
         self._left = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(request,), name=f"edgewise-{self._name}", daemon=True
@@ -31,16 +36,29 @@ class Pump:
         self._thread.start()
 
     def next(self, timeout_s: float) -> Chunk | None:
-        """The next chunk; None at the end. Raises CloudTimeout, or what the provider raised."""
+        """The next chunk; None at the end. Raises CloudTimeout, or what the provider raised.
+
+        Raises Stopped where `wake` was called.
+        """
         try:
             item = self._queue.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
             raise CloudTimeout(
                 f"{self._name} sent nothing for {timeout_s:.1f} s", provider=self._name
             ) from None
-        if isinstance(item, CloudError):
+        if isinstance(item, CloudError | Stopped):
             raise item
         return item
+
+    def wake(self) -> None:
+        """From another thread: the next thing the reader gets is the end of its wait."""
+        while True:
+            try:
+                self._queue.put_nowait(Stopped())
+                return
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._queue.get_nowait()  # nobody will read it
 
     def close(self) -> None:
         """Leave: break the connection if the thread is still on it. Returns at once."""
