@@ -24,7 +24,8 @@ from typing import Any
 from edgewise.errors import ContextExceeded, GenerationFailed
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.model_store import InstalledModel
-from edgewise.types.messages import Message, Request
+from edgewise.local.plain_turns import plain_turns
+from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
 ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
@@ -187,7 +188,7 @@ class LlamaCpp:
         return Finish(reason, cached + fresh, produced, cached)
 
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
-        messages = [_plain(message) for message in request.messages]
+        messages = plain_turns(request.messages)
         if self._system and not any(message["role"] == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
         if already:  # the runtime continues a last message that is the assistant's
@@ -237,10 +238,6 @@ def _token(text: str, entry: Mapping[str, Any]) -> Token:
     if rest > 1e-9:
         entropy -= rest * math.log(rest)
     return Token(text, float(entry["logprob"]), margin, entropy)
-
-
-def _plain(message: Message) -> dict[str, Any]:
-    return {"role": message.role, "content": message.content}
 
 
 def _smooth(before: float | None, now: float) -> float:
