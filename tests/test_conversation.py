@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from edgewise import CloudError, Conversation, Engine, Image, Settings
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
+from edgewise import (
+    CallReply,
+    CloudError,
+    Conversation,
+    Engine,
+    Finished,
+    Image,
+    Message,
+    Settings,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+)
+from edgewise.errors import InvalidRequest
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedCaller
 
 
 @pytest.fixture
@@ -65,3 +79,136 @@ def test_pictures_travel_in_the_turn_they_were_asked_with(
     told: Any = cloud.requests[-1].body["messages"]
     assert "image_url" in str(told[0])
     assert "image_url" not in str(told[2])
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def get_weather(city: str) -> dict[str, Any]:
+    """Current weather of a city."""
+    if city == "Atlantis":
+        raise LookupError("no such city")
+    return {"city": city, "sky": "light rain"}
+
+
+LAMP = {
+    "name": "set_lamp",
+    "description": "Switch a lamp",
+    "parameters": {"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"]},
+}
+
+
+def made_engine(*written: str, said: str = "It rains lightly.") -> tuple[Engine, ScriptedBackend]:
+    backend = ScriptedBackend.confident(said)
+    settings = Settings.load(dict(os.environ), policy="local_only")
+    return Engine(settings, backend=backend, caller=ScriptedCaller(written)), backend
+
+
+def test_a_python_function_is_called_and_the_answer_is_made_from_what_it_returned() -> None:
+    engine, backend = made_engine('get_weather {"city":"Oslo"}')
+    with engine:
+        talk = Conversation(engine, tools=[get_weather], max_steps=4)
+        reply = talk.ask("What's the weather in Oslo?")
+    assert (reply.text, reply.tool_calls, reply.source) == ("It rains lightly.", (), "local")
+    user, called, result, answer = talk.messages
+    assert [message.role for message in talk.messages] == ["user", "assistant", "tool", "assistant"]
+    (call,) = called.tool_calls
+    assert (call.name, dict(call.arguments)) == ("get_weather", {"city": "Oslo"})
+    assert result.tool_call_id == call.id != ""
+    assert result.content == '{"city": "Oslo", "sky": "light rain"}'
+    assert (user.content, answer.content) == ("What's the weather in Oslo?", "It rains lightly.")
+    (request,) = backend.requests
+    assert [message.role for message in request.messages] == ["user", "assistant", "tool"]
+    first = talk.steps[0]
+    assert isinstance(first, CallReply)
+    assert [ran.value for ran in first.results] == [{"city": "Oslo", "sky": "light rain"}]
+    assert talk.steps[1] == reply
+
+
+def test_a_tool_that_fails_is_a_result_too() -> None:
+    engine, _ = made_engine('get_weather {"city":"Atlantis"}')
+    with engine:
+        talk = Conversation(engine, tools=[get_weather])
+        talk.ask("What's the weather in Atlantis?")
+    assert talk.messages[2].content == "failed: LookupError: no such city"
+    assert talk.messages[-1].role == "assistant"
+
+
+def test_a_call_of_a_described_tool_is_the_applications_and_resume_takes_its_result() -> None:
+    engine, _ = made_engine('get_weather {"city":"Oslo"}\nset_lamp {"on":true}')
+    with engine:
+        talk = Conversation(engine, tools=[get_weather, LAMP])
+        reply = talk.ask("What's the weather in Oslo and switch the lamp on")
+        (call,) = reply.tool_calls
+        assert (call.name, reply.text) == ("set_lamp", "")
+        assert [message.role for message in talk.messages] == ["user", "assistant", "tool"]
+        with pytest.raises(InvalidRequest, match="no call waits"):
+            talk.resume([ToolResult(replace(call, id="another"))])
+        last = talk.resume([ToolResult(call)])
+        assert (last.text, last.tool_calls) == ("It rains lightly.", ())
+        assert talk.messages[3] == Message("tool", "done", tool_call_id=call.id, source="local")
+        with pytest.raises(InvalidRequest, match="no call waits"):
+            talk.resume([])
+
+
+def test_calls_left_open_are_closed_by_the_next_turn() -> None:
+    engine, backend = made_engine('set_lamp {"on":true}', "none")
+    with engine:
+        talk = Conversation(engine, tools=[LAMP])
+        talk.ask("Switch the lamp on")
+        talk.ask("Hello!")
+    roles = [message.role for message in talk.messages]
+    assert roles == ["user", "assistant", "tool", "user", "assistant"]
+    assert talk.messages[2].content == "failed: no result was given"
+    assert backend.requests[-1].tools == ()
+
+
+def test_a_request_that_no_tool_serves_is_answered_in_words() -> None:
+    engine, _ = made_engine("none", said="Goethe.")
+    with engine:
+        talk = Conversation(engine, tools=[get_weather])
+        assert talk.ask("Who wrote Faust?").text == "Goethe."
+    assert len(talk.messages) == 2
+
+
+def test_a_stream_with_tools_ends_once_with_the_answer() -> None:
+    engine, _ = made_engine('get_weather {"city":"Oslo"}')
+    with engine:
+        talk = Conversation(engine, tools=[get_weather])
+        events = list(talk.stream("What's the weather in Oslo?"))
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "It rains lightly."
+    (end,) = [event for event in events if isinstance(event, Finished)]
+    assert end is events[-1]
+    assert end.reply.text == "It rains lightly."
+
+
+def test_the_cloud_gets_calls_and_results_and_the_last_step_has_to_answer(
+    engine: Engine, cloud: LoopbackCloud
+) -> None:
+    asks = Answer(tool_calls=(ToolCall("get_weather", {"city": "Oslo"}, id="c1"),))
+    cloud.always(asks)
+    talk = Conversation(engine, tools=[get_weather], max_steps=3, policy="cloud_only")
+    reply = talk.ask("What's the weather in Oslo?", request_id="mine")
+    assert talk.steps[0].id == "mine"
+    assert len(cloud.requests) == 3
+    offered = ["tools" in seen.body for seen in cloud.requests]
+    assert offered == [True, True, False]
+    told: Any = cloud.requests[1].body["messages"]
+    assert [turn["role"] for turn in told] == ["user", "assistant", "tool"]
+    assert told[2]["tool_call_id"] == told[1]["tool_calls"][0]["id"]
+    assert "light rain" in told[2]["content"]
+    assert reply.tool_calls, "a model that calls without tools gets no further step"
+
+
+def test_what_a_private_turn_looked_up_stays_on_the_device() -> None:
+    engine, _ = made_engine('get_weather {"city":"Oslo"}')
+    with engine:
+        talk = Conversation(engine, tools=[get_weather])
+        talk.ask("What's the weather in Oslo?", private=True)
+        talk.messages[:] = [message for message in talk.messages if message.role == "tool"]
+        assert talk.private
+
+
+def test_a_conversation_needs_a_step_to_call_and_one_to_answer(engine: Engine) -> None:
+    with pytest.raises(InvalidRequest, match="max_steps = 1: at least 2"):
+        Conversation(engine, max_steps=1)

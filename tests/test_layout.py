@@ -41,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins"},
     "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly", "function_calls"},
-    "conversation": VALUES | {"engine"},
+    "tool_loop": VALUES | {"functions", "function_calls"},
+    "conversation": VALUES | {"engine", "tool_loop"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
 EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}
@@ -201,6 +202,7 @@ def public_names() -> Iterator[str]:
 def test_the_public_names_are_these() -> None:
     assert sorted(public_names(), key=str.casefold) == [
         "__version__",
+        "CallReply",
         "CloudError",
         "Conversation",
         "DoesNotFit",
@@ -215,6 +217,7 @@ def test_the_public_names_are_these() -> None:
         "TextDelta",
         "Tool",
         "ToolCall",
+        "ToolResult",
     ]
     for name in public_names():
         assert getattr(edgewise, name) is not None

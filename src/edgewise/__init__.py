@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from edgewise.errors import CloudError, DoesNotFit, EdgewiseError
     from edgewise.settings import Settings
     from edgewise.types.messages import Image, Message, Tool, ToolCall
-    from edgewise.types.replies import Finished, Reply, Switched, TextDelta
+    from edgewise.types.replies import CallReply, Finished, Reply, Switched, TextDelta, ToolResult
 
 _HOMES = {
+    "CallReply": "edgewise.types.replies",
     "CloudError": "edgewise.errors",
     "Conversation": "edgewise.conversation",
     "DoesNotFit": "edgewise.errors",
@@ -34,9 +35,11 @@ _HOMES = {
     "TextDelta": "edgewise.types.replies",
     "Tool": "edgewise.types.messages",
     "ToolCall": "edgewise.types.messages",
+    "ToolResult": "edgewise.types.replies",
 }
 
 __all__ = [
+    "CallReply",
     "CloudError",
     "Conversation",
     "DoesNotFit",
@@ -51,6 +54,7 @@ __all__ = [
     "TextDelta",
     "Tool",
     "ToolCall",
+    "ToolResult",
     "__version__",
 ]
 

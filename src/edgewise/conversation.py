@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Unpack
 
 from edgewise.engine import Engine
-from edgewise.types.messages import Message, RequestOptions, Source
-from edgewise.types.replies import Event, Finished, Reply, TextDelta
+from edgewise.errors import InvalidRequest
+from edgewise.types.messages import Message, RequestOptions, ToolCall
+from edgewise.types.replies import Event, Finished, Reply, TextDelta, ToolResult
 
 
 class Conversation:
@@ -18,15 +20,25 @@ class Conversation:
         conversation.ask("Who wrote Faust?")
         conversation.ask("When was he born?", policy="cloud_only")
 
+    With `tools` a turn may take several steps: calls of Python functions are run, and the answer
+    is made from what they returned. The last of `max_steps` has to answer. Calls of tools that are
+    only described come back as `reply.tool_calls`; `resume` takes their results.
+
     Every turn sends the whole history. So once a private turn is in it, all later turns are
     private too, whatever they say; a conversation without it may leave the device again.
     """
 
-    def __init__(self, engine: Engine, **options: Unpack[RequestOptions]) -> None:
+    def __init__(
+        self, engine: Engine, *, max_steps: int = 4, **options: Unpack[RequestOptions]
+    ) -> None:
+        if max_steps < 2:
+            raise InvalidRequest(f"max_steps = {max_steps}: at least 2, to call and to answer")
         system = options.pop("system", "")
         self.engine = engine
+        self.max_steps = max_steps
         self.messages: list[Message] = [Message("system", system)] if system else []
         self.options = options
+        self.steps: list[Reply] = []  # of the last turn: what each request of it came to
         self._private: list[Message] = []
 
     @property
@@ -35,45 +47,103 @@ class Conversation:
         return any(message is secret for secret in self._private for message in self.messages)
 
     def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
-        turn, merged = self._turn(text, options)
-        reply = self.engine.complete([*self.messages, turn], **merged)
-        self._remember(turn, reply.text, reply.source, reply)
-        return reply
+        return _reply(self._turn(text, options, live=False))
 
     def stream(self, text: str, **options: Unpack[RequestOptions]) -> Generator[Event, None, None]:
         """As `Engine.stream`. A turn that is left half way is remembered as far as it was shown."""
-        turn, merged = self._turn(text, options)
-        shown: list[TextDelta] = []
-        reply: Reply | None = None
-        try:
-            with closing(self.engine.stream([*self.messages, turn], **merged)) as events:
-                for event in events:
-                    if isinstance(event, TextDelta):
-                        shown.append(event)
-                    elif isinstance(event, Finished):
-                        reply = event.reply
-                    yield event
-        finally:
-            if reply is not None or shown:
-                source: Source = reply.source if reply else shown[-1].source
-                self._remember(turn, "".join(delta.text for delta in shown), source, reply)
+        return self._turn(text, options, live=True)
 
-    def _turn(self, text: str, options: RequestOptions) -> tuple[Message, RequestOptions]:
-        """The user's message, and the options of this turn without what went into it."""
+    def resume(self, results: Sequence[ToolResult], **options: Unpack[RequestOptions]) -> Reply:
+        """Go on with the results of the calls that were the application's to make."""
+        given = self._answer_calls(results)
+        if not given:
+            raise InvalidRequest("no call waits for a result")
+        return _reply(self._walk(given, {**self.options, **options}, live=False))
+
+    def _turn(
+        self, text: str, options: RequestOptions, *, live: bool
+    ) -> Generator[Event, None, None]:
         merged: RequestOptions = {**self.options, **options}
         turn = Message("user", text, images=tuple(merged.pop("images", ())))
-        if self.private:
-            merged["private"] = True
-        if merged.get("private"):
-            self._private.append(turn)
-        return turn, merged
+        yield from self._walk([*self._answer_calls(()), turn], merged, live=live)
 
-    def _remember(self, turn: Message, text: str, source: Source, reply: Reply | None) -> None:
-        if reply is not None and reply.signalled:
-            self.messages.append(turn)  # the application answers; it appends the answer itself
-            return
-        calls = reply.tool_calls if reply is not None else ()
-        answer = Message("assistant", text, tool_calls=calls, source=source)
-        self.messages += [turn, answer]
+    def _answer_calls(self, results: Sequence[ToolResult]) -> list[Message]:
+        """A result for every call of the history that has none."""
+        if not any(message.tool_calls for message in self.messages):
+            return []
+        from edgewise import tool_loop  # noqa: PLC0415  # as in _walk
+
+        return tool_loop.answer_all(self.messages, results)
+
+    def _walk(
+        self, new: list[Message], options: RequestOptions, *, live: bool
+    ) -> Generator[Event, None, None]:
+        """Steps until there is an answer, or a call that only the application can make."""
+        self.steps = []
+        for left in reversed(range(self.max_steps)):
+            if self.private or options.get("private"):
+                options = {**options, "private": True}
+                self._private += new
+            if not left:
+                options = {**options, "tools": ()}
+            reply = yield from self._step(new, options, live=live)
+            calls: tuple[ToolCall, ...] = ()
+            if reply.tool_calls:
+                # It brings the patterns of function calls, which chat need not wait for.
+                from edgewise import tool_loop  # noqa: PLC0415
+
+                made = tool_loop.run_round(reply, options.get("tools", ()))
+                reply, calls = made.reply, made.open_calls
+                self._remember(made.messages)
+            self.steps.append(reply)
+            if calls or not reply.tool_calls:
+                yield Finished(replace(reply, tool_calls=calls))
+                return
+            new = []
+            options.pop("request_id", None)  # it named the first step
+
+    def _step(
+        self, new: Sequence[Message], options: RequestOptions, *, live: bool
+    ) -> Generator[Event, None, Reply]:
+        """One request. Remembers what was said and what was answered; calls are run first."""
+        shown: list[TextDelta] = []
+        reply: Reply | None = None
+        messages = [*self.messages, *new]
+        try:
+            with closing(self._events(messages, options, live=live)) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        reply = event.reply
+                    else:
+                        shown += [event] if isinstance(event, TextDelta) else []
+                        yield event
+        finally:
+            if reply is not None or shown:
+                self._remember(new)
+                if reply is None:
+                    said = "".join(delta.text for delta in shown)
+                    self._remember([Message("assistant", said, source=shown[-1].source)])
+        assert reply is not None, "a flow ends with Finished"
+        # A handoff that was only signalled is the application's to answer, and to append.
+        if not (reply.signalled or reply.tool_calls):
+            self._remember([Message("assistant", reply.text, source=reply.source)])
+        return reply
+
+    def _events(
+        self, messages: Sequence[Message], options: RequestOptions, *, live: bool
+    ) -> Generator[Event, None, None]:
+        if live:
+            return self.engine.stream(messages, **options)
+        return self.engine.run(self.engine.request(messages, **options), live=False)
+
+    def _remember(self, messages: Sequence[Message]) -> None:
+        self.messages += messages
         if self.private:
-            self._private.append(answer)  # it may repeat what it was told
+            self._private += messages  # they may repeat what was told
+
+
+def _reply(events: Iterable[Event]) -> Reply:
+    for event in events:
+        if isinstance(event, Finished):
+            return event.reply
+    raise AssertionError("a turn ends with Finished")

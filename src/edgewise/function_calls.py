@@ -79,11 +79,12 @@ def find_call_calibration(caller: CallBackend | None) -> CallCalibration:
 
 def run_calls(reply: CallReply, functions: Mapping[str, Callable[..., Any]]) -> CallReply:
     """The reply with a result for each call, in order. A call that fails does not stop the rest."""
-    results = tuple(_run(call, functions) for call in reply.calls)
+    results = tuple(run_call(call, functions) for call in reply.calls)
     return replace(reply, results=results)
 
 
-def _run(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> ToolResult:
+def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> ToolResult:
+    """What came of a call: a call that is unfit to run, or fails, has an error as its result."""
     function = functions.get(call.name)
     if function is None:
         return ToolResult(call, error="no Python function of this name was given")
