@@ -6,7 +6,7 @@ import re
 
 _PAIRS = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 # "p.m.", "U.S.", "J.": the full stop belongs to the word.
-_ABBREVIATION = re.compile(r"(?:^|[\s.])\w\.$")
+_ABBREVIATION = re.compile(r"(?:^|[\s.])[^\W\d_]\.$")
 
 
 def clean_text(text: str, request: str = "") -> str:
