@@ -8,7 +8,7 @@ from typing import Any
 
 from edgewise.functions.extract import find_all_numbers, find_values
 from edgewise.functions.find_dates import find_dates
-from edgewise.functions.find_durations import SECONDS
+from edgewise.functions.find_durations import SECONDS, unit_name
 from edgewise.functions.find_numbers import Said
 from edgewise.functions.fold import spaced, stem, words
 from edgewise.functions.heard import Heard, Support
@@ -35,10 +35,15 @@ def number_support(value: float, parameter: Wanted, heard: Heard) -> Support:
         lengths = [one for one in heard.found if one.kind == "duration"]
         if any(one.value / SECONDS[parameter.unit] == value for one in lengths):
             return Support(0.95, "derived")
-        other = any(
-            number.value == value for one in lengths for number in find_all_numbers(one.text)
-        )
-        if other and len(lengths) == 1:
+        units = {
+            unit_name(number.unit)
+            for one in lengths
+            for number in find_all_numbers(one.text)
+            if number.value == value
+        }
+        if parameter.unit in units:
+            return Support(0.6, "derived")  # 10 for "20 minutes and 10 seconds": perhaps two.
+        if units and len(lengths) == 1:
             return Support(0.2, "none")  # 60 for "sixty minutes" where seconds are wanted.
     if parameter.role == "share" and value > 1:
         return Support(min(known.score, 0.25), "none")

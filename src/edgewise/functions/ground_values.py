@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from edgewise.functions.currencies import says_currency
 from edgewise.functions.find_numbers import CURRENCY_WORDS, Said
 from edgewise.functions.fold import fold, name_words, spaced, stem, words
 from edgewise.functions.ground_forms import form_support, number_support, typed_support
 from edgewise.functions.heard import Heard, Support
 from edgewise.functions.parameter import listed_choice, parameters, resolve, wanted
+from edgewise.functions.switches import state_said
 
 _NEGATIONS = frozenset(
     {"no", "not", "off", "without", "dont", "never", "disable", "isnt", "exclude", "except", "stop"}
@@ -32,6 +34,8 @@ _UNITS = {
     "c": ("celsius", "centigrade"), "f": ("fahrenheit",), "k": ("kelvin",),
     "h": ("hour", "hours"), "min": ("minute", "minutes"), "s": ("second", "seconds"),
 }  # fmt: skip
+# Of a switch that the verb says the other way: the least that does not count as made up.
+_CONTRADICTED = 0.3
 _DEEPEST = 6
 _LONGEST_LIST = 200
 
@@ -143,7 +147,8 @@ def _short_form(value: str, heard: Heard) -> Support:
     money = any(CURRENCY_WORDS.get(word, "").lower() == short for word in said)
     sign = any(isinstance(one, Said) and one.unit.lower() == short for one in heard.found)
     unit = any(word in said for word in _UNITS.get(short, ()))
-    return Support(0.8, "derived") if money or sign or unit else _NONE
+    named = money or sign or unit or says_currency(value.strip(), heard)
+    return Support(0.8, "derived") if named else _NONE
 
 
 def _choice(value: str, schema: Mapping[str, Any], heard: Heard) -> Support:
@@ -169,6 +174,9 @@ def _choice(value: str, schema: Mapping[str, Any], heard: Heard) -> Support:
 
 def _boolean(value: bool, name: str, schema: Mapping[str, Any], heard: Heard) -> Support:
     """Weak evidence only: the parameter's words are said, or for `false` a negation is."""
+    switched = state_said(name, schema, heard)
+    if switched is not None:
+        return Support(0.9 if switched is value else _CONTRADICTED, "boolean")
     described = schema.get("description")
     own = {stem(word) for word in name_words(name) if len(word) > 2 and word not in _LITTLE}
     told = words(described)[:12] if isinstance(described, str) else []
