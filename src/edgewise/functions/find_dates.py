@@ -29,7 +29,11 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-_DATETIME = _pattern(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z\b|[+-]\d\d:?\d\d)?")
+# In "2026-03-03 10:30-11:15" the second time is no offset: that follows seconds, or a T before.
+_DATETIME = _pattern(
+    r"\b\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z\b|[+-]\d\d:?\d\d)?|"
+    r" \d\d:\d\d(?::\d\d(?:\.\d+)?(?:[+-]\d\d:?\d\d)?|\+\d\d:?\d\d)?(?:Z\b)?)"
+)
 _YEAR_FIRST = _pattern(rf"(?<![\w./-]){_YEAR}([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?![\w/-])")
 _YEAR_LAST = _pattern(
     r"(?<![\w./-])(?P<one>\d\d?)([-/.])(?P<two>\d\d?)\2(?P<year>\d{4}|\d\d)(?![\w/-])"

@@ -24,7 +24,7 @@ _CODE = re.compile(r"(?<![\w@#/\\.~-])[\w@#/\\.~:+*=^<>-]{2,120}")
 _CODE_LETTERS = re.compile(r"[^\W\d_]")
 # What looks like a code but is a quantity ("20kg", "1h30", "7pm") or a plain hyphenated word.
 _QUANTITY = re.compile(
-    r"[-+]?[\d.,:/]+(?:st|nd|rd|th|k|K|M|bn|%|[ap]m|h\d*m?|[a-zA-Z]{1,4}(?:[/²³]\w{0,4})?)?\.?"
+    r"\d[\d:.]*(?:[ap]m)?[-\u2013]\d[\d:.]*[ap]m|[-+]?[\d.,:/]+(?:st|nd|rd|th|k|K|M|bn|%|[ap]m|h\d*m?|[a-zA-Z]{1,4}(?:[/²³]\w{0,4})?)?\.?"
 )
 _CAPITAL = r"[^\W\d_a-zà-öø-ÿ]"
 # A full stop belongs to a name only after one or two letters: `J.`, `Dr.`

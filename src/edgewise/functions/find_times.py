@@ -42,7 +42,7 @@ _CLOCK = _pattern(
 )
 _PACKED = _pattern(rf"\b(?P<hour>1[012]|0?\d)\s?(?P<minute>[0-5]\d)\s*{_MERIDIEM}")
 _OCLOCK = _pattern(rf"\b{_HOUR}\s*o\s?['\u2019]?\s?clock\b{_LATER}")
-_WITH_MERIDIEM = _pattern(rf"(?<![\w.,:/-]){_HOUR}\s*{_MERIDIEM}")
+_WITH_MERIDIEM = _pattern(rf"(?:(?<![\w.,:/-])|(?<=[\dm]-)){_HOUR}\s*{_MERIDIEM}")
 _RELATIVE = _pattern(
     r"\b(?P<minutes>half|(?:a )?quarter|five|ten|twenty(?:[ -]five)?|[1-5]?\d)(?: minutes?)?\s+"
     rf"(?P<way>past|to|till|after|before|of)\s+{_HOUR}\b(?:\s*o\s?['\u2019]?\s?clock)?{_LATER}"

@@ -53,7 +53,7 @@ _TEMPLATE = re.compile(
     r"yyyy([-/. ]?)mm\1dd|dd([-/. ]?)mm\2yyyy|mm([-/. ]?)dd\3yyyy|hh:mm(?::ss)?", re.IGNORECASE
 )
 _NAMED_FORM = re.compile(r"(?P<iso>\biso\b|iso[ -]?8601)|(?P<day>24[ -]?h)|(?P<half>12[ -]?hour)")
-_EXAMPLE = re.compile(r"e\.g|for example|for instance|such as|example", re.IGNORECASE)
+EXAMPLE = re.compile(r"e\.g|for example|for instance|such as|example", re.IGNORECASE)
 _FRACTION = re.compile(
     r"fraction|between 0 and 1|0 to 1|0-1|from 0 to 1|0\.\d|decimal share|as a decimal"
 )
@@ -142,7 +142,7 @@ def listed_choice(value: str, schema: Mapping[str, Any]) -> bool:
     place = spaced(described).find(spaced(value))
     if place < 0:
         return False
-    example = _EXAMPLE.search(described)
+    example = EXAMPLE.search(described)
     return not example or place < example.start()
 
 
