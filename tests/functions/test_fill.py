@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.functions.fill import as_said, drop_made_up, fill_missing, prefer_grounded
-from edgewise.functions.ground import UNGROUNDED, ground
+from edgewise.functions.ground import UNGROUNDED, ground, hear
 from edgewise.types.messages import Tool, ToolCall
 
 ALARM = Tool(
@@ -53,7 +53,7 @@ def test_what_is_required_and_absent_is_filled_where_the_words_say_one_thing(
 ) -> None:
     call, names = fill_missing(ToolCall(tool.name, given_arguments), tool, request_text)
     assert dict(call.arguments) == {**given_arguments, **filled}
-    assert names == tuple(filled)
+    assert names == tuple(f"filled:{name}" for name in filled)
 
 
 def test_filled_arguments_stand_in_the_order_of_the_schema() -> None:
@@ -67,7 +67,6 @@ def test_filled_arguments_stand_in_the_order_of_the_schema() -> None:
         (TRIP, {"people": 500_000}, "move 5,000,000 people to Porto", {"people": 5_000_000}),
         (TRIP, {"city": "Tahit Lot"}, "how far is Tanah Lot from here", {"city": "Tanah Lot"}),
         (TRIP, {"day": "2026-03-02"}, "on the 3rd of February 2026", {"day": "2026-02-03"}),
-        (TRIP, {"seat": "aisle"}, "by the window please", {"seat": "window"}),
         (
             TRIP,
             {"stops": ["Brno", "Olomuc"]},
@@ -93,7 +92,7 @@ def test_a_made_up_value_gives_way_to_the_one_said(
     [
         ({"city": "Rome"}, "how far is Tanah Lot"),
         ({"people": 9}, "4 adults or 6 children"),
-        ({"seat": "aisle"}, "by the window, no wait, not there"),
+        ({"seat": "aisle"}, "by the window please"),
         ({"city": "Lima"}, "is Lime or Limo nearer"),
         ({"note": "call ahead"}, "a trip to Porto with Ana"),
     ],
@@ -120,6 +119,15 @@ def test_optional_inventions_are_dropped_and_required_ones_kept() -> None:
     assert changes == ("dropped:note",)
 
 
+def test_what_another_part_of_the_request_says_is_not_made_up() -> None:
+    part, whole = "4 of us to Porto", hear("4 of us to Porto, then 900 of us to Lima, note: vegan")
+    call = ToolCall("trip", {"city": "Porto", "people": 900, "note": "vegan"})
+    assert prefer_grounded(call, TRIP, part, whole) == (call, ())
+    assert drop_made_up(call, TRIP, part, whole) == (call, ())
+    assert prefer_grounded(call, TRIP, part)[1] == ("grounded:people",)
+    assert drop_made_up(call, TRIP, part)[1] == ("dropped:note",)
+
+
 PIECES = "Porto Prto Rome window aisle 4 7 500 5,000 at 7:30 pm March 3rd 2026 and the for"
 WORDS = st.lists(st.sampled_from(PIECES.split()), max_size=14).map(" ".join)
 ARGUMENTS = st.fixed_dictionaries(
@@ -139,7 +147,8 @@ ARGUMENTS = st.fixed_dictionaries(
 def test_filling_only_adds_what_is_absent_and_required(
     arguments: dict[str, Any], request: str
 ) -> None:
-    call, names = fill_missing(ToolCall("trip", arguments), TRIP, request)
+    call, changes = fill_missing(ToolCall("trip", arguments), TRIP, request)
+    names = [change.removeprefix("filled:") for change in changes]
     assert set(call.arguments) == set(arguments) | set(names)
     assert set(names) <= {"city", "people"} - set(arguments)
     assert all(call.arguments[name] is value for name, value in arguments.items())
@@ -156,7 +165,7 @@ def test_a_grounded_value_is_never_changed_and_a_change_is_always_for_the_better
     after = ground(better, TRIP, request).arguments
     for name in arguments:
         if f"grounded:{name}" in changes:
-            assert before[name].score < UNGROUNDED or name == "seat"
+            assert before[name].score < UNGROUNDED
             assert after[name].score >= before[name].score
         else:
             assert better.arguments[name] is arguments[name]

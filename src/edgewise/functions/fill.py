@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,18 +20,15 @@ __all__ = ["Candidate", "as_said", "candidates", "drop_made_up", "fill_missing",
 _MOST_WORDS = 2000
 _LONGEST_NAME = 60
 _DEEPEST = 4
-_GUESSED_CHOICE = 0.35
-# "tar.gz, no wait, a zip": the choice that is named is the one not meant.
-_TAKEN_BACK = re.compile(
-    r"\b(?:no wait|scratch that|actually|sorry|i mean|make that|rather)\b|, no,|\.\.\.",
-    re.IGNORECASE,
-)
 
 
 def fill_missing(
     call: ToolCall, tool: Tool, request: str | Heard
 ) -> tuple[ToolCall, tuple[str, ...]]:
-    """The call with absent required arguments filled where the request leaves one choice."""
+    """The call with absent required arguments filled where the request leaves one choice.
+
+    Changes are named `filled:ARGUMENT`.
+    """
     heard = request if isinstance(request, Heard) else hear(request)
     fields = parameters(tool.parameters)
     arguments = dict(call.arguments)
@@ -48,15 +44,17 @@ def fill_missing(
         return call, ()
     order = [*(name for name in fields if name in arguments), *arguments]
     ordered = {name: arguments[name] for name in dict.fromkeys(order)}
-    return replace(call, arguments=ordered), tuple(filled)
+    return replace(call, arguments=ordered), tuple(f"filled:{name}" for name in filled)
 
 
 def prefer_grounded(
-    call: ToolCall, tool: Tool, request: str | Heard
+    call: ToolCall, tool: Tool, request: str | Heard, whole: Heard | None = None
 ) -> tuple[ToolCall, tuple[str, ...]]:
     """The call with made-up values replaced by what the request says, where that is one thing.
 
-    A value that the request supports is never touched. Changes are named `grounded:ARGUMENT`.
+    A value that the request supports is never touched. `whole` is all that was asked for, where
+    `request` is one part of it: what another part says is not made up. Changes are named
+    `grounded:ARGUMENT`.
     """
     heard = request if isinstance(request, Heard) else hear(request)
     fields = parameters(tool.parameters)
@@ -64,6 +62,8 @@ def prefer_grounded(
     changes = []
     for name, value in call.arguments.items():
         others = {key: other for key, other in arguments.items() if key != name}
+        if whole and _said(value, name, fields.get(name, {}), tool, whole) >= UNGROUNDED:
+            continue
         better = _better(value, name, fields.get(name, {}), tool.parameters, heard, others, fields)
         if better is not None and better != value:
             arguments[name] = better
@@ -94,19 +94,26 @@ def as_said(call: ToolCall, tool: Tool, request: str | Heard) -> tuple[ToolCall,
 
 
 def drop_made_up(
-    call: ToolCall, tool: Tool, request: str | Heard
+    call: ToolCall, tool: Tool, request: str | Heard, whole: Heard | None = None
 ) -> tuple[ToolCall, tuple[str, ...]]:
-    """The call without optional arguments that nothing in the request supports.
+    """The call without optional arguments that nothing in the request, nor in the whole, supports.
 
     What is not said is left out, by the rule that the function caller is trained on. Changes are
     named `dropped:ARGUMENT`.
     """
-    needed = set(required(tool.parameters))
-    made_up = [name for name in ground(call, tool, request).ungrounded if name not in needed]
+    kept_names = set(required(tool.parameters))
+    if whole is not None:
+        told = ground(call, tool, whole).ungrounded
+        kept_names |= {name for name in call.arguments if name not in told}
+    made_up = [name for name in ground(call, tool, request).ungrounded if name not in kept_names]
     if not made_up:
         return call, ()
     kept = {name: value for name, value in call.arguments.items() if name not in made_up}
     return replace(call, arguments=kept), tuple(f"dropped:{name}" for name in made_up)
+
+
+def _said(value: Any, name: str, schema: Mapping[str, Any], tool: Tool, heard: Heard) -> float:
+    return support(value, name, schema, tool.parameters, heard).score
 
 
 def _spelled(value: str, heard: Heard) -> str | None:
@@ -143,11 +150,8 @@ def _better(
     if isinstance(value, list):
         return None if known.score >= UNGROUNDED else _better_list(value, name, schema, root, heard)
     choices = schema.get("enum")
-    if isinstance(choices, list | tuple) and value in choices:
-        guessed = known.score <= _GUESSED_CHOICE and not _TAKEN_BACK.search(heard.text)
-        return _value(_clear(name, schema, heard, others, fields)) if guessed else None
-    if known.score >= UNGROUNDED:
-        return None
+    if known.score >= UNGROUNDED or (isinstance(choices, list | tuple) and value in choices):
+        return None  # A choice says more than its own words: "half online, half on site".
     return _replacement(value, name, schema, heard, others, fields)
 
 

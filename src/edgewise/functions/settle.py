@@ -2,41 +2,77 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable
 from dataclasses import replace
 
 from edgewise.functions.coerce import coerce_call
+from edgewise.functions.currencies import code_currencies
 from edgewise.functions.fill import as_said, drop_made_up, fill_missing, prefer_grounded
 from edgewise.functions.ground import check_grounding
 from edgewise.functions.heard import Heard
+from edgewise.functions.moments import date_moments, write_moments
+from edgewise.functions.places import without_invented_region
+from edgewise.functions.switches import set_switches
+from edgewise.functions.unquote import unquote
 from edgewise.functions.validate import validate
 from edgewise.types.messages import Tool, ToolCall
 
+_Step = Callable[[ToolCall, Tool, Heard], tuple[ToolCall, tuple[str, ...]]]
 # What makes a call unfit to run, whatever its probability.
 FATAL = frozenset(
     {"unknown_tool", "missing_argument", "wrong_type", "not_in_enum", "out_of_range", "empty_value"}
 )
 
 
-def settle(call: ToolCall, tool: Tool | None, heard: Heard) -> ToolCall:
+def settle(
+    call: ToolCall,
+    tool: Tool | None,
+    heard: Heard,
+    *,
+    whole: Heard | None = None,
+    today: datetime.date | None = None,
+) -> ToolCall:
     """The call as it will be run, with the codes of what was changed and what is still wrong.
 
-    Device and cloud go through the same steps, so that their calls can be compared and merged.
+    `whole` is the request that `heard` is a part of: what it says elsewhere is not made up. Days
+    named without a year are left as they are without `today`. Device and cloud go through the same
+    steps, so that their calls can be compared and merged.
     """
     if tool is None:
         return replace(call, complaints=("unknown_tool",))
-    call, first = coerce_call(call, tool, heard.text)
-    call, grounded = prefer_grounded(call, tool, heard)
-    call, filled = fill_missing(call, tool, heard)
-    call, spelled = as_said(call, tool, heard)
-    call, dropped = drop_made_up(call, tool, heard)
-    call, last = coerce_call(call, tool, heard.text)
-    made = (*first, *grounded, *(f"filled:{name}" for name in filled), *spelled, *dropped, *last)
+    made: list[str] = []
+    for step in _steps(whole, today):
+        call, changes = step(call, tool, heard)
+        made += changes
     complaints = (*validate(call, tool), *check_grounding(call, tool, heard))
     return replace(
         call,
         repairs=tuple(dict.fromkeys((*call.repairs, *made))),
         complaints=tuple(dict.fromkeys(complaint.code for complaint in complaints)),
     )
+
+
+def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...]:
+    """In this order: a value is brought to its form before it is judged, and dropped last."""
+    return (
+        _coerced,
+        unquote,
+        write_moments,
+        lambda call, tool, heard: date_moments(call, tool, heard, today),
+        lambda call, tool, heard: prefer_grounded(call, tool, heard, whole),
+        fill_missing,
+        as_said,
+        code_currencies,
+        set_switches,
+        without_invented_region,
+        lambda call, tool, heard: drop_made_up(call, tool, heard, whole),
+        _coerced,
+    )
+
+
+def _coerced(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
+    return coerce_call(call, tool, heard.text)
 
 
 def same_call(one: ToolCall, other: ToolCall) -> bool:
