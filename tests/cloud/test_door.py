@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
+from typing_extensions import override
 
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.openai import open_provider
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, TimeLimits
+from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, Stop, TimeLimits
 from edgewise.errors import (
     BudgetExceeded,
     CloudAuthFailed,
@@ -332,4 +333,87 @@ def test_a_provider_that_cannot_be_opened_is_passed_over(
     with pytest.raises(CloudClosed, match="line break") as caught:
         drain(alone, replace(ASK, id="again"))
     assert caught.value.code == "provider_unusable"
+    door.close()
+
+
+def stopped(door: Door, journal: list[Attempt], stop: Stop) -> threading.Thread:
+    """Reads a stream on a thread of its own, as whoever will stop it does."""
+    got: list[Chunk] = []
+
+    def read() -> None:
+        got.extend(door.stream(ASK, journal, live=False, patience_s=None, stop=stop))
+        assert got == [], "a stopped stream ends without a Finish"
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("reply", [Silence(), Silence(after_chunks=2)], ids=["first", "later"])
+def test_a_stream_can_be_stopped_from_another_thread(
+    cloud: LoopbackCloud, purse: NotedPurse, reply: Silence
+) -> None:
+    cloud.always(reply)
+    limits = replace(LIMITS, first_token_s=600.0, total_s=600.0)
+    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), limits)
+    journal: list[Attempt] = []
+    stop = Stop()
+    thread = stopped(door, journal, stop)
+    cloud.wait_for(lambda seen: len(seen.requests) == 1)
+    assert stop.ask()
+    thread.join(5)
+    assert not thread.is_alive()
+    cloud.wait_for(lambda seen: seen.disconnects == 1)
+    (attempt,) = journal
+    assert (attempt.outcome, attempt.estimated) == ("cancelled", True)
+    assert purse.settled == {f"{ASK.id}/0": [attempt]}
+    assert attempt.cost_microdollars > 0
+    assert door.lanes[0].breaker.would_allow(), "nothing was wrong with the provider"
+    door.close()
+
+
+def test_a_stop_ends_the_pause_before_a_retry(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+    cloud.always(Status(429, retry_after_s=2))
+    limits = replace(LIMITS, total_s=600.0)
+    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), limits)
+    journal: list[Attempt] = []
+    stop = Stop()
+    thread = stopped(door, journal, stop)
+    cloud.wait_for(lambda seen: len(seen.requests) == 1)
+    stop.ask()
+    thread.join(5)
+    assert not thread.is_alive() and len(cloud.requests) == 1
+    assert [attempt.outcome for attempt in journal] == ["cancelled"]
+    door.close()
+
+
+def test_a_stop_that_comes_first_costs_nothing(
+    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+) -> None:
+    stop = Stop()
+    assert not stop.ask(), "nothing had begun"
+    journal: list[Attempt] = []
+    assert list(door.stream(ASK, journal, live=False, patience_s=None, stop=stop)) == []
+    assert (journal, purse.reserved, cloud.connections) == ([], {}, 0)
+    assert drain(door)[0], "the lane is free for the next"
+
+
+def test_a_stop_between_the_reservation_and_the_sending_is_not_charged(
+    cloud: LoopbackCloud,
+) -> None:
+    stop = Stop()
+
+    class StopsOnReserve(NotedPurse):
+        @override
+        def reserve(
+            self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
+        ) -> None:
+            stop.ask()
+
+    purse = StopsOnReserve()
+    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+    journal: list[Attempt] = []
+    assert list(door.stream(ASK, journal, live=False, patience_s=None, stop=stop)) == []
+    assert [(each.outcome, each.cost_microdollars) for each in journal] == [("cancelled", 0)]
+    assert cloud.requests == []
     door.close()

@@ -286,8 +286,9 @@ class Door:
         )
         finish = trip.finish
         if finish is None:
-            if failure is not None and not trip.begun and not isinstance(failure, CloudTimeout):
-                return attempt  # refused before it began: providers do not charge for that
+            refused = failure and not trip.begun and not isinstance(failure, CloudTimeout)
+            if refused or not trip.tries:
+                return attempt  # refused, or stopped, before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
         return replace(
             attempt,

@@ -60,21 +60,24 @@ def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
             f"{capacity.context_tokens:,} tokens of the context window",
             soft=request.truncate,
         )
-    return _find_lateness(request, capacity)
+    return find_lateness(request, capacity, estimate_tokens(request.messages), request.max_tokens)
 
 
-def _find_lateness(request: Request, capacity: Capacity) -> Misfit | None:
+def find_lateness(
+    request: Request, capacity: Capacity, prompt_tokens: int, output_tokens: int
+) -> Misfit | None:
+    """Whether the device, as fast as it has been, would miss the request's deadline."""
     prompt_speed = capacity.prompt_tokens_per_second
     output_speed = capacity.output_tokens_per_second
     if request.deadline_ms is None or not prompt_speed or not output_speed:
         return None
-    seconds = estimate_tokens(request.messages) / prompt_speed + request.max_tokens / output_speed
+    seconds = prompt_tokens / prompt_speed + output_tokens / output_speed
     if seconds * 1000 <= request.deadline_ms:
         return None
     return Misfit(
         "deadline",
         f"at its measured speed the device needs about {seconds * 1000:,.0f} ms "
-        f"for up to {request.max_tokens} tokens, the deadline is {request.deadline_ms:,.0f} ms",
+        f"for up to {output_tokens} tokens, the deadline is {request.deadline_ms:,.0f} ms",
         soft=True,
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgewise.errors import CloudError
 from edgewise.functions.merge import merge, source_of
+from edgewise.functions.repair import Repaired
 from edgewise.functions.settle import same_call
 from edgewise.types.calls import Intent
 from edgewise.types.messages import Request, Source, ToolCall
@@ -21,6 +22,14 @@ class Written:
     text: str
     tokens: tuple[Token, ...]
     calls: tuple[ToolCall, ...]
+
+
+def with_repairs(repaired: Repaired) -> tuple[ToolCall, ...]:
+    """The calls of a repair, each with the codes of what was changed."""
+    return tuple(
+        replace(call, repairs=tuple(dict.fromkeys((*call.repairs, *made))))
+        for call, made in zip(repaired.calls, repaired.by_call, strict=True)
+    )
 
 
 @dataclass(slots=True)
@@ -40,6 +49,7 @@ class CallDraft:
     doubted: bool = False
     signalled: bool = False
     cloud_answered: bool = False
+    confidence: float | None = None  # what the device said, also of calls the cloud replaced
     text: str = ""
     steps: dict[str, float] = field(default_factory=dict)
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
@@ -126,7 +136,7 @@ class CallDraft:
             text=self.text,
             source=source,
             decision=self._decision(),
-            confidence=self._confidence(),
+            confidence=self.confidence,
             needs_cloud_handoff=self.doubted,
             cloud_handoff=self.signalled or source in ("cloud", "mixed"),
             degraded=bool(self.degraded_code),
@@ -144,15 +154,17 @@ class CallDraft:
             steps_ms=dict(self.steps),
         )
 
-    def _confidence(self) -> float | None:
-        """The least sure thing the device said; None where it said nothing."""
+    def measure(self) -> None:
+        """Note the least sure thing the device said, before the cloud may replace it."""
         said = [call.confidence for call in self.local_calls if call.confidence is not None]
-        return min([*said, *self._nothing.values()], default=None)
+        self.confidence = min([*said, *self._nothing.values()], default=None)
 
     def _source(self, calls: Sequence[ToolCall]) -> Source:
         if self.signalled:
             return "none"
-        return source_of(calls, "cloud" if self.cloud_answered else "local")
+        source = source_of(calls, "cloud" if self.cloud_answered else "local")
+        # Where the cloud said in words that no tool serves a part, that is its share.
+        return "mixed" if self.text and source == "local" else source
 
     def _decision(self) -> Decision:
         return Decision(
@@ -161,7 +173,7 @@ class CallDraft:
             code=self.code,
             reason=self.reason,
             threshold=self.threshold,
-            confidence=self._confidence(),
+            confidence=self.confidence,
             calibration=self.calibration,
             degraded_code=self.degraded_code,
         )

@@ -2,7 +2,7 @@
 
 Read from the top: `answer` splits and plans; the device writes (write_calls.py), one narrower try
 for each intent that got no call; `_judge` says which intents failed; `_rescue` asks the cloud for
-those alone.
+those alone. A speculative request has asked the cloud for the whole already (speculate.py).
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from edgewise.decide.fit import Misfit
+from edgewise.decide.fit import Capacity, Misfit, estimate_tokens, find_lateness
 from edgewise.decide.policy import Plan, Question
 from edgewise.errors import (
     CloudClosed,
     CloudError,
+    ContextExceeded,
     DoesNotFit,
     EdgewiseError,
+    InvalidRequest,
     LocalError,
     ModelNotFound,
 )
-from edgewise.flows.call_draft import CallDraft
+from edgewise.flows.call_draft import CallDraft, with_repairs
 from edgewise.flows.call_walk import Parts, Walk
+from edgewise.flows.speculate import Speculation
 from edgewise.flows.write_calls import write_on_device
 from edgewise.functions.assign import assign
 from edgewise.functions.difficulty import difficulty, tier
@@ -32,31 +35,49 @@ from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
 from edgewise.functions.settle import FATAL, settle
 from edgewise.functions.split_intents import split
-from edgewise.types.messages import Request, ToolCall
+from edgewise.functions.tool_prompt import render_prompt
+from edgewise.local.backend import CallBackend
+from edgewise.types.messages import Message, Request, ToolCall
 from edgewise.types.replies import Attempt, CallReply
+
+USUAL_CALL_TOKENS = 40  # of a request for one or two calls
+CLOUD_TOOLS = 128  # OpenAI takes no more
 
 
 def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply:
     """The calls the last user message asks for."""
     walk = _begin(request, parts, attempts)
-    misfit = _open_device(walk)
-    plan = _plan(walk, misfit)
+    try:
+        misfit = _open_device(walk)
+        try:
+            _follow(walk, _plan(walk, misfit))
+        except ContextExceeded as error:
+            # Counted exactly, with the fewest tools, before anything was computed: plan again.
+            _follow(walk, _plan(walk, Misfit(error.code, str(error))))
+    finally:
+        if walk.ahead is not None:
+            walk.ahead.cancel(attempts)
+    return walk.draft.reply(parts.clock())
+
+
+def _follow(walk: Walk, plan: Plan) -> None:
     draft = walk.draft
     draft.conclude(plan.code, plan.reason)
     draft.degraded_code = plan.degraded_code
     if plan.first is None:
-        raise _refusal(request, plan)
+        raise _refusal(walk.request, plan)
     if plan.first == "local":
         _from_device(walk, plan)
-    elif request.handoff == "signal":
+    elif walk.request.handoff == "signal":
         draft.signal(plan.code.removeprefix("handoff_"), plan.reason)
     else:
         _from_cloud(walk, plan)
-    return draft.reply(parts.clock())
 
 
 def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
     started = parts.clock()
+    if request.messages[-1].role != "user":
+        raise InvalidRequest("calls are for the user's words: the last message must be the user's")
     check_tools(request.tools)
     text = request.messages[-1].content
     intents = split(text, request.tools)
@@ -85,7 +106,22 @@ def _open_device(walk: Walk) -> Misfit | None:
     walk.calibration = walk.parts.calibration(walk.caller)
     threshold = walk.calibration.threshold if request.threshold is None else request.threshold
     walk.draft.threshold, walk.draft.calibration = threshold, walk.calibration.name
-    return None
+    return _lateness(walk, walk.caller)
+
+
+def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
+    """Judged as if the tools' part of the prompt were new: only the runtime knows if it is."""
+    if walk.request.deadline_ms is None:
+        return None
+    facts = caller.facts()
+    capacity = Capacity(
+        context_tokens=facts.context_tokens,
+        prompt_tokens_per_second=facts.prompt_tokens_per_second,
+        output_tokens_per_second=facts.output_tokens_per_second,
+    )
+    prompt = render_prompt(walk.offered, walk.request.messages[-1].content)
+    tokens = estimate_tokens([Message("user", prompt)])
+    return find_lateness(walk.request, capacity, tokens, USUAL_CALL_TOKENS)
 
 
 def _plan(walk: Walk, misfit: Misfit | None) -> Plan:
@@ -103,7 +139,7 @@ def _plan(walk: Walk, misfit: Misfit | None) -> Plan:
     if plan.first == "local" and plan.may_hand_off and hard:
         reason = f"difficulty {walk.draft.difficulty:.2f} asks for the cloud first"
         return replace(plan, first="cloud", code="handoff_difficult", reason=reason,
-                       local_backup=True)  # fmt: skip
+                       local_backup=True, hurried=True)  # fmt: skip
     return plan
 
 
@@ -116,23 +152,27 @@ def _refusal(request: Request, plan: Plan) -> EdgewiseError:
 
 
 def _from_device(walk: Walk, plan: Plan) -> None:
-    draft = walk.draft
+    draft, parts = walk.draft, walk.parts
+    may_ask = plan.may_hand_off and walk.request.handoff != "signal"
+    if may_ask and walk.request.speculative and walk.ahead is None:
+        walk.ahead = Speculation(parts.cloud, _asking(walk), parts.patience_s)
     try:
         write_on_device(walk)
+    except ContextExceeded:
+        raise
     except LocalError as error:
-        if not plan.may_hand_off or walk.request.handoff == "signal":
+        if not may_ask:
             raise
         draft.conclude("handoff_local_failed", str(error))
         _from_cloud(walk, replace(plan, local_backup=False))
         return
     failed = _judge(walk)
-    draft.doubted = bool(failed)
     if failed and plan.may_hand_off:
-        if walk.request.handoff == "signal":
+        if not may_ask:
             draft.signal("low_confidence", draft.doubt(failed))
             return
         draft.conclude("handoff_low_confidence", draft.doubt(failed))
-        _rescue(walk, failed, hurried=True)
+        _rescue(walk, failed)
     elif plan.code == "started_local":
         _conclude_kept(walk, failed)
 
@@ -152,55 +192,75 @@ def _judge(walk: Walk) -> list[int]:
     """The intents whose answer is in doubt: unlikely, unfit to run, or ungrounded in a hard one."""
     careful = tier(walk.draft.difficulty, walk.parts.rules.tiers) != "local"
     fatal = FATAL | {"ungrounded"} if careful else FATAL
-    return [number for number in range(len(walk.heard)) if walk.draft.doubts(number, fatal)]
+    failed = [number for number in range(len(walk.heard)) if walk.draft.doubts(number, fatal)]
+    walk.draft.measure()
+    walk.draft.doubted = bool(failed)
+    return failed
 
 
 def _from_cloud(walk: Walk, plan: Plan) -> None:
-    everything = list(range(len(walk.heard)))
-    if not plan.local_backup:
-        _ask(walk, everything, hurried=False)
-        return
     try:
-        _ask(walk, everything, hurried=plan.hurried)
+        _ask(walk, _everything(walk), hurried=plan.hurried)
     except CloudError as error:
-        walk.draft.fall_back(error)
+        if plan.local_backup:
+            _fall_back(walk, error)
+            return
+        if not plan.code.startswith("handoff_"):  # the caller wanted the cloud itself
+            raise
+        raise DoesNotFit(f"{plan.reason}; and the cloud failed: {error}") from error
+
+
+def _fall_back(walk: Walk, failure: CloudError) -> None:
+    walk.draft.fall_back(failure)
+    try:
         write_on_device(walk)
-        walk.draft.doubted = bool(_judge(walk))
+    except ContextExceeded as error:
+        raise DoesNotFit(f"{error}; and the cloud failed: {failure}") from error
+    _judge(walk)
 
 
-def _rescue(walk: Walk, failed: Sequence[int], *, hurried: bool) -> None:
+def _rescue(walk: Walk, failed: Sequence[int]) -> None:
     """The cloud's calls for the intents that failed; the device's stay where it cannot help."""
     try:
-        _ask(walk, failed, hurried=hurried)
+        _ask(walk, _everything(walk) if walk.ahead else failed, hurried=True)
     except CloudError as error:
         walk.draft.fall_back(error)
+
+
+def _everything(walk: Walk) -> Sequence[int]:
+    return range(len(walk.heard))
+
+
+def _asking(walk: Walk, numbers: Sequence[int] | None = None) -> Request:
+    """What the cloud is asked: the request, or those of its intents that failed, in their words."""
+    message = walk.request.messages[-1]
+    if numbers is not None and len(numbers) < len(walk.heard):
+        text = ". ".join(walk.heard[number].text.rstrip(".") for number in numbers)
+        message = replace(message, content=text)
+    tools = tuple(narrow(message.content, walk.request.tools, CLOUD_TOOLS))
+    return replace(walk.request, messages=(*walk.request.messages[:-1], message), tools=tools)
 
 
 def _ask(walk: Walk, numbers: Sequence[int], *, hurried: bool) -> None:
     draft, parts = walk.draft, walk.parts
-    text = walk.request.messages[-1].content
-    if len(numbers) < len(walk.heard):  # only what failed leaves the device
-        text = ". ".join(walk.heard[number].text.rstrip(".") for number in numbers)
-    message = replace(walk.request.messages[-1], content=text)
-    request = replace(walk.request, messages=(*walk.request.messages[:-1], message))
-    patience = parts.patience_s if hurried else None
-    calls: list[ToolCall] = []
-    said: list[str] = []
+    request = _asking(walk, numbers)
     with walk.timed("cloud"):
-        chunks = parts.cloud.stream(request, draft.attempts, live=False, patience_s=patience)
-        with closing(chunks):
-            for chunk in chunks:
-                if isinstance(chunk, ToolCall):
-                    calls.append(chunk)
-                elif isinstance(chunk, str):
-                    said.append(chunk)
-    found = calls or repair("".join(said), request.tools, text, source="cloud").calls
-    repaired = repair(list(found), request.tools, text, source="cloud").calls
+        if walk.ahead is not None:
+            heard = walk.ahead.answer(draft.attempts)
+        else:
+            patience = parts.patience_s if hurried else None
+            stream = parts.cloud.stream(request, draft.attempts, live=False, patience_s=patience)
+            with closing(stream):
+                heard = list(stream)
+    said = "".join(chunk for chunk in heard if isinstance(chunk, str))
+    given: Sequence[ToolCall] | str = [chunk for chunk in heard if isinstance(chunk, ToolCall)]
+    text = request.messages[-1].content
+    calls = with_repairs(repair(given or said, walk.request.tools, text, source="cloud"))
     words = [walk.heard[number] for number in numbers]
-    owners = assign(repaired, walk.tools, words)
+    owners = assign(calls, walk.tools, words)
     for number in numbers:
         draft.forget(number)
-    for owner, call in zip(owners, repaired, strict=True):
+    for owner, call in zip(owners, calls, strict=True):
         draft.place(numbers[owner], settle(call, walk.tools.get(call.name), words[owner]))
-    draft.text = "" if repaired else "".join(said)
+    draft.text = "" if calls else said
     draft.cloud_answered = True

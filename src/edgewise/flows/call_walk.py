@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.policy import Policy
 from edgewise.flows.call_draft import CallDraft
+from edgewise.flows.speculate import Speculation
 from edgewise.functions.call_confidence import CallCalibration
 from edgewise.functions.difficulty import Weights
 from edgewise.functions.heard import Heard
@@ -51,6 +52,7 @@ class Walk:
     heard: Sequence[Heard]
     caller: CallBackend | None = None
     calibration: CallCalibration | None = None
+    ahead: Speculation | None = None  # the cloud, asked while the device works
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

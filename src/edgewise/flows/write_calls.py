@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
-from edgewise.errors import ContextExceeded, DoesNotFit
-from edgewise.flows.call_draft import Written
+from edgewise.errors import ContextExceeded, LocalError
+from edgewise.flows.call_draft import Written, with_repairs
 from edgewise.flows.call_walk import Walk
 from edgewise.flows.draft import LocalAttempt
 from edgewise.functions.assign import assign, unanswered
@@ -35,11 +35,13 @@ def write_on_device(walk: Walk) -> None:
     """
     draft, text = walk.draft, walk.request.messages[-1].content
     _place(walk, _write(walk, text), range(len(walk.heard)))
-    if len(draft.local_calls) < expected_calls(text, walk.offered):
-        for number in unanswered(draft.answered, len(walk.heard)):
-            _place(walk, _write(walk, walk.heard[number].text), [number])
-    for number in {*draft.ungrounded, *_overrun(walk)}:
-        _again(walk, number)
+    with suppress(LocalError):  # it is in the attempts; what was written before it stands
+        if len(draft.local_calls) < expected_calls(text, walk.offered):
+            for number in unanswered(draft.answered, len(walk.heard)):
+                if (alone := walk.heard[number].text) != text:  # else it would say the same again
+                    _place(walk, _write(walk, alone), [number])
+        for number in {*draft.ungrounded, *_overrun(walk)}:
+            _again(walk, number)
 
 
 def _overrun(walk: Walk) -> list[int]:
@@ -83,17 +85,18 @@ def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple
     with walk.timed("judge"):
         words = [walk.heard[number] for number in numbers]
         owners = assign(written.calls, walk.tools, words)
-        features = call_features(written.tokens, written.calls, walk.offered, written.text)
+        settled = [
+            settle(call, walk.tools.get(call.name), words[owner])
+            for owner, call in zip(owners, written.calls, strict=True)
+        ]
+        features = call_features(written.tokens, settled, walk.offered, written.text)
         sure = [walk.calibration.confidence(one) for one in features]
-        if not written.calls:
+        if not settled:
             for number in numbers:
                 walk.draft.nothing(number, sure[0])
         return [
-            (
-                numbers[owner],
-                replace(settle(call, walk.tools.get(call.name), words[owner]), confidence=one),
-            )
-            for owner, call, one in zip(owners, written.calls, sure, strict=False)
+            (numbers[owner], replace(call, confidence=one))
+            for owner, call, one in zip(owners, settled, sure, strict=False)
         ]
 
 
@@ -103,9 +106,9 @@ def _write(walk: Walk, text: str, *, copy: bool = False) -> Written:
     while True:
         try:
             return _write_once(walk, text, tools, copy=copy)
-        except ContextExceeded as error:
+        except ContextExceeded:
             if len(tools) <= LEAST_TOOLS:
-                raise DoesNotFit(str(error)) from error
+                raise
             tools = narrow(text, tools, max(LEAST_TOOLS, len(tools) // 2))
 
 
@@ -133,4 +136,4 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
         attempt.outcome = "answered"
     written = "".join(token.text for token in tokens)
     repaired = repair(written, tools, text, source="local")
-    return Written(text, tuple(tokens), repaired.calls)
+    return Written(text, tuple(tokens), with_repairs(repaired))
