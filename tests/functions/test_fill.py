@@ -112,6 +112,13 @@ def test_free_text_takes_the_spelling_of_the_request_but_choices_do_not() -> Non
     assert changes == ("as_said:city", "as_said:note")
 
 
+def test_a_moment_in_the_form_of_the_example_is_not_spelled_as_said() -> None:
+    field = {"type": "string", "description": "e.g. 7:30 PM"}
+    call = ToolCall("ring", {"at": "2:40 AM"})
+    tool = Tool("ring", parameters={"properties": {"at": field}})
+    assert as_said(call, tool, "ring at 2.40 am") == (call, ())
+
+
 def test_optional_inventions_are_dropped_and_required_ones_kept() -> None:
     call = ToolCall("trip", {"city": "Rome", "people": 2, "note": "gluten free"})
     kept, changes = drop_made_up(call, TRIP, "to Lima for 2")

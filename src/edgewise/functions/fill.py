@@ -11,6 +11,7 @@ from edgewise.functions.fold import WORD, distance, fold, spaced
 from edgewise.functions.ground import UNGROUNDED, ground
 from edgewise.functions.ground_values import support
 from edgewise.functions.heard import Heard, hear
+from edgewise.functions.moment_forms import moment_form
 from edgewise.functions.parameter import listed_choice, parameters, required, resolve, wanted
 from edgewise.types.messages import Tool, ToolCall
 
@@ -86,6 +87,9 @@ def as_said(call: ToolCall, tool: Tool, request: str | Heard) -> tuple[ToolCall,
             continue
         if "enum" in schema or wanted(name, schema).form or listed_choice(value, schema):
             continue
+        form = moment_form(name, schema)
+        if form is not None and form.holds(value):
+            continue  # `2:40 AM` as the example has it, though the request says "2.40 am".
         said = _spelled(value, heard)
         if said is not None:
             arguments[name] = said
