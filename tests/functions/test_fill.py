@@ -112,10 +112,11 @@ def test_free_text_takes_the_spelling_of_the_request_but_choices_do_not() -> Non
     assert changes == ("as_said:city", "as_said:note")
 
 
-def test_a_moment_in_the_form_of_the_example_is_not_spelled_as_said() -> None:
-    field = {"type": "string", "description": "e.g. 7:30 PM"}
-    call = ToolCall("ring", {"at": "2:40 AM"})
-    tool = Tool("ring", parameters={"properties": {"at": field}})
+@pytest.mark.parametrize(("name", "description"), [("at", "e.g. 7:30 PM"), ("time", "")])
+def test_a_moment_is_not_spelled_as_said(name: str, description: str) -> None:
+    field = {"type": "string", "description": description}
+    call = ToolCall("ring", {name: "2:40 AM"})
+    tool = Tool("ring", parameters={"properties": {name: field}})
     assert as_said(call, tool, "ring at 2.40 am") == (call, ())
 
 

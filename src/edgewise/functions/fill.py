@@ -21,6 +21,7 @@ __all__ = ["Candidate", "as_said", "candidates", "drop_made_up", "fill_missing",
 _MOST_WORDS = 2000
 _LONGEST_NAME = 60
 _DEEPEST = 4
+_MOMENTS = ("time", "date", "datetime")
 
 
 def fill_missing(
@@ -88,8 +89,8 @@ def as_said(call: ToolCall, tool: Tool, request: str | Heard) -> tuple[ToolCall,
         if "enum" in schema or wanted(name, schema).form or listed_choice(value, schema):
             continue
         form = moment_form(name, schema)
-        if form is not None and form.holds(value):
-            continue  # `2:40 AM` as the example has it, though the request says "2.40 am".
+        if wanted(name, schema).role in _MOMENTS or (form is not None and form.holds(value)):
+            continue  # `2:40 AM` as the example has it, though the request has 2.40 am.
         said = _spelled(value, heard)
         if said is not None:
             arguments[name] = said
