@@ -10,11 +10,11 @@ DEV    := $(VENV)/.ready-dev
 .PHONY: demo test check format clean
 
 demo: $(READY)
-	@$(BIN)/edgewise pull
+	@$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller
 	@$(BIN)/edgewise demo
 
 test: $(DEV)
-	$(BIN)/edgewise pull
+	$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller
 	$(MAKE) check
 	$(BIN)/python -m pytest
 

@@ -60,3 +60,12 @@ def default_model() -> Iterator[InstalledModel]:
         yield ModelStore(MODELS_DIR).find(Settings().model)
     except ModelNotFound as error:
         pytest.fail(f"{error} (make test does that)")
+
+
+@pytest.fixture(scope="session")
+def default_caller() -> Iterator[InstalledModel]:
+    """The model that writes function calls; `make test` pulls it too."""
+    try:
+        yield ModelStore(MODELS_DIR).find(Settings().caller_model)
+    except ModelNotFound as error:
+        pytest.fail(f"{error} (make test does that)")

@@ -6,22 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli.demo import QUESTIONS
+from edgewise.cli.demo import CALLS, QUESTIONS
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import Run
 
 
 @pytest.mark.real_model
 def test_without_a_key_everything_stays_on_the_device_and_says_so(
-    script: Run, default_model: object
+    script: Run, default_model: object, default_caller: object
 ) -> None:
     ran = script("demo")
     assert ran.code == 0
     assert "smollm2-135m-instruct (Q8_0) on this machine · cloud: no key" in ran.out
-    assert ran.out.count("\n> ") == len(QUESTIONS)
+    assert ran.out.count("\n> ") == len(QUESTIONS) + len(CALLS)
     assert "refused: " in ran.out
     assert "[does_not_fit]" in ran.out
-    assert f"\n{len(QUESTIONS)} requests · " in ran.out
+    assert f"\n{len(QUESTIONS) + len(CALLS)} requests · " in ran.out
+    assert '\nset_alarm {"hour":6,"minute":30}\nsend_message {"recipient":"Maria",' in ran.out
+    assert "\n(no call)\n" in ran.out
     assert " 0 by the cloud · " in ran.out
     assert "$0 spent" in ran.out
     assert "Next: edgewise ask" in ran.out
@@ -29,17 +31,18 @@ def test_without_a_key_everything_stays_on_the_device_and_says_so(
 
 @pytest.mark.real_model
 def test_with_a_key_the_long_request_goes_to_the_cloud(
-    run: Run, cloud: LoopbackCloud, default_model: object
+    run: Run, cloud: LoopbackCloud, default_model: object, default_caller: object
 ) -> None:
     cloud.always(Answer(text="It was decided to meet again."))
     ran = run("demo", "--json")
     assert (ran.code, ran.err) == (0, "")
     replies = ran.json
-    assert len(replies) == len(QUESTIONS)
+    assert len(replies) == len(QUESTIONS) + len(CALLS)
     assert all(reply["success"] for reply in replies)
-    assert replies[-1]["response"] == "It was decided to meet again."
-    assert replies[-1]["source"] == "cloud"
-    private = [reply for reply in replies if "private" in reply["difficulty"]]
+    (long,) = [reply for reply in replies if "longer" in reply["title"]]
+    assert (long["response"], long["source"]) == ("It was decided to meet again.", "cloud")
+    assert [len(reply["tool_calls"]) for reply in replies[-2:]] == [2, 0]
+    private = [reply for reply in replies if "private" in reply["title"]]
     assert [reply["source"] for reply in private] == ["local"]
 
 

@@ -88,13 +88,18 @@ def test_an_installed_model_is_marked_and_has_a_path(
 
 
 @pytest.mark.real_model
-def test_pulling_what_is_there_does_nothing(run: Run, default_model: InstalledModel) -> None:
+def test_pulling_what_is_there_does_nothing(
+    run: Run, default_model: InstalledModel, default_caller: InstalledModel
+) -> None:
     before = default_model.path.stat()
     ran = run("pull")
     assert (ran.code, ran.err) == (0, "")
-    first, second = ran.out.splitlines()
+    first, second, third, fourth = ran.out.splitlines()
     assert first == f"{DEFAULT}: 145 MB, SHA-256 {default_model.sha256[:16]}… verified"
     assert second == str(default_model.path)
+    assert third.startswith("edgewise-caller: 145 MB, SHA-256 ")
+    assert fourth == str(default_caller.path)
+    assert [each["name"] for each in run("pull", "--json").json] == [DEFAULT, "edgewise-caller"]
     assert run("pull", DEFAULT.upper(), "--json").json == {
         "name": DEFAULT,
         "path": str(default_model.path),

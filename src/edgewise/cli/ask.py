@@ -8,9 +8,9 @@ import click
 
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
+from edgewise.cli.prompt import read_prompt
 from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
-from edgewise.cli.streams import PATIENCE_S, read_all, read_if_piped, without_surrogates
 from edgewise.engine import Engine
 from edgewise.types.replies import Reply
 
@@ -52,7 +52,7 @@ def ask(
     """
     if given["evidence"] and not as_json:
         raise click.UsageError("--evidence goes with --json")
-    prompt = _prompt(question)
+    prompt = read_prompt(question, 'nothing to ask: edgewise ask "your question"')
     settings, request = options.split(given)
     if signal:
         request["handoff"] = "signal"
@@ -68,23 +68,6 @@ def ask(
                 console(stderr=True).print(why(reply))
     if reply.signalled:
         context.exit(EXIT_SIGNALLED)
-
-
-def _prompt(question: tuple[str, ...]) -> str:
-    waits = question[-1:] == ("-",)
-    words = without_surrogates(" ".join(question[:-1] if waits else question)).strip()
-    piped = read_all() if waits else read_if_piped()
-    if piped is None:  # silent: with no question there is nothing to do but wait
-        piped = "" if words else read_all()
-        if words:
-            console(stderr=True).say(
-                f"nothing came on standard input for {PATIENCE_S:g} s; asking without it "
-                "(end the question with - to wait)"
-            )
-    prompt = f"{words}\n\n{piped}" if words and piped else words or piped
-    if not prompt:
-        raise click.UsageError('nothing to ask: edgewise ask "your question"')
-    return prompt
 
 
 def _show(engine: Engine, prompt: str, request: dict[str, Any]) -> Reply:

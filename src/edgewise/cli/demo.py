@@ -8,13 +8,22 @@ from typing import Any
 import click
 
 from edgewise.cli import options
-from edgewise.cli.ready import ensure_model
-from edgewise.cli.render import Waiting, console, dollars, print_json, show_answer, summary
+from edgewise.cli.call import call_line
+from edgewise.cli.ready import ensure_caller, ensure_model
+from edgewise.cli.render import (
+    COLOURS,
+    Waiting,
+    console,
+    dollars,
+    print_json,
+    show_answer,
+    summary,
+)
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
-from edgewise.types.messages import RequestOptions
+from edgewise.types.messages import RequestOptions, Tool
 
 LONG = "The minutes of the last meeting, word by word. " * 400
 
@@ -32,6 +41,27 @@ QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
     ("longer than the device's context window", f"{LONG}\n\nSummarise this.", {}),
 )
 
+CALLS: tuple[tuple[str, str], ...] = (
+    (
+        "two function calls in one request",
+        "Set an alarm for half past six and text Maria that I'm on my way",
+    ),
+    ("none of these functions serves it", "Who painted the Mona Lisa?"),
+)
+
+
+def _tool(name: str, description: str, **kinds: str) -> Tool:
+    fields = {field: {"type": kind} for field, kind in kinds.items()}
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return Tool(name, description, schema)
+
+
+TOOLS = (
+    _tool("set_alarm", "Set an alarm", hour="integer", minute="integer"),
+    _tool("send_message", "Send a message to a contact", recipient="string", message="string"),
+    _tool("get_weather", "Current weather of a place", place="string"),
+)
+
 
 @click.command()
 @options.as_json
@@ -44,15 +74,19 @@ def demo(as_json: bool) -> None:
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = ensure_model(Settings.load(max_tokens=48))
+    settings = Settings.load(max_tokens=48)
+    settings = ensure_caller(ensure_model(settings, leave_for=(settings.caller_model,)))
     replies: list[dict[str, Any]] = []
     with Engine(settings) as engine:
         facts = engine.backend().facts()  # without a model there is nothing to show
         if not as_json:
             _introduce(engine, facts)
-        for difficulty, question, request in QUESTIONS:
-            outcome = _one(engine, difficulty, question, request, as_json)
-            replies.append({"difficulty": difficulty, "question": _short(question), **outcome})
+        for title, question, request in QUESTIONS:
+            outcome = _one(engine, title, question, request, as_json)
+            replies.append({"title": title, "question": _short(question), **outcome})
+        for title, question in CALLS:
+            outcome = _one_call(engine, title, question, as_json)
+            replies.append({"title": title, "question": question, **outcome})
     if as_json:
         print_json(replies)
     else:
@@ -75,27 +109,53 @@ def _short(question: str) -> str:
 
 
 def _one(
-    engine: Engine, difficulty: str, question: str, request: RequestOptions, as_json: bool
+    engine: Engine, title: str, question: str, request: RequestOptions, as_json: bool
 ) -> dict[str, Any]:
     """One question. A refusal is an outcome too: a clear error instead of a wrong answer."""
     screen = console()
     if not as_json:
         screen.say()
-        screen.say((difficulty, "dim"))
+        screen.say((title, "dim"))
         screen.say((f"> {_short(question)}", "bold"))
     try:
         if as_json:
-            with Waiting(console(stderr=True), difficulty):
+            with Waiting(console(stderr=True), title):
                 return engine.complete(question, **request).to_dict()
         reply = show_answer(engine.stream(question, **request), screen, screen)
     except EdgewiseError as error:
-        if not as_json:
-            screen.say(("refused: ", "yellow"), str(error), (f" [{error.code}]", "dim"))
-        return {"success": False, "error": str(error), "code": error.code}
+        return _refused(error, as_json)
     if reply.signalled:
         screen.say(("(no answer: the application is to route it)", "magenta"))
     screen.print(summary(reply))
     screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
+    return reply.to_dict()
+
+
+def _refused(error: EdgewiseError, as_json: bool) -> dict[str, Any]:
+    if not as_json:
+        console().say(("refused: ", "yellow"), str(error), (f" [{error.code}]", "dim"))
+    return {"success": False, "error": str(error), "code": error.code}
+
+
+def _one_call(engine: Engine, title: str, question: str, as_json: bool) -> dict[str, Any]:
+    """One request for function calls. Nothing is run."""
+    screen = console()
+    if not as_json:
+        screen.say()
+        screen.say((title, "dim"))
+        screen.say((f"> {question}", "bold"))
+    try:
+        with Waiting(console(stderr=True), title):
+            reply = engine.call(question, TOOLS)
+    except EdgewiseError as error:
+        return _refused(error, as_json)
+    if not as_json:
+        for made in reply.calls:
+            screen.say((call_line(made), COLOURS[made.source]))
+        if not reply.calls:
+            screen.say(("(no call)", "magenta"))
+        screen.print(summary(reply))
+        screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
     return reply.to_dict()
 
 
@@ -113,8 +173,8 @@ def _conclude(replies: list[dict[str, Any]]) -> None:
     )
     screen.say(
         (
-            'Next: edgewise ask "…" · edgewise chat · edgewise auth set gemini · '
-            "edgewise ledger · edgewise doctor",
+            'Next: edgewise ask "…" · edgewise call "…" --tools FILE · edgewise chat · '
+            "edgewise auth set gemini · edgewise ledger · edgewise doctor",
             "dim",
         )
     )

@@ -44,6 +44,7 @@ COMMANDS = {
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
     "auth": ("edgewise.cli.auth:auth", "Store, show and remove providers' keys."),
     "bench": ("edgewise.cli.bench:bench", "Measure speed and quality on this machine."),
+    "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
     "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),
     "demo": ("edgewise.cli.demo:demo", "Watch a few requests being answered and routed."),

@@ -57,10 +57,11 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
 )
 @options.as_json
 def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
-    """Get the weights of models (without NAME: the default model), verified by SHA-256.
+    """Get the weights of models (without NAME: the two defaults), verified by SHA-256.
 
-    An interrupted pull goes on where it stopped; a model that is there is left alone. What two
-    models are made of is fetched once.
+    The defaults are the model that chats and the one that calls functions. An interrupted pull
+    goes on where it stopped; a model that is there is left alone. What two models are made of
+    is fetched once. With --json one NAME gives an object, otherwise there is a list.
 
     \b
     edgewise pull
@@ -69,7 +70,7 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
     """
     settings = Settings.load()
     store = ModelStore(settings.models_dir)
-    wanted = names or (settings.model,)
+    wanted = names or tuple(dict.fromkeys((settings.model, settings.caller_model)))
     pulled = []
     for number, name in enumerate(wanted, start=1):
         with download_bar() as progress:
@@ -78,7 +79,7 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
             )
     if as_json:
         found = [_installed(model) for model in pulled]
-        print_json(found if len(found) > 1 else found[0])
+        print_json(found[0] if len(names) == 1 else found)
         return
     for model in pulled:
         click.echo(f"{model.name}: {megabytes(model.bytes)}, SHA-256 {model.sha256[:16]}… verified")

@@ -1,6 +1,8 @@
-"""Makes sure the model is there before a command that needs it: fetched on first use."""
+"""Makes sure a model is there before a command that needs it: fetched on first use."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from edgewise.cli.render import console, download_bar, megabytes
 from edgewise.errors import ModelNotFound, StoreError
@@ -9,19 +11,33 @@ from edgewise.local.model_store import ModelStore
 from edgewise.settings import Settings
 
 
-def ensure_model(settings: Settings, policy: str | None = None) -> Settings:
-    """Pull a known model that is missing, with a progress bar; the settings to go on with.
+def ensure_model(
+    settings: Settings, policy: str | None = None, *, leave_for: Sequence[str] = ()
+) -> Settings:
+    """Pull a known chat model that is missing, with a progress bar; the settings to go on with.
 
     One that cannot be had is not tried again in this command, and one that `policy` has no use
-    for is not fetched at all. Raises ModelNotFound for a name nobody knows and for a file that is
-    not there.
+    for is not fetched at all. `leave_for` names models that are made sure of next: what they are
+    made of as well is fetched once. Raises ModelNotFound for a name nobody knows and for a file
+    that is not there.
     """
+    return _ensure(settings, settings.model, policy, "No local model: ", leave_for)
+
+
+def ensure_caller(settings: Settings, policy: str | None = None) -> Settings:
+    """As ensure_model, for the model that writes function calls."""
+    return _ensure(settings, settings.caller_model, policy, "No function caller: ")
+
+
+def _ensure(
+    settings: Settings, name: str, policy: str | None, lack: str, leave_for: Sequence[str] = ()
+) -> Settings:
     if (policy or settings.policy) == "cloud_only":
         return settings.with_changes(fetch_default_model=False)
     store = ModelStore(settings.models_dir)
-    row = row_named(settings.model.strip().lower())
+    row = row_named(name.strip().lower())
     try:
-        store.find(settings.model)
+        store.find(name)
         return settings
     except ModelNotFound:
         if row is None:
@@ -32,8 +48,8 @@ def ensure_model(settings: Settings, policy: str | None = None) -> Settings:
     side.say(f"Getting {row.name}, {megabytes(row.bytes)} (once; kept in the cache) …")
     try:
         with download_bar() as progress:
-            store.pull(row.name, progress)
+            store.pull(row.name, progress, leave_for=leave_for)
         return settings
     except StoreError as error:
-        side.say(("No local model: ", "yellow"), str(error))
+        side.say((lack, "yellow"), str(error))
         return settings.with_changes(fetch_default_model=False)

@@ -172,7 +172,7 @@ def summary(reply: Reply) -> Text:
         dollars(usage.cost_microdollars),
     ]
     line = Text("└ ", style="dim")
-    line.append(PLACES[reply.source], style=f"bold {COLOURS[reply.source]}")
+    line.append(_place(reply), style=f"bold {COLOURS[reply.source]}")
     line.append("".join(f" · {fact}" for fact in facts if fact))
     if reply.finish_reason == "length":
         line.append(" · cut off (--max-tokens)", style="yellow")
@@ -181,6 +181,12 @@ def summary(reply: Reply) -> Text:
     if reply.degraded:
         line.append(f" · degraded: {reply.decision.degraded_code}", style="bold yellow")
     return line
+
+
+def _place(reply: Reply) -> str:
+    if reply.source == "mixed" and reply.tool_calls:
+        return "device and cloud"  # calls of both, side by side
+    return PLACES[reply.source]
 
 
 def why(reply: Reply) -> Text:

@@ -68,10 +68,16 @@ def without_surrogates(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One line. Where the stream has no UTF-8, escapes: replaced characters would be lost."""
+    """One line."""
+    click.echo(json_text(value))
+
+
+def json_text(value: Any, *, compact: bool = False) -> str:
+    """Where standard output has no UTF-8, escapes: replaced characters would be lost."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     unicode = codecs.lookup(encoding).name == "utf-8"
-    click.echo(json.dumps(value, ensure_ascii=not unicode, default=str))
+    separators = (",", ":") if compact else None
+    return json.dumps(value, ensure_ascii=not unicode, separators=separators, default=str)
 
 
 def read_all() -> str:

@@ -1,0 +1,182 @@
+"""`edgewise call`: a request in words, the function calls it asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from edgewise.cli import options
+from edgewise.cli.main import EXIT_SIGNALLED
+from edgewise.cli.prompt import read_prompt
+from edgewise.cli.ready import ensure_caller
+from edgewise.cli.render import (
+    COLOURS,
+    PLACES,
+    Screen,
+    Waiting,
+    confidence,
+    console,
+    milliseconds,
+    print_json,
+    summary,
+    why,
+)
+from edgewise.cli.streams import json_text, printable, read_all, without_surrogates
+from edgewise.engine import Engine
+from edgewise.errors import InvalidRequest
+from edgewise.functions.difficulty import tier
+from edgewise.functions.tool_schema import parse_tools_file
+from edgewise.settings import Settings
+from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.replies import CallReply
+
+TIERS = {
+    "local": "easy: the device, and a narrower try where it fails",
+    "guarded": "middling: the device, every argument must be in the words",
+    "cloud_first": "hard: the cloud first, where it is open",
+}
+
+
+@click.command()
+@click.argument("request_words", metavar="[REQUEST]...", nargs=-1)
+@click.option(
+    "--tools",
+    "file",
+    metavar="FILE",
+    required=True,
+    type=click.Path(),
+    help="Tools as JSON: a list as in OpenAI's requests; - is standard input.",
+)
+@options.routing
+@click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
+@click.option(
+    "--deadline-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="Go to the cloud if the device is too slow.",
+)
+@click.option("--speculative", is_flag=True, help="Ask the cloud while the device works.")
+@click.option("--store-text", is_flag=True, help="Keep the words of the request in the ledger.")
+@click.option("--why", "explain", is_flag=True, help="Say how it was decided, step by step.")
+@options.as_json
+@click.pass_context
+def call(
+    context: click.Context,
+    /,
+    request_words: tuple[str, ...],
+    file: str,
+    signal: bool,
+    explain: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Turn REQUEST into calls of the tools in FILE, one per line: a name and its arguments.
+
+    Without a REQUEST, standard input is the request. The calls go to standard output and
+    nothing else does; source, confidence, repairs and complaints of each go to standard error.
+    Nothing is run. --model is the model that writes the calls.
+
+    \b
+    edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
+    edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
+    """
+    tools = _read_tools(file)
+    if file == "-" and not request_words:
+        raise click.UsageError("--tools - takes standard input: give the REQUEST in words")
+    nothing = 'nothing to call: edgewise call "your request" --tools FILE'
+    prompt = (
+        without_surrogates(" ".join(request_words))
+        if file == "-"
+        else read_prompt(request_words, nothing)
+    )
+    settings, request = _split(given)
+    if signal:
+        request["handoff"] = "signal"
+    settings = ensure_caller(settings, request.get("policy"))
+    with Engine(settings) as engine:
+        with Waiting(console(stderr=True), "thinking"):
+            reply = engine.call(prompt, tools, **request)
+        if as_json:
+            print_json(reply.to_dict())
+        else:
+            _show(reply, settings, explain)
+    if reply.signalled:
+        context.exit(EXIT_SIGNALLED)
+
+
+def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """As options.split; --model is the one that writes calls, not the one that chats."""
+    model = given.pop("model")
+    settings, request = options.split(given | {"model": None})
+    return settings.with_changes(caller_model=model) if model else settings, request
+
+
+def _read_tools(file: str) -> tuple[Tool, ...]:
+    where = "standard input" if file == "-" else file
+    try:
+        text = read_all() if file == "-" else Path(file).read_text("utf-8-sig")
+    except FileNotFoundError as error:
+        raise click.UsageError(f"--tools: there is no file {file!r}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--tools {file}: {error}") from error
+    try:
+        tools = parse_tools_file(text)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{where}: {error}") from error
+    if not tools:
+        raise InvalidRequest(f"{where}: there are no tools in it")
+    return tools
+
+
+def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
+    side = console(stderr=True)
+    for each in reply.calls:
+        click.echo(call_line(each))
+        side.print(about(each))
+    if reply.signalled:
+        side.say(("hand this off: ", "magenta"), reply.decision.reason)
+    elif not reply.calls:
+        side.say("no tool serves this")
+        if reply.text:
+            side.say(("cloud: ", "cyan"), reply.text)
+    side.print(summary(reply))
+    if explain:
+        side.print(why(reply))
+        explain_walk(reply, settings, side)
+
+
+def call_line(made: ToolCall) -> str:
+    """A call as the model writes it: the name, a space, compact JSON."""
+    return printable(f"{made.name} {json_text(dict(made.arguments), compact=True)}")
+
+
+def about(made: ToolCall) -> Text:
+    """Who wrote a call, how sure, what was changed and what is still wrong."""
+    line = Text("  ")
+    line.append(printable(made.name), style="bold")
+    line.append(": ")
+    line.append(PLACES[made.source], style=COLOURS[made.source])
+    if made.confidence is not None:  # the cloud's own is not known
+        line.append(f" · confidence {confidence(made.confidence)}")
+    if made.repairs:
+        line.append(f" · repairs {' '.join(made.repairs)}", style="dim")
+    if made.complaints:
+        line.append(f" · complaints {' '.join(made.complaints)}", style="yellow")
+    return line
+
+
+def explain_walk(reply: CallReply, settings: Settings, side: Screen) -> None:
+    """What the request was split into, how hard it looked, and what each step took."""
+    for number, intent in enumerate(reply.intents, start=1):
+        side.say(f"intent {number}: {intent.resolved}")
+    limits = (settings.call_easy, settings.call_hard)
+    words = TIERS[tier(reply.difficulty, limits)]
+    side.say(f"difficulty {reply.difficulty:.2f} ({words})")
+    steps = [f"{name} {_step(took)}" for name, took in reply.steps_ms.items()]
+    side.say(f"steps: {', '.join(steps)}")
+
+
+def _step(took: float) -> str:
+    return milliseconds(took) if took >= 10 else f"{took:.1f} ms"
