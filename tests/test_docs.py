@@ -259,7 +259,7 @@ def test_every_setting_is_on_its_page_with_default_and_variable() -> None:
         assert found, each.name
         if isinstance(each.default, str | int | float | tuple):
             assert found[1] == f"`{as_toml(each.default)}`", each.name
-        in_environment = each.name not in ("providers", "environment")
+        in_environment = each.name not in ("difficulty", "providers", "environment")
         assert found[2] == (f"`EDGEWISE_{each.name.upper()}`" if in_environment else "none")
     for each in fields(ProviderSettings):
         assert re.search(rf"^\| `{each.name}` \|", page, re.M), each.name
