@@ -5,6 +5,7 @@ Loaded with the first request that has tools.
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -48,6 +49,7 @@ def answer(
         rules=call_rules(settings),
         patience_s=settings.patience_s,
         clock=time.perf_counter,
+        today=datetime.date.today,
     )
     return call_functions.answer(request, parts, attempts)
 

@@ -33,7 +33,7 @@ from edgewise.functions.grammar import check_tools
 from edgewise.functions.heard import hear
 from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
-from edgewise.functions.settle import FATAL, settle
+from edgewise.functions.settle import FATAL
 from edgewise.functions.split_intents import split
 from edgewise.functions.tool_prompt import render_prompt
 from edgewise.local.backend import CallBackend
@@ -89,8 +89,9 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
     ]
     draft = CallDraft(request, attempts, started, intents, max(scores, default=0.0))
     draft.took("split", 1000 * (parts.clock() - started))
-    words = [hear(intent.resolved) for intent in intents] or [hear(text)]
-    return Walk(request, parts, draft, {tool.name: tool for tool in request.tools}, offered, words)
+    whole, tools = hear(text), {tool.name: tool for tool in request.tools}
+    words = [hear(intent.resolved) for intent in intents] if len(intents) > 1 else [whole]
+    return Walk(request, parts, draft, tools, offered, words, whole)
 
 
 def _open_device(walk: Walk) -> Misfit | None:
@@ -261,6 +262,6 @@ def _ask(walk: Walk, numbers: Sequence[int], *, hurried: bool) -> None:
     for number in numbers:
         draft.forget(number)
     for owner, call in zip(owners, calls, strict=True):
-        draft.place(numbers[owner], settle(call, walk.tools.get(call.name), words[owner]))
+        draft.place(numbers[owner], walk.settle(call, words[owner]))
     draft.text = "" if calls else said
     draft.cloud_answered = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from edgewise.flows.speculate import Speculation
 from edgewise.functions.call_confidence import CallCalibration
 from edgewise.functions.difficulty import Weights
 from edgewise.functions.heard import Heard
+from edgewise.functions.settle import settle
 from edgewise.local.backend import CallBackend
-from edgewise.types.messages import Request, Tool
+from edgewise.types.messages import Request, Tool, ToolCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class Parts:
     rules: CallRules
     patience_s: float
     clock: Callable[[], float]
+    today: Callable[[], datetime.date]
 
 
 @dataclass(slots=True)
@@ -50,9 +53,14 @@ class Walk:
     tools: Mapping[str, Tool]
     offered: Sequence[Tool]
     heard: Sequence[Heard]
+    whole: Heard
     caller: CallBackend | None = None
     calibration: CallCalibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
+
+    def settle(self, call: ToolCall, words: Heard) -> ToolCall:
+        tool, today = self.tools.get(call.name), self.parts.today()
+        return settle(call, tool, words, whole=self.whole, today=today)
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -14,10 +14,8 @@ from edgewise.functions.assign import assign, unanswered
 from edgewise.functions.call_confidence import call_features
 from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar
-from edgewise.functions.heard import hear
 from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
-from edgewise.functions.settle import settle
 from edgewise.functions.split_intents import expected_calls
 from edgewise.functions.tool_prompt import NO_CALL, render_prompt
 from edgewise.types.messages import Tool, ToolCall
@@ -48,14 +46,13 @@ def _overrun(walk: Walk) -> list[int]:
     """Intents of several whose call holds text that runs on into another one."""
     if len(walk.heard) < 2:
         return []
-    whole = hear(walk.request.messages[-1].content)
     return [
         number
         for number, words in enumerate(walk.heard)
         for call in walk.draft.calls_of(number)
         if any(
             isinstance(value, str)
-            and spaced(value) in whole.spaced
+            and spaced(value) in walk.whole.spaced
             and spaced(value) not in words.spaced
             for value in call.arguments.values()
         )
@@ -86,7 +83,7 @@ def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple
         words = [walk.heard[number] for number in numbers]
         owners = assign(written.calls, walk.tools, words)
         settled = [
-            settle(call, walk.tools.get(call.name), words[owner])
+            walk.settle(call, words[owner])
             for owner, call in zip(owners, written.calls, strict=True)
         ]
         features = call_features(written.tokens, settled, walk.offered, written.text)

@@ -36,13 +36,14 @@ def settle(
     """The call as it will be run, with the codes of what was changed and what is still wrong.
 
     `whole` is the request that `heard` is a part of: what it says elsewhere is not made up. Days
-    named without a year are left as they are without `today`. Device and cloud go through the same
-    steps, so that their calls can be compared and merged.
+    named without a year are left as they are without `today`. Device and cloud are brought to the
+    same forms, so that their calls can be compared and merged; only the device's values are
+    doubted for what the request does not say, since a large model knows more than the words.
     """
     if tool is None:
         return replace(call, complaints=("unknown_tool",))
     made: list[str] = []
-    for step in _steps(whole, today):
+    for step in _steps(whole, today) if call.source != "cloud" else _FORMS:
         call, changes = step(call, tool, heard)
         made += changes
     complaints = (*validate(call, tool), *check_grounding(call, tool, heard))
@@ -51,6 +52,13 @@ def settle(
         repairs=tuple(dict.fromkeys((*call.repairs, *made))),
         complaints=tuple(dict.fromkeys(complaint.code for complaint in complaints)),
     )
+
+
+def _coerced(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
+    return coerce_call(call, tool, heard.text)
+
+
+_FORMS: tuple[_Step, ...] = (_coerced, unquote, write_moments, as_said, code_currencies, _coerced)
 
 
 def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...]:
@@ -69,10 +77,6 @@ def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...
         lambda call, tool, heard: drop_made_up(call, tool, heard, whole),
         _coerced,
     )
-
-
-def _coerced(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
-    return coerce_call(call, tool, heard.text)
 
 
 def same_call(one: ToolCall, other: ToolCall) -> bool:
