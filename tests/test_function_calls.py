@@ -1,0 +1,311 @@
+"""Function calls through the engine: run, chatted about, written down, and thrown anything at."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import EdgewiseError, Engine, Message, Settings, Tool
+from edgewise.errors import SettingsError
+from edgewise.function_calls import call_rules, find_call_calibration
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller
+from edgewise.types.messages import ToolCall
+from edgewise.types.replies import CallReply, Finished
+from tests.flows.calling import (
+    BOTH,
+    LONDON,
+    TOOLS,
+    TWO,
+    caller,
+    calls,
+    made,
+    settings_for,
+)  # fmt: skip
+
+
+@pytest.fixture
+def cloud() -> Iterator[LoopbackCloud]:
+    with LoopbackCloud() as server:
+        server.always(calls(LONDON))
+        yield server
+
+
+# -- running what was called -----------------------------------------------------------------------
+
+
+def set_timer(minutes: int) -> str:
+    """Set a countdown timer.
+
+    Args:
+        minutes: Number of minutes
+    """
+    if minutes > 90:
+        raise ValueError("too long")
+    return f"{minutes} minutes"
+
+
+def get_weather(location: str) -> dict[str, Any]:
+    """Get current weather for a location.
+
+    Args:
+        location: City name
+    """
+    return {"place": location, "sky": "grey"}
+
+
+def test_python_functions_are_run_in_order(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+        reply = engine.call(TWO, [set_timer, get_weather], execute=True)
+        assert [(result.value, result.error) for result in reply.results] == [
+            ("5 minutes", ""),
+            ({"place": "London", "sky": "grey"}, ""),
+        ]
+        assert reply.to_dict()["results"][0] == {
+            "name": "set_timer", "value": "5 minutes", "error": "",
+        }  # fmt: skip
+        assert engine.call(TWO, [set_timer, get_weather]).results == (), "only when asked to"
+
+
+def test_a_function_that_fails_does_not_stop_the_rest(cloud: LoopbackCloud) -> None:
+    written = 'set_timer {"minutes":95}\nget_weather {"location":"London"}'
+    with Engine(settings_for(cloud), caller=caller(written)) as engine:
+        words = "Set a timer for 95 minutes and check the weather in London"
+        failed, fine = engine.call(words, [set_timer, get_weather], execute=True).results
+    assert (failed.value, failed.error) == (None, "ValueError: too long")
+    assert (fine.value["place"], fine.error) == ("London", "")
+
+
+def test_a_call_that_is_unfit_is_not_run(cloud: LoopbackCloud) -> None:
+    cloud.always(calls(ToolCall("set_timer", {"minutes": "soon"}), ToolCall("launch_rocket", {})))
+    with Engine(settings_for(cloud), caller=caller("none", doubt=["none"])) as engine:
+        reply = engine.call("Set a timer", [set_timer], execute=True, policy="prefer_cloud")
+    wrong, unknown = reply.results
+    assert wrong.value is None and wrong.error.startswith("not run: ")
+    assert unknown.error == "no Python function of this name was given"
+
+
+def test_a_schema_has_nothing_to_run(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+        reply = engine.call(TWO, [set_timer, TOOLS[1]], execute=True)
+    assert [result.error for result in reply.results] == [
+        "", "no Python function of this name was given",
+    ]  # fmt: skip
+
+
+# -- beside chat -----------------------------------------------------------------------------------
+
+
+def test_complete_with_tools_calls(cloud: LoopbackCloud) -> None:
+    chat = ScriptedBackend.confident("Goethe.")
+    with Engine(settings_for(cloud), backend=chat, caller=caller(BOTH)) as engine:
+        reply = engine.complete(TWO, tools=TOOLS)
+        assert isinstance(reply, CallReply) and len(made(reply)) == 2
+        assert (reply.text, reply.finish_reason, chat.started) == ("", "tool_calls", 0)
+        (event,) = engine.stream(TWO, tools=TOOLS)
+        assert isinstance(event, Finished) and event.reply.tool_calls == reply.tool_calls
+
+
+def test_complete_with_tools_chats_where_no_tool_serves(cloud: LoopbackCloud) -> None:
+    chat = ScriptedBackend.confident("Goethe wrote it.")
+    with Engine(settings_for(cloud), backend=chat, caller=caller("none")) as engine:
+        reply = engine.complete("Who wrote Faust?", tools=TOOLS)
+        entry = engine.ledger.get(reply.id)
+    assert (reply.text, reply.source, reply.tool_calls) == ("Goethe wrote it.", "local", ())
+    assert [attempt.model for attempt in reply.attempts] == ["scripted-caller", "scripted-1"]
+    assert entry is not None and len(entry["attempts"]) == 2
+    assert cloud.requests == []
+
+
+def test_the_clouds_words_are_the_answer_where_it_was_asked(cloud: LoopbackCloud) -> None:
+    cloud.always("Goethe, of course.")
+    chat = ScriptedBackend.confident("No idea.")
+    device = caller("none", doubt=["none"])
+    with Engine(settings_for(cloud), backend=chat, caller=device) as engine:
+        reply = engine.complete("Who wrote Faust?", tools=TOOLS)
+    assert (reply.text, reply.source, chat.started) == ("Goethe, of course.", "cloud", 0)
+
+
+def test_after_a_result_the_conversation_goes_on_in_words(cloud: LoopbackCloud) -> None:
+    chat = ScriptedBackend.confident("It is grey.")
+    device = caller(BOTH)
+    turns = [
+        Message("user", "The weather in London?"),
+        Message("assistant", tool_calls=(ToolCall("get_weather", {"location": "London"}, "c1"),)),
+        Message("tool", "grey", tool_call_id="c1"),
+    ]
+    with Engine(settings_for(cloud), backend=chat, caller=device) as engine:
+        assert engine.complete(turns, tools=TOOLS).text == "It is grey."
+    assert device.asked == []
+
+
+def test_cloud_only_hands_the_tools_to_the_provider(cloud: LoopbackCloud) -> None:
+    device = caller(BOTH)
+    with Engine(settings_for(cloud), caller=device) as engine:
+        reply = engine.complete(TWO, tools=TOOLS, policy="cloud_only")
+    assert [(call.name, call.source) for call in reply.tool_calls] == [("get_weather", "cloud")]
+    sent = cloud.requests[0].body["tools"]
+    assert [each["function"]["name"] for each in sent] == [each.name for each in TOOLS]
+    assert device.asked == []
+
+
+def test_what_was_sure_ahead_of_a_chat_is_cancelled_and_paid_once(cloud: LoopbackCloud) -> None:
+    chat = ScriptedBackend.confident("Goethe.")
+    with Engine(settings_for(cloud), backend=chat, caller=caller("none")) as engine:
+        reply = engine.complete("Who wrote Faust?", tools=TOOLS, speculative=True)
+        entry = engine.ledger.get(reply.id)
+        assert engine.ledger.verify() == []
+    assert reply.text == "Goethe." and entry is not None
+    assert entry["cost_microdollars"] == sum(a["cost_microdollars"] for a in entry["attempts"])
+
+
+# -- the record and the rules ----------------------------------------------------------------------
+
+
+def test_the_ledger_has_the_request_with_its_attempts_and_calls(cloud: LoopbackCloud) -> None:
+    device = caller(BOTH, doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        reply = engine.call(TWO, TOOLS, store_text=True)
+        entry = engine.ledger.get(reply.id)
+    assert entry is not None
+    assert (entry["source"], entry["decision_code"]) == ("mixed", "handoff_low_confidence")
+    assert [attempt["place"] for attempt in entry["attempts"]].count("cloud") == 1
+    assert entry["cost_microdollars"] == reply.usage.cost_microdollars > 0
+    assert "set_timer" in entry["tool_calls_text"] and "London" in entry["tool_calls_text"]
+    assert entry["confidence"] == pytest.approx(reply.confidence)
+
+
+def test_a_request_that_cannot_be_served_is_in_the_ledger_too(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), caller=ScriptedCaller(["x"], fails=True)) as engine:
+        with pytest.raises(EdgewiseError):
+            engine.call(TWO, TOOLS, policy="local_only")
+        (entry,) = engine.ledger.recent()
+    assert entry["error_code"] == "generation_failed"
+
+
+def test_a_weight_nobody_knows_is_refused_with_those_that_are(cloud: LoopbackCloud) -> None:
+    chosen = Settings(call_easy=0.1, call_hard=0.2, call_tools=3, difficulty={"words": 2.0})
+    rules = call_rules(chosen)
+    assert (rules.tiers, rules.tools_limit, rules.weights.words) == ((0.1, 0.2), 3, 2.0)
+    with pytest.raises(SettingsError, match=r"'wrods'.*words"):
+        call_rules(Settings(difficulty={"wrods": 1.0}))
+
+
+def test_a_caller_nobody_calibrated_says_so() -> None:
+    assert find_call_calibration(None).name == "uncalibrated"
+    assert find_call_calibration(ScriptedCaller(["none"])).name == "uncalibrated"
+
+
+# -- anything at all -------------------------------------------------------------------------------
+
+FUZZED = 10_000
+PIECES = [
+    "set_timer", "get_weather", "none", "{", "}", "[", "]", '"', ":", ",", "(", ")", "\n", " ",
+    "\\", '{"minutes":5}', '{"location":"London"}', '{"a":{"b":[1,2', "null", "true", "NaN",
+    "Infinity", "1e999", "-0", "9" * 40, "<tool_call>", "```json", "I cannot do that", "sorry",
+    "é", "東京", "\x00", "\u202e", "😀", '"minutes": "five"', "tool_0", "tool_1", "=", "'",
+    "\ud800",
+]  # fmt: skip
+SAID = [
+    "set", "a", "timer", "for", "5", "minutes", "and", "then", "check", "the", "weather", "in",
+    "London", ",", ".", "tomorrow", "at", "7pm", "text", "Tom", "him", "it", "\"", "…", "¿", "東京",
+    "31/02/2024", "half past", "twenty-one", "1e400", "-5%", "$3", "\n", "\x00", "not", "25:99",
+    "999999999999999999999", "same for Paris", "a@b.c", "http://x", "😀", "ﷺ", "İ", "\u202e",
+    "\ud800",
+]  # fmt: skip
+CALLED = ["set_timer", "get_weather", "send_message", "tool_0", "get_wether"]
+KINDS: list[Any] = [
+    "string", "integer", "number", "boolean", "array", "object", "null", "int", "any", "wat",
+    ["string", "null"], [], None, 7, {},
+]  # fmt: skip
+
+
+class Fuzz:
+    """Requests, tools and answers from a seed. Half of the tools are plain, the rest anything."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def some(self, pieces: list[str], most: int, joined: str) -> str:
+        return joined.join(self.random.choices(pieces, k=self.random.randint(0, most)))
+
+    def value(self, depth: int = 0) -> Any:
+        choice = self.random.randint(0, 8 if depth < 3 else 6)
+        if choice == 7:
+            return [self.value(depth + 1) for _ in range(self.random.randint(0, 3))]
+        if choice == 8:
+            return {self.name(): self.value(depth + 1) for _ in range(self.random.randint(0, 3))}
+        return [None, True, -1, 3.5, "text", "", float("nan")][choice]
+
+    def name(self) -> str:
+        return "".join(self.random.choices(string.ascii_letters + '_ -"é', k=3))
+
+    def schema(self, depth: int = 0) -> Any:
+        if self.random.random() < 0.05:
+            return self.value()
+        found: dict[str, Any] = {"type": self.random.choice(KINDS)}
+        for key in ("enum", "default", "minimum", "maximum", "minItems", "maxLength", "pattern",
+                    "required", "format", "const", "description", "$ref", "anyOf"):  # fmt: skip
+            if self.random.random() < 0.06:
+                found[key] = self.value()
+        if depth < 3 and self.random.random() < 0.3:
+            found["properties"] = {self.name(): self.schema(depth + 1) for _ in range(2)}
+        if depth < 3 and self.random.random() < 0.2:
+            found["items"] = self.schema(depth + 1)
+        return found
+
+    def tools(self) -> list[Any]:
+        plain = list(self.random.sample(TOOLS, self.random.randint(0, 3)))
+        if self.random.random() < 0.5:
+            return plain
+        odd: list[Any] = [
+            Tool(self.random.choice(["tool_0", "tool_1", self.name()]), self.some(SAID, 6, " "),
+                 {"type": "object", "properties": {self.name(): self.schema() for _ in range(2)}})
+            for _ in range(self.random.randint(0, 2))
+        ]  # fmt: skip
+        if self.random.random() < 0.1:
+            odd.append(self.value())
+        return plain + odd
+
+    def answer(self) -> str:
+        if self.random.random() < 0.5:
+            names = ["minutes", "location", "recipient", "message", self.name()]
+            arguments = {name: self.value() for name in self.random.sample(names, 2)}
+            lines = (f"{name} {json.dumps(arguments)}" for name in self.random.sample(CALLED, 2))
+            return "\n".join(lines)
+        return self.some(PIECES, 14, "")
+
+    def caller(self) -> ScriptedCaller:
+        answers = [self.answer() for _ in range(3)]
+        return ScriptedCaller(answers, logprobs=[[-self.random.expovariate(2)] for _ in answers])
+
+
+def test_nothing_that_is_asked_offered_or_written_breaks_it(tmp_path: Path) -> None:
+    """Deterministic: a failure names its seed."""
+    answered = refused = 0
+    with Engine(Settings(data_dir=tmp_path, chain=())) as engine:
+        for seed in range(FUZZED):
+            fuzz = Fuzz(seed)
+            engine._caller = fuzz.caller()
+            words, offered = fuzz.some(SAID, 14, " "), fuzz.tools()
+            try:
+                reply = engine.call(
+                    words, offered, policy=fuzz.random.choice(["local_only", "prefer_local"])
+                )
+            except EdgewiseError as error:
+                assert str(error), f"seed {seed}: an error without words"
+                refused += 1
+            except Exception as error:
+                raise AssertionError(f"seed {seed}: {words!r} {offered!r}") from error
+            else:
+                answered += 1
+                names = {tool.name for tool in offered if isinstance(tool, Tool)}
+                for call in reply.calls:
+                    assert call.source == "local", f"seed {seed}"
+                    assert call.name in names or "unknown_tool" in call.complaints, f"seed {seed}"
+    assert answered > FUZZED / 2 and refused > 0, (answered, refused)
