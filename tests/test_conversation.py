@@ -160,7 +160,7 @@ def test_calls_left_open_are_closed_by_the_next_turn() -> None:
     roles = [message.role for message in talk.messages]
     assert roles == ["user", "assistant", "tool", "user", "assistant"]
     assert talk.messages[2].content == "failed: no result was given"
-    assert backend.requests[-1].tools == ()
+    assert backend.requests[-1].messages[-1].content == "Hello!"
 
 
 def test_a_request_that_no_tool_serves_is_answered_in_words() -> None:

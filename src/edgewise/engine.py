@@ -22,7 +22,7 @@ from edgewise.local.backend import CallBackend, ChatBackend
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, ToolLike
-from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply
+from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
 
 _log = logging.getLogger("edgewise")
 
@@ -161,9 +161,12 @@ class Engine:
             if request.messages[-1].role == "user":
                 reply = self._calls(request, attempts)
                 if reply.tool_calls or reply.signalled or reply.source == "cloud":
+                    if reply.text:
+                        yield TextDelta(reply.text, "cloud")
                     yield Finished(reply)
                     return
-            request = replace(request, tools=())
+            if not request.has_results:  # a cloud that reads results wants to know the tools
+                request = replace(request, tools=())
         parts = chat.Parts(
             backend=self.backend,
             cloud=self.cloud,

@@ -50,7 +50,7 @@ def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
     """The first reason why the device cannot, or cannot in time, serve this request."""
     if request.has_images and not capacity.images:
         return Misfit("images_unsupported", "the local model cannot see images")
-    if request.tools and not capacity.tools:
+    if request.tools and not capacity.tools and not request.has_results:
         return Misfit("tools_unsupported", "the local model cannot call tools")
     characters = count_characters(request.messages)
     if characters > capacity.context_tokens * MOST_CHARACTERS_PER_TOKEN:

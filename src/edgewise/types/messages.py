@@ -99,6 +99,11 @@ class Request:
         return any(message.images for message in self.messages)
 
     @property
+    def has_results(self) -> bool:
+        """Whether tools have been run in this conversation."""
+        return any(message.role == "tool" for message in self.messages)
+
+    @property
     def complaint(self) -> str:
         """What is wrong with this request as such; empty where nothing is."""
         roles, handoffs = get_args(Role), get_args(Handoff)
