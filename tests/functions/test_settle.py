@@ -1,108 +1,142 @@
-"""The last hand on a call: all steps, in their order."""
+"""The last hand on a call, on everyday tools and on any: done once, it has nothing more to do."""
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.functions.heard import hear
-from edgewise.functions.settle import settle
-from edgewise.types.messages import Tool, ToolCall
+from edgewise.functions.settle import FATAL, settle
+from edgewise.types.messages import Source, Tool, ToolCall
+from tests.flows.calling import MESSAGE, TIMER, WEATHER, tool
+from tests.functions.schemas import SCALARS, WORDS, tools, valid_calls
 
-TODAY = datetime.date(2026, 3, 18)
-STALL = Tool(
-    "rent_stall",
-    "Rents a stall at the market",
-    {
-        "type": "object",
-        "properties": {
-            "town": {"type": "string", "description": "Name of the town, a city or a village"},
-            "from": {"type": "string", "description": "YYYY-MM-DD HH:MM"},
-            "until": {"type": "string", "description": "YYYY-MM-DD HH:MM"},
-            "currency": {"type": "string", "description": "ISO 4217 code"},
-            "sign": {"type": "string", "description": "What the sign says"},
-            "lights_on": {"type": "boolean", "description": "Lights of the stall"},
-            "tables": {"type": "integer"},
-        },
-        "required": ["town"],
-    },
+LIGHT = tool(
+    "set_light",
+    "Set the brightness of a light",
+    room={"type": "string", "enum": ["kitchen", "bedroom", "hall"]},
+    level={"type": "integer", "minimum": 0, "maximum": 100},
 )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "request_text", "expected", "repairs"),
-    [
-        (
-            {"town": "Visby, Sweden", "from": "8am-2pm", "until": "8am-2pm"},
-            "a stall in Visby on 2026-05-01, 8am-2pm",
-            {"town": "Visby", "from": "2026-05-01 08:00", "until": "2026-05-01 14:00"},
-            ("written:from", "written:until", "shortened:town"),
-        ),
-        (
-            {"town": "Visby", "from": "2023-05-01 08:00", "sign": "'honey"},
-            "a stall in Visby from May 1 at 8am, the sign says 'Honey'",
-            {"town": "Visby", "from": "2026-05-01 08:00", "sign": "Honey"},
-            ("unquoted:sign", "dated:from"),
-        ),
-        (
-            {"town": "Visby", "currency": "ruppees", "lights_on": False, "tables": 7},
-            "a stall in Visby, turn on the lights, I pay in Indian rupees",
-            {"town": "Visby", "currency": "INR", "lights_on": True},
-            ("grounded:currency", "coded:currency", "switched:lights_on", "dropped:tables"),
-        ),
-        (
-            {"town": "visby", "currency": "yenn"},
-            "a stall in Visby, paid in yen",
-            {"town": "Visby", "currency": "JPY"},
-            ("grounded:currency", "as_said:town", "coded:currency"),
-        ),
-    ],
+def local(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(name, arguments, source="local")
+
+
+def test_a_good_call_is_left_as_it_is() -> None:
+    call = ToolCall("set_timer", {"minutes": 5}, id="call_1", source="cloud", confidence=0.9)
+    assert settle(call, TIMER, hear("Set a timer for 5 minutes")) == call
+
+
+@pytest.mark.parametrize(("given_value", "settled"), [("5", 5), (5.0, 5)], ids=["text", "float"])
+def test_numbers_are_brought_to_their_type(given_value: Any, settled: int) -> None:
+    call = settle(
+        ToolCall("set_timer", {"minutes": given_value}), TIMER, hear("Set a timer for 5 minutes")
+    )
+    value = call.arguments["minutes"]
+    assert (value, type(value)) == (settled, int)
+    assert call.complaints == () and call.repairs
+
+
+def test_a_tool_nobody_offered_is_flagged_and_nothing_else_is_touched() -> None:
+    call = ToolCall("order_pizza", {"size": "5"})
+    settled = settle(call, None, hear("Order a pizza"))
+    assert (settled.arguments, settled.complaints) == (call.arguments, ("unknown_tool",))
+    assert "unknown_tool" in FATAL
+
+
+def test_what_the_words_say_is_filled_in() -> None:
+    settled = settle(local("get_weather"), WEATHER, hear("What is the weather in London?"))
+    assert (settled.arguments, settled.complaints) == ({"location": "London"}, ())
+
+
+def test_what_nobody_says_is_missed() -> None:
+    settled = settle(local("set_timer"), TIMER, hear("Set a timer"))
+    assert "missing_argument" in settled.complaints
+
+
+def test_what_is_made_up_is_replaced_or_complained_about() -> None:
+    settled = settle(local("get_weather", location="Paris"), WEATHER, hear("the weather in London"))
+    assert settled.arguments == {"location": "London"} or "ungrounded" in settled.complaints
+
+
+def test_what_the_cloud_knows_beyond_the_words_is_left_to_it() -> None:
+    call = ToolCall("get_weather", {"location": "Paris"}, source="cloud")
+    settled = settle(call, WEATHER, hear("the weather where the Eiffel Tower is, not in London"))
+    assert settled.arguments == {"location": "Paris"}
+
+
+def test_what_is_said_in_another_part_of_the_request_is_not_made_up() -> None:
+    call = local("send_message", recipient="Tom", message="good luck")
+    whole = hear("Find Tom in my contacts and send him a message saying good luck")
+    settled = settle(call, MESSAGE, hear("send him a message saying good luck"), whole=whole)
+    assert settled.arguments["recipient"] == "Tom"
+
+
+def test_choices_are_snapped_and_numbers_kept_in_range() -> None:
+    call = ToolCall("set_light", {"room": "Kitchn", "level": 140})
+    settled = settle(call, LIGHT, hear("Set the kitchen light to 140"))
+    assert settled.arguments["room"] == "kitchen"
+    assert settled.arguments["level"] == 100 or "out_of_range" in settled.complaints
+
+
+def test_earlier_repairs_are_kept_and_none_is_told_twice() -> None:
+    call = ToolCall("set_timer", {"minutes": "5"}, repairs=("renamed_tool", "coerced:minutes"))
+    settled = settle(call, TIMER, hear("Set a timer for 5 minutes"))
+    assert settled.repairs == ("renamed_tool", "coerced:minutes")
+
+
+SAID = st.sampled_from(["5", "seven", "London", "kitchen", "tomorrow", "7pm", "Tom"])
+REQUESTS = st.lists(WORDS | SAID, max_size=8).map(" ".join)
+JSON = st.recursive(
+    SCALARS | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=2),
+    max_leaves=4,
 )
-def test_a_call_is_brought_to_its_schema_and_to_the_words(
-    arguments: dict[str, Any],
-    request_text: str,
-    expected: dict[str, Any],
-    repairs: tuple[str, ...],
-) -> None:
-    call = settle(ToolCall("rent_stall", arguments), STALL, hear(request_text), today=TODAY)
-    assert dict(call.arguments) == expected
-    assert call.repairs == repairs
 
 
-def test_without_today_a_day_without_its_year_is_left() -> None:
-    call = ToolCall("rent_stall", {"town": "Visby", "from": "2023-05-01 08:00"})
-    heard = hear("a stall in Visby from May 1 at 8am")
-    assert settle(call, STALL, heard).arguments["from"] == "2023-05-01 08:00"
+@st.composite
+def any_call(draw: st.DrawFn) -> tuple[ToolCall, Tool, str]:
+    """A tool of any spelling, a call that is valid or has anything for some of its arguments."""
+    offered = draw(tools())
+    chosen = draw(st.sampled_from(offered))
+    valid = draw(valid_calls([chosen]))
+    arguments = dict(valid[0].arguments) if valid else {}
+    names = [*(chosen.parameters.get("properties") or {}), "unheard_of"]
+    for name in draw(st.lists(st.sampled_from(names), max_size=3)):
+        arguments[name] = draw(JSON)
+    source: Source = draw(st.sampled_from(["local", "cloud"]))
+    return ToolCall(chosen.name, arguments, source=source), chosen, draw(REQUESTS)
 
 
-def test_what_the_whole_request_says_is_kept() -> None:
-    call = ToolCall("rent_stall", {"town": "Visby", "tables": 12})
-    heard, whole = hear("a stall in Visby"), hear("everywhere 12 tables: a stall in Visby, ...")
-    assert settle(call, STALL, heard).arguments == {"town": "Visby"}
-    assert settle(call, STALL, heard, whole=whole).arguments == {"town": "Visby", "tables": 12}
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(any_call())
+def test_settling_twice_changes_nothing_more(case: tuple[ToolCall, Tool, str]) -> None:
+    call, chosen, request = case
+    once = settle(call, chosen, hear(request))
+    again = settle(once, chosen, hear(request))
+    assert repr(again.arguments) == repr(once.arguments)
+    assert again.complaints == once.complaints
 
 
-VALUES = st.sampled_from(
-    ["Visby", "Visby, Sweden", "2pm", "2026-05-01", "2026-05-01 14:00", "May 1", "tomorrow", "yen",
-     "JPY", "'ho", "ho'", True, False, 12, "12", "", None]
-)  # fmt: skip
-WORDS = "Visby Sweden 2pm to 3pm on 2026-05-01 May 1 tomorrow yen 'ho' turn on off lights 12 , not"
-
-
+@settings(max_examples=200, deadline=None)
 @given(
-    st.dictionaries(st.sampled_from(list(STALL.parameters["properties"])), VALUES),
-    st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join),
-    st.sampled_from([None, TODAY]),
+    st.sampled_from([TIMER, WEATHER, MESSAGE, LIGHT]).flatmap(
+        lambda each: st.tuples(
+            st.just(each),
+            st.dictionaries(st.sampled_from(list(each.parameters["properties"])), JSON, max_size=2),
+        )
+    ),
+    REQUESTS,
 )
-def test_a_settled_call_stays_settled(
-    arguments: dict[str, Any], request: str, today: datetime.date | None
+def test_settling_is_idempotent_for_everyday_tools(
+    case: tuple[Tool, dict[str, Any]], request_text: str
 ) -> None:
-    heard = hear(request)
-    once = settle(ToolCall("rent_stall", arguments), STALL, heard, today=today)
-    twice = settle(once, STALL, heard, today=today)
-    assert dict(twice.arguments) == dict(once.arguments)
-    assert twice.complaints == once.complaints
+    chosen, arguments = case
+    once = settle(local(chosen.name, **arguments), chosen, hear(request_text))
+    again = settle(once, chosen, hear(request_text))
+    assert repr(again.arguments) == repr(once.arguments)
+    assert again.complaints == once.complaints
