@@ -18,7 +18,6 @@ NAME_LIMIT = 256
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")  # OpenAI, Anthropic, MCP
 
 
-
 @dataclass(frozen=True, slots=True)
 class Toolbox:
     """Tools, and for those that are Python functions what to call, by name."""

@@ -12,7 +12,7 @@ CALLER_MODEL = "edgewise-caller"
 # The adapter in src/edgewise/weights: replaced together with the file.
 CALLER_ADAPTER = Adapter(
     file="function-caller.gguf",
-    sha256="6a5d1bb3ea43c3314dbf7d84a6f53eafd1d5437c91d72842fb7290bbbd6a73c5",
+    sha256="d023447ee636a20a5d3e1f927d91cff6a8ea41014c86f62b5bce084ab2699dc7",
 )
 
 CHAT_ROW = ModelRow(
