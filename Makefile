@@ -10,7 +10,7 @@ DEV    := $(VENV)/.ready-dev
 .PHONY: demo test check format clean
 
 demo: $(READY)
-	@$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller
+	@$(BIN)/edgewise pull
 	@$(BIN)/edgewise demo
 
 test: $(DEV)

@@ -9,7 +9,7 @@ import click
 
 from edgewise.cli import options
 from edgewise.cli.call import call_line
-from edgewise.cli.ready import ensure_caller, ensure_model
+from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import (
     COLOURS,
     Waiting,
@@ -20,8 +20,9 @@ from edgewise.cli.render import (
     summary,
 )
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, LocalError
 from edgewise.local.backend import DeviceFacts
+from edgewise.local.model_store import ModelStore
 from edgewise.settings import Settings
 from edgewise.types.messages import RequestOptions, Tool
 
@@ -74,8 +75,7 @@ def demo(as_json: bool) -> None:
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = Settings.load(max_tokens=48)
-    settings = ensure_caller(ensure_model(settings, leave_for=(settings.caller_model,)))
+    settings = ensure_model(Settings.load(max_tokens=48))
     replies: list[dict[str, Any]] = []
     with Engine(settings) as engine:
         facts = engine.backend().facts()  # without a model there is nothing to show
@@ -84,13 +84,22 @@ def demo(as_json: bool) -> None:
         for title, question, request in QUESTIONS:
             outcome = _one(engine, title, question, request, as_json)
             replies.append({"title": title, "question": _short(question), **outcome})
-        for title, question in CALLS:
+        for title, question in CALLS if _has_caller(settings) else ():
             outcome = _one_call(engine, title, question, as_json)
             replies.append({"title": title, "question": question, **outcome})
     if as_json:
         print_json(replies)
     else:
         _conclude(replies)
+
+
+def _has_caller(settings: Settings) -> bool:
+    """Whether functions can be called without another download."""
+    try:
+        ModelStore(settings.models_dir).find(settings.caller_model)
+    except LocalError:
+        return False
+    return True
 
 
 def _introduce(engine: Engine, facts: DeviceFacts) -> None:

@@ -57,11 +57,11 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
 )
 @options.as_json
 def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
-    """Get the weights of models (without NAME: the two defaults), verified by SHA-256.
+    """Get the weights of models (without NAME: the one that chats), verified by SHA-256.
 
-    The defaults are the model that chats and the one that calls functions. An interrupted pull
-    goes on where it stopped; a model that is there is left alone. What two models are made of
-    is fetched once. With --json one NAME gives an object, otherwise there is a list.
+    The model that calls functions comes with the first call, or by its name. An interrupted
+    pull goes on where it stopped; a model that is there is left alone. What two models are
+    made of is fetched once. With --json several NAMEs give a list.
 
     \b
     edgewise pull
@@ -70,7 +70,7 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
     """
     settings = Settings.load()
     store = ModelStore(settings.models_dir)
-    wanted = names or tuple(dict.fromkeys((settings.model, settings.caller_model)))
+    wanted = names or (settings.model,)
     pulled = []
     for number, name in enumerate(wanted, start=1):
         with download_bar() as progress:
@@ -79,7 +79,7 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
             )
     if as_json:
         found = [_installed(model) for model in pulled]
-        print_json(found[0] if len(names) == 1 else found)
+        print_json(found[0] if len(wanted) == 1 else found)
         return
     for model in pulled:
         click.echo(f"{model.name}: {megabytes(model.bytes)}, SHA-256 {model.sha256[:16]}… verified")
