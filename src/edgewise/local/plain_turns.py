@@ -18,7 +18,7 @@ class Turn(TypedDict):
 def plain_turns(messages: Sequence[Message]) -> list[Turn]:
     """Calls and their results become something to read, in the turn of the user who asked.
 
-    As turns of their own a model of this size repeats them instead of answering: of six wordings
+    As turns of their own a model of this size repeats them instead of answering: of several wordings
     that were tried this one has the plainest answers (docs/functions.md).
     """
     turns: list[Turn] = []
