@@ -166,7 +166,6 @@ class WatchedCaller:
         max_tokens: int = LONGEST_ANSWER,
         seed: int = 0,
         already: str = "",
-        bias: Mapping[str, float] | None = None,
     ) -> TokenStream:
         self.asked += 1
         return self._timed(
@@ -176,7 +175,6 @@ class WatchedCaller:
                 max_tokens=max_tokens,
                 seed=seed,
                 already=already,
-                bias=bias,
             )
         )
 

@@ -21,12 +21,11 @@ from edgewise.types.messages import Request, Tool, ToolCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRules:
-    """Settings of this flow. `no_call_bias` was chosen on held-out tools (docs/functions.md)."""
+    """Settings of this flow."""
 
     tools_limit: int = 24
     tiers: tuple[float, float] = (0.30, 0.60)
     weights: Weights = field(default_factory=Weights)
-    no_call_bias: float = -2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from edgewise.functions.grammar import compile_grammar
 from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
 from edgewise.functions.split_intents import expected_calls
-from edgewise.functions.tool_prompt import NO_CALL, render_prompt
+from edgewise.functions.tool_prompt import render_prompt
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Finish, Token
 
@@ -114,11 +114,8 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
     assert caller is not None, "a plan that starts on the device has a caller"
     with walk.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
-    bias = {NO_CALL: parts.rules.no_call_bias} if parts.rules.no_call_bias else None
     tokens: list[Token] = []
-    stream = caller.write_call(
-        render_prompt(tools, text), grammar=grammar, max_tokens=MOST_TOKENS, bias=bias
-    )
+    stream = caller.write_call(render_prompt(tools, text), grammar=grammar, max_tokens=MOST_TOKENS)
     with (
         walk.timed("model"),
         LocalAttempt(walk.request, walk.draft.attempts, caller.facts(), parts.clock) as attempt,

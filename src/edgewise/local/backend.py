@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,7 +60,6 @@ class CallBackend(Protocol):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        bias: Mapping[str, float] | None = None,
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
@@ -68,9 +67,8 @@ class CallBackend(Protocol):
         be done is evidence too. `grammar` (GBNF, rule `root`) limits what may be written; the
         evidence of each token stays that of the model before the limit, so a token that the
         grammar forced on the model has a low `logprob`, and `margin` and `entropy` tell of the
-        model's own choice. `already` is the beginning of the answer, to be continued. `bias`
-        is added to the log-odds of the words it names, wherever they could come. What the prompt
-        shares with the one before is not computed again.
+        model's own choice. `already` is the beginning of the answer, to be continued. What the
+        prompt shares with the one before is not computed again.
         Raises ContextExceeded before any work is done on a prompt that is too long.
         """
         ...

@@ -81,7 +81,6 @@ class LlamaCpp:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        bias: Mapping[str, float] | None = None,
     ) -> TokenStream:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
@@ -96,8 +95,6 @@ class LlamaCpp:
         }
         if grammar:
             body["grammar"] = grammar
-        if bias:
-            body["logit_bias"] = [[text, odds] for text, odds in bias.items()]
         yield from self._stream("handle_completions", body | _STREAMED | _GREEDY)
 
     def _stream(self, endpoint: str, body: Mapping[str, Any]) -> TokenStream:

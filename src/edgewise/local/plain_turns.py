@@ -18,8 +18,8 @@ class Turn(TypedDict):
 def plain_turns(messages: Sequence[Message]) -> list[Turn]:
     """Calls and their results become something to read, in the turn of the user who asked.
 
-    As turns of their own a model of this size repeats them instead of answering: of several wordings
-    that were tried this one has the plainest answers (docs/functions.md).
+    As turns of their own a model of this size repeats them instead of answering: of several
+    wordings that were tried this one has the plainest answers (docs/functions.md).
     """
     turns: list[Turn] = []
     names: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -78,7 +78,6 @@ class ScriptedCaller:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        bias: Mapping[str, float] | None = None,
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
