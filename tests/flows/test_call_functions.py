@@ -106,6 +106,25 @@ def test_the_same_question_is_not_put_to_the_device_twice(cloud: LoopbackCloud) 
     assert reply.finish_reason == "stop"
 
 
+def test_a_doubtful_call_of_a_tool_that_fits_less_is_tried_without_that_tool(
+    cloud: LoopbackCloud,
+) -> None:
+    wrong = 'set_timer {"minutes":5}'
+    device = caller(wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
+    reply = ask(cloud, device, "Check the weather in London", policy="local_only")
+    (call,) = reply.calls
+    assert (call.name, dict(call.arguments)) == ("get_weather", {"location": "London"})
+    assert "other_tool" in call.repairs
+    assert "set_timer" not in device.asked[-1].prompt
+
+
+def test_the_other_tool_is_not_taken_where_it_is_less_likely(cloud: LoopbackCloud) -> None:
+    answers = ('set_timer {"minutes":5}', 'get_weather {"location":"Paris"}')
+    device = caller(*answers, doubt=["set_timer", "get_weather"])
+    reply = ask(cloud, device, "Check the weather for 5 minutes", policy="local_only")
+    assert [call.name for call in reply.calls] == ["set_timer"]
+
+
 def test_the_same_call_is_not_made_twice(cloud: LoopbackCloud) -> None:
     reply = ask(cloud, caller('set_timer {"minutes":5}\nset_timer {"minutes":5}'))
     assert [call.name for call in reply.calls].count("set_timer") == 1

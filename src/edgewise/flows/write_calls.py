@@ -14,7 +14,7 @@ from edgewise.functions.assign import assign, unanswered
 from edgewise.functions.call_confidence import call_features
 from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar
-from edgewise.functions.narrow import narrow
+from edgewise.functions.narrow import fit_scores, narrow
 from edgewise.functions.repair import repair
 from edgewise.functions.split_intents import expected_calls
 from edgewise.functions.tool_prompt import render_prompt
@@ -40,6 +40,27 @@ def write_on_device(walk: Walk) -> None:
                     _place(walk, _write(walk, alone), [number])
         for number in {*draft.ungrounded, *_overrun(walk)}:
             _again(walk, number)
+        for number in range(len(walk.heard)):
+            _with_others(walk, number)
+
+
+def _with_others(walk: Walk, number: int) -> None:
+    """A doubtful call of a tool that fits the words less than another: asked without that tool.
+
+    What is likelier to be right stays.
+    """
+    before, text = walk.draft.calls_of(number), walk.heard[number].text
+    if len(before) != 1 or (before[0].confidence or 0.0) >= walk.draft.threshold:
+        return
+    fits = dict(zip(walk.tools, fit_scores(text, list(walk.tools.values())), strict=True))
+    if max(fits.values(), default=0.0) <= fits.get(before[0].name, 0.0):
+        return
+    others = [tool for tool in walk.offered if tool.name != before[0].name]
+    after = _settled(walk, _write(walk, text, others), [number]) if others else []
+    if len(after) == 1 and (after[0][1].confidence or 0.0) > (before[0].confidence or 0.0):
+        walk.draft.forget(number)
+        call = after[0][1]
+        walk.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
 
 
 def _overrun(walk: Walk) -> list[int]:
@@ -97,9 +118,9 @@ def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple
         ]
 
 
-def _write(walk: Walk, text: str, *, copy: bool = False) -> Written:
+def _write(walk: Walk, text: str, offered: Sequence[Tool] = (), *, copy: bool = False) -> Written:
     """One answer of the model under the grammar; fewer tools where they do not fit its context."""
-    tools = list(walk.offered)
+    tools = list(offered or walk.offered)
     while True:
         try:
             return _write_once(walk, text, tools, copy=copy)
