@@ -42,8 +42,7 @@ class Found:
 
 ComplaintCode = Literal[
     "not_json", "unknown_tool", "unknown_argument", "missing_argument", "wrong_type",
-    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "weak_fit", "uncovered_intent",
-    "duplicate_call", "refusal",
+    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "refusal",
 ]  # fmt: skip
 
 
