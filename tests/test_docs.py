@@ -25,7 +25,8 @@ import pytest
 import edgewise
 from edgewise import assembly
 from edgewise.cli.main import cli
-from edgewise.cloud.directory import PROVIDERS, Provider
+from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.provider_row import Provider
 from edgewise.errors import EdgewiseError
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.model_store import InstalledModel

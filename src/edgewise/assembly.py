@@ -11,10 +11,11 @@ from pathlib import Path
 
 from edgewise import plugins
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.directory import PROVIDERS, Provider, custom_row, parse_choice
+from edgewise.cloud.directory import PROVIDERS, custom_row, parse_choice
 from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import Cloud, ProviderConfig, Purse, TimeLimits
+from edgewise.cloud.provider_row import Provider
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
@@ -23,6 +24,7 @@ from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
 from edgewise.settings import DEFAULT_CALLER, DEFAULT_MODEL, ProviderSettings, Settings
+from edgewise.types.messages import Task
 
 _log = logging.getLogger("edgewise")
 
@@ -109,20 +111,27 @@ def time_limits(settings: Settings) -> TimeLimits:
     )
 
 
-def open_door(settings: Settings, purse: Purse) -> Door:
+def open_door(
+    settings: Settings,
+    purse: Purse,
+    task: Task = "chat",
+    breakers: dict[str, Breaker] | None = None,
+) -> Door:
+    """The door for a task. Doors that are given the same `breakers` share what they learned."""
+    breakers = {} if breakers is None else breakers
     lanes = [
         Lane(
             config,
             plugins.load("cloud_providers", config.protocol),
-            Breaker(settings.cooldown_s),
+            breakers.setdefault(config.name, Breaker(settings.cooldown_s)),
         )
-        for config in provider_configs(settings)
+        for config in provider_configs(settings, task)
         if config.key or not _row_needs_key(settings, config.name)
     ]
     return Door(lanes, purse, LibraryPrices(), time_limits(settings))
 
 
-def provider_configs(settings: Settings) -> Iterator[ProviderConfig]:
+def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:
     """The chain in order, with the keys that are there; a config without a key may be useless."""
     rows = provider_rows(settings)
     credentials = Credentials(settings.config_dir)
@@ -133,6 +142,10 @@ def provider_configs(settings: Settings) -> Iterator[ProviderConfig]:
     for row, model in choices:
         key = find_key(settings, row, credentials)
         if not settings.chain and not key:
+            continue
+        # What the chain names is what chats; another task has its own model, or no lane.
+        model = model if task in ("chat", "call") else row.model_for(task)
+        if not model:
             continue
         yield ProviderConfig(
             name=row.name,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import math
 import threading
 import time
 import weakref
@@ -13,26 +11,20 @@ from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from edgewise import assembly, plugins
+from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.errors import EdgewiseError, InvalidRequest, LedgerError
+from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.flows import chat
 from edgewise.local.backend import CallBackend, ChatBackend
+from edgewise.record.books import Books
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
-from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, ToolLike
+from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, Task, ToolLike
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
 
-_log = logging.getLogger("edgewise")
-
 Prompt = str | Message | Sequence[Message]
-
-
-class Cancelled(EdgewiseError):
-    """Written to the ledger when a caller left a stream; never raised."""
-
-    code = "cancelled"
 
 
 class Engine:
@@ -57,9 +49,12 @@ class Engine:
     ) -> None:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
+        self._books = Books(self.ledger, self._rates)
         self._backend = backend
         self._caller = caller
         self._cloud = cloud
+        self._doors: dict[Task, Door] = {}
+        self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
         self._streams: weakref.WeakSet[Generator[Event, None, None]] = weakref.WeakSet()
@@ -84,15 +79,9 @@ class Engine:
         from edgewise.functions.tool_schema import as_toolbox  # noqa: PLC0415
 
         box = as_toolbox(tools)
-        request = self.request(prompt, tools=box.tools, **options)
-        attempts: list[Attempt] = []
+        request = replace(self.request(prompt, tools=box.tools, **options), task="call")
         self._prepare(request)
-        try:
-            reply = self._calls(request, attempts)
-        except EdgewiseError as error:
-            self._record_failure(request, error, attempts)
-            raise
-        self._record(request, reply)
+        reply = self._books.keep(request, lambda attempts: self._calls(request, attempts))
         if execute:
             return function_calls.run_calls(reply, box.functions)
         return reply
@@ -144,13 +133,15 @@ class Engine:
                 else:
                     yield event
         except EdgewiseError as error:
-            self._record_failure(request, error, attempts)
+            self._books.failed(request, error, attempts)
             raise
         except (GeneratorExit, KeyboardInterrupt):
-            self._record_failure(request, Cancelled("the caller left"), attempts)
+            self._books.left(request, attempts)
             raise
         assert finished is not None, "a flow ends with Finished"
-        self._record(request, finished.reply)  # before it is told, so that no crash loses it
+        self._books.answered(
+            request, finished.reply
+        )  # before it is told, so that no crash loses it
         yield finished
 
     def _events(
@@ -206,10 +197,19 @@ class Engine:
     @property
     def cloud(self) -> Cloud:
         """The door to the cloud."""
+        return self.cloud_for("chat")
+
+    def cloud_for(self, task: Task) -> Cloud:
+        """The door for a task: its own models, the same breakers, budgets and privacy."""
+        task = "chat" if task == "call" else task
         with self._lock:
-            if self._cloud is None:
-                self._cloud = assembly.open_door(self.settings, self.ledger)
-            return self._cloud
+            if self._cloud is not None:
+                return self._cloud
+            if task not in self._doors:
+                self._doors[task] = assembly.open_door(
+                    self.settings, self.ledger, task, self._breakers
+                )
+            return self._doors[task]
 
     def calibration(self, backend: ChatBackend | None) -> Calibration:
         facts = backend.facts() if backend is not None else None
@@ -225,8 +225,10 @@ class Engine:
             for model in (self._backend, self._caller):
                 if model is not None:
                     model.close()
-            if isinstance(self._cloud, Door):
-                self._cloud.close()
+            for door in (self._cloud, *self._doors.values()):
+                if isinstance(door, Door):
+                    door.close()
+            self._doors.clear()
             self._backend = self._caller = self._cloud = None
         self.ledger.close()
 
@@ -240,8 +242,9 @@ class Engine:
         """Load in the background, while the device answers, what the end of a request needs."""
         if self._cloud_rates is None:
             threading.Thread(target=self._rates, name="edgewise-prices", daemon=True).start()
-        if isinstance(self.cloud, Door) and request.policy != "local_only" and request.may_leave:
-            self.cloud.prepare()
+        door = self.cloud_for(request.task)
+        if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
+            door.prepare()
 
     def _new_id(self, request_id: str) -> str:
         if not request_id or "/" in request_id:
@@ -250,35 +253,10 @@ class Engine:
             raise InvalidRequest(f"request id {request_id!r} was used before")
         return request_id
 
-    def _record(self, request: Request, reply: Reply) -> None:
-        try:
-            avoided = self._avoided(reply)
-            self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
-        except LedgerError as error:  # the answer is worth more than its record
-            _log.warning("request %s is not in the ledger: %s", request.id, error)
-
-    def _record_failure(
-        self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]
-    ) -> None:
-        try:
-            self.ledger.record_failure(request, error, attempts)
-        except LedgerError as failure:
-            _log.warning("request %s is not in the ledger: %s", request.id, failure)
-
-    def _avoided(self, reply: Reply) -> int:
-        """What the cloud would have charged for a local answer of this length."""
-        if reply.source != "local":
-            return 0
-        answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
-        tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
-        tokens_out = sum(attempt.output_tokens for attempt in answered)
-        rate_in, rate_out = self._rates()
-        return math.ceil((tokens_in * rate_in + tokens_out * rate_out) / 1_000_000)
-
     def _rates(self) -> tuple[int, int]:
         with self._pricing:
             if self._cloud_rates is None:
-                self._cloud_rates = assembly.cloud_rates(self._cloud)
+                self._cloud_rates = assembly.cloud_rates(self._cloud or self._doors.get("chat"))
             return self._cloud_rates
 
 

@@ -11,7 +11,7 @@ import click
 from edgewise import assembly
 from edgewise.cli import options
 from edgewise.cli.render import console, print_json
-from edgewise.cloud.directory import Provider
+from edgewise.cloud.provider_row import Provider
 from edgewise.credentials import Credentials, Place
 from edgewise.settings import Settings
 

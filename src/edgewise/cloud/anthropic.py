@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import base64_text, estimated_finish, paired, system_prompt
-from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import broken, cut, mapped, message_in, reading, refused
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.provider_row import Provider
 from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
 from edgewise.types.messages import Image, Message, Request, ToolCall
 from edgewise.types.tokens import Finish, FinishReason

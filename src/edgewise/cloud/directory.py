@@ -6,72 +6,13 @@ import contextlib
 import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
 from urllib.parse import urlsplit
 
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.provider_row import ModelTraits, Protocol, Provider
 from edgewise.errors import SettingsError
-
-Protocol = Literal["openai", "gemini", "anthropic", "cactus_cloud"]
-OutputLimit = Literal["max_tokens", "max_completion_tokens"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelTraits:
-    """What the models whose names begin with `prefix` refuse or need.
-
-    Reasoning spends `max_tokens` before a word of the answer, and the cloud is asked here for
-    short answers the device was unsure of; so it is turned off wherever the model lets us.
-
-    temperature       False: the model answers 400 to any temperature, so none is sent and its
-                      answers are not reproducible. True: always sent, 0 included.
-    reasoning_effort  sent as it stands (OpenAI's protocol); "" sends none
-    thinking          sent as `thinking.type` (Anthropic's and DeepSeek's); "" sends none
-    """
-
-    prefix: str
-    temperature: bool = True
-    reasoning_effort: str = ""
-    thinking: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """One provider. `key_names` are the environment variables its key may stand in, best first.
-
-    prices_as         its id in the price list, where that differs from `name`
-    prices_published  False: it publishes no price; the model maker's price stands in
-    free              it runs on hardware the user pays for anyway: tokens cost nothing
-    output_limit      how its servers spell "at most this many tokens"
-    seed_field        how they spell the seed; "" where they refuse one
-    usage_on_request  False: refuses `stream_options`, and sends usage unasked
-    short_tool_ids    accepts only ids of nine letters and digits
-    models            first matching prefix wins
-    """
-
-    name: str
-    protocol: Protocol
-    base_url: str
-    default_model: str
-    description: str
-    key_names: tuple[str, ...] = ()
-    needs_key: bool = True
-    prices_as: str = ""
-    prices_published: bool = True
-    free: bool = False
-    output_limit: OutputLimit = "max_tokens"
-    seed_field: str = "seed"
-    usage_on_request: bool = True
-    short_tool_ids: bool = False
-    models: tuple[ModelTraits, ...] = ()
-
-    def traits(self, model: str) -> ModelTraits:
-        """Of an unknown model: nothing special, except at Anthropic (see that row)."""
-        matching = (traits for traits in self.models if model.startswith(traits.prefix))
-        return next(matching, ModelTraits(prefix=""))
-
 
 _ROWS = (
     Provider(

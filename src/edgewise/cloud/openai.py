@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import data_url, estimated_finish, paired
-from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import (
     broken,
     cut,
@@ -21,6 +21,7 @@ from edgewise.cloud.faults import (
     status_error,
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.provider_row import Provider
 from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
 from edgewise.types.messages import Message, Request, ToolCall
 from edgewise.types.tokens import Finish, FinishReason

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cloud.directory import Provider, row_for
+from edgewise.cloud.directory import row_for
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.provider_row import Provider
 
 if TYPE_CHECKING:
     from genai_prices.types import Provider as ListedProvider

@@ -7,11 +7,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import get_args
 
 from edgewise.errors import BudgetExceeded, SettingsError
-
-Window = Literal["day", "month"]
+from edgewise.record.rows import Window, window_name
 
 _BUDGET = re.compile(r"\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*/\s*([a-z]+)")
 
@@ -68,12 +67,6 @@ def dollars(microdollars: int) -> str:
     digits = f"{fraction:06d}"
     sign = "-" if microdollars < 0 else ""
     return f"{sign}${whole}.{digits[:2]}{digits[2:].rstrip('0')}"
-
-
-def window_name(now: float, window: Window) -> str:
-    """The calendar day or month in UTC that a moment falls in: "2026-11-03" or "2026-11"."""
-    moment = datetime.fromtimestamp(now, UTC)
-    return moment.strftime("%Y-%m-%d" if window == "day" else "%Y-%m")
 
 
 def window_end(now: float, window: Window) -> float:

@@ -6,15 +6,17 @@ import json
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from edgewise.errors import EdgewiseError
-from edgewise.record.budget import window_name
 from edgewise.record.redact import mask_secrets, short_error
 from edgewise.types.messages import Message, Request, ToolCall
 from edgewise.types.replies import Attempt, Reply
 
 Row = dict[str, Any]
+
+Window = Literal["day", "month"]
 
 LARGEST_AMOUNT = 2**62  # micro-dollars; two of these still add up inside SQLite's integers
 
@@ -108,13 +110,29 @@ def _asked(request: Request, now: float) -> Row:
     return {
         "id": request.id,
         "created_at": now,
-        "task": "chat",
+        "task": request.task,
         "policy": request.policy,
         "handoff": request.handoff,
         "private": request.private,
         "budget_key": request.budget_key,
         "prompt_text": _prompt(request.messages) if request.store_text else None,
     }
+
+
+def avoided_microdollars(reply: Reply, rates: tuple[int, int]) -> int:
+    """What the cloud would have charged for a local answer; rates are per million tokens."""
+    if reply.source != "local":
+        return 0
+    answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
+    tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
+    tokens_out = sum(attempt.output_tokens for attempt in answered)
+    return math.ceil((tokens_in * rates[0] + tokens_out * rates[1]) / 1_000_000)
+
+
+def window_name(now: float, window: Window) -> str:
+    """The calendar day or month in UTC that a moment falls in: "2026-11-03" or "2026-11"."""
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.strftime("%Y-%m-%d" if window == "day" else "%Y-%m")
 
 
 def opened_attempt(

@@ -1,4 +1,4 @@
-"""What a caller asks: messages, images, tools, and the request that carries them."""
+"""What a caller asks: messages, images, sound, tools, and the request that carries them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, Literal, TypedDict, get_args
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
+# What a request is for: which flow answers it, and which of a provider's models is asked.
+Task = Literal["chat", "call", "transcribe", "embed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,15 @@ class Image:
 
     data: bytes = field(repr=False)
     media_type: str = "image/png"
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Sound as the bytes of a file; `seconds` is what a provider charges for."""
+
+    data: bytes = field(repr=False)
+    media_type: str = "audio/wav"
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,7 @@ class Message:
     role: Role
     content: str = ""
     images: tuple[Image, ...] = ()
+    audio: tuple[Audio, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     source: Source = "none"
@@ -72,6 +84,7 @@ class Request:
     """Everything one request says. Unset options (`None`) take the engine's settings."""
 
     messages: tuple[Message, ...]
+    task: Task = "chat"
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False
@@ -114,7 +127,9 @@ class Request:
                 f"a message's role must be one of {', '.join(roles)}",
             ),
             (
-                any(message.content or message.images for message in self.messages),
+                any(
+                    message.content or message.images or message.audio for message in self.messages
+                ),
                 "the prompt is empty",
             ),
             (self.max_tokens >= 1, f"max_tokens = {self.max_tokens}: at least 1"),

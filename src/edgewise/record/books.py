@@ -1,0 +1,63 @@
+"""Keeps the books of an engine: every request is written down once, however it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from edgewise.errors import EdgewiseError, LedgerError
+from edgewise.record.ledger import Ledger
+from edgewise.record.rows import avoided_microdollars
+from edgewise.types.messages import Request
+from edgewise.types.replies import Attempt, Reply
+
+_log = logging.getLogger("edgewise")
+
+Answer = TypeVar("Answer", bound=Reply)
+
+
+class Cancelled(EdgewiseError):
+    """Written to the ledger when a caller left; never raised."""
+
+    code = "cancelled"
+
+
+@dataclass(slots=True)
+class Books:
+    """`rates`: what the cloud would have charged per million tokens, in and out."""
+
+    ledger: Ledger
+    rates: Callable[[], tuple[int, int]]
+
+    def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
+        """What `work` answers, in one piece."""
+        attempts: list[Attempt] = []
+        try:
+            reply = work(attempts)
+        except EdgewiseError as error:
+            self.failed(request, error, attempts)
+            raise
+        except KeyboardInterrupt:
+            self.left(request, attempts)
+            raise
+        self.answered(request, reply)
+        return reply
+
+    def answered(self, request: Request, reply: Reply) -> None:
+        try:
+            avoided = avoided_microdollars(reply, self.rates()) if reply.source == "local" else 0
+            self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
+        except LedgerError as error:  # the answer is worth more than its record
+            _log.warning("request %s is not in the ledger: %s", request.id, error)
+
+    def failed(self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]) -> None:
+        try:
+            self.ledger.record_failure(request, error, attempts)
+        except LedgerError as failure:
+            _log.warning("request %s is not in the ledger: %s", request.id, failure)
+
+    def left(self, request: Request, attempts: Sequence[Attempt]) -> None:
+        """The caller went away before the end."""
+        self.failed(request, Cancelled("the caller left"), attempts)

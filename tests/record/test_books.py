@@ -1,0 +1,80 @@
+"""Every request is written down once, however it ends, and a broken ledger breaks no answer."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from edgewise.errors import GenerationFailed, LedgerUnavailable
+from edgewise.record.books import Books
+from edgewise.record.ledger import Ledger
+from edgewise.types.messages import Message, Request
+from edgewise.types.replies import Attempt, Decision, Reply
+
+REQUEST = Request(messages=(Message("user", "Hello"),), task="call", id="one")
+
+
+def reply(request: Request, attempts: list[Attempt]) -> Reply:
+    attempts.append(
+        Attempt(
+            place="local",
+            backend="scripted",
+            model="m",
+            outcome="answered",
+            input_tokens=1000,
+            output_tokens=500,
+        )
+    )
+    decision = Decision(policy="prefer_local", handoff="automatic", code="kept", reason="")
+    return Reply(
+        id=request.id, text="Hi", source="local", decision=decision, attempts=tuple(attempts)
+    )
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Books:
+    return Books(Ledger(tmp_path / "ledger.sqlite3"), lambda: (2_000_000, 4_000_000))
+
+
+def test_an_answer_is_written_with_its_task_and_what_it_saved(books: Books) -> None:
+    assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+    row = books.ledger.get("one")
+    assert row is not None
+    assert row["task"] == "call"
+    assert row["cost_avoided_microdollars"] == 1000 * 2 + 500 * 4
+
+
+def test_an_error_is_written_and_raised(books: Books) -> None:
+    def fail(attempts: list[Attempt]) -> Reply:
+        raise GenerationFailed("broke off")
+
+    with pytest.raises(GenerationFailed):
+        books.keep(REQUEST, fail)
+    row = books.ledger.get("one")
+    assert row is not None
+    assert row["error_code"] == "generation_failed"
+
+
+def test_leaving_with_control_c_is_written_as_cancelled(books: Books) -> None:
+    def leave(attempts: list[Attempt]) -> Reply:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        books.keep(REQUEST, leave)
+    row = books.ledger.get("one")
+    assert row is not None
+    assert row["error_code"] == "cancelled"
+
+
+def test_an_answer_is_worth_more_than_its_record(
+    books: Books, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise LedgerUnavailable("disk full")
+
+    monkeypatch.setattr(books.ledger, "record", full)
+    with caplog.at_level(logging.WARNING, "edgewise"):
+        assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+    assert "disk full" in caplog.text
