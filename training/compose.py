@@ -9,25 +9,28 @@ from random import Random
 
 from training.example import Example, written
 from training.frame_types import Flag, Frame, Pool
+from training.houses import pick_house, terse
+from training.joints import join_clauses
 from training.noise import add_noise
-from training.parallel import Composed, join_clauses, same_tool, wrong_value
+from training.parallel import Composed, same_tool, wrong_value
 from training.refusals import irrelevant, missing
 from training.sample import Clause, Piece, clause_from, is_person, is_place, sample_clause
 from training.siblings import sibling_frames
-from training.styles import StyledTool, pick_house, style_tool
+from training.styles import StyledTool, style_tool
 from training.world import World, tool_count
 
 # Shares of the kinds, in percent.
 SHARES = {
     "single_one": 19,
-    "single_many": 25,
+    "single_many": 24,
     "correction": 3,
-    "parallel": 17,
-    "parallel_multiple": 14,
-    "pronoun": 2,
-    "irrelevant": 17,
+    "parallel": 19,
+    "parallel_multiple": 18,
+    "pronoun": 3,
+    "irrelevant": 11,
     "missing": 3,
 }
+LONG_LIST = 14  # tools; more of them are described tersely, so that the prompt stays short
 _CORRECTIONS = (
     ", no wait, ", " - sorry, I mean ", ", I mean ", "... actually ", ", or rather ", ", no, ",
     " (scratch that: ", " oh wait ", ", sorry, ",
@@ -50,6 +53,8 @@ def _finish(
     pieces = add_noise(clauses, [piece for piece in pieces if piece.text], rng)
     query = written(pieces)
     house = pick_house(rng)
+    if tool_count > LONG_LIST:
+        house = terse(house)
     needed = list({id(clause.frame): clause.frame for clause in clauses}.values())
     styled: dict[int, StyledTool] = {}
     names: set[str] = set()
@@ -66,7 +71,7 @@ def _finish(
         other = (
             style_tool(frame, house, rng)
             if frame.source == "sibling"
-            else world.styled(frame, house, rng)
+            else world.styled(frame, house, rng, alike=tool_count > LONG_LIST)
         )
         if other.tool.name not in names:
             names.add(other.tool.name)
@@ -119,7 +124,7 @@ def _correction(world: World, rng: Random) -> Example | None:
 
 
 def _parallel(world: World, rng: Random) -> Example | None:
-    count = rng.choices((2, 3, 4, 5), (50, 30, 13, 7))[0]
+    count = rng.choices((2, 3, 4, 5), (45, 30, 16, 9))[0]
     frame = world.frame(rng)
     composed = same_tool(frame, rng, count)
     if len(composed[0]) < 2:
@@ -130,7 +135,7 @@ def _parallel(world: World, rng: Random) -> Example | None:
 
 def _parallel_multiple(world: World, rng: Random) -> Example | None:
     """Different tools in one request; now and then one of them twice."""
-    count = rng.choices((2, 3, 4), (60, 30, 10))[0]
+    count = rng.choices((2, 3, 4, 5), (52, 30, 13, 5))[0]
     first = world.frame(rng)
     frames = [first, *world.others([first], count - 1, rng, most=0.4)]
     clauses: list[Clause] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
+from training.articles import without_article
 from training.frame_types import (
     Choice,
     Choices,
@@ -190,6 +191,8 @@ def _choice(item: str, closed: bool) -> Choice:
     value, equals, said = item.partition("=")
     looks_like_text = "://" in item or " = " in item or "==" in item or "'" in value
     if not equals or (looks_like_text and not closed) or not value.strip() or not said.strip():
+        if not closed and without_article(item) != item:
+            return Choice(without_article(item), (item,), verbatim=False)
         return Choice(item, (_spoken(item) if closed else item,), verbatim=not closed)
     ways = _ways(said) if closed else (said.strip(),)
     return Choice(value.strip(), ways, verbatim=False)

@@ -143,3 +143,33 @@ def parameter_name(name: str, case: Case, rename: bool, rng: Random) -> str:
     if case == "as_is":
         return name
     return join_words(words_of(name), "snake" if case in ("dotted", "kebab") else case, rng)
+
+
+_ODD_FORMS = (
+    "{}_value", "input_{}", "p_{}", "the_{}", "{}_1", "user_{}", "target_{}", "{}_param", "{}_arg",
+    "my_{}", "{}_text", "chosen_{}", "req_{}", "{}_field", "wanted_{}", "{}_in", "x_{}", "for_{}",
+)  # fmt: skip
+_SYLLABLES = (
+    "ba", "cor", "dil", "fen", "gra", "hus", "jor", "kel", "lim", "mon", "nar", "pol", "quo", "ris",
+    "sta", "tul", "vex", "wim", "zan", "eth", "ox", "ur", "ip", "aft", "disp", "ment", "als", "ti",
+)  # fmt: skip
+
+
+def odd_name(name: str, described: bool, rng: Random) -> str:
+    """A name nobody has seen before; one without any sense only where a description explains it."""
+    chance = rng.random()
+    if described and chance < 0.35:
+        return "".join(rng.choice(_SYLLABLES) for _ in range(rng.choice((2, 3))))
+    if chance < 0.5 and len(name) > 4 and name.isalpha():
+        return name[0] + re.sub(r"[aeiou]", "", name[1:]) if chance < 0.43 else name[:4]
+    return rng.choice(_ODD_FORMS).format(name)
+
+
+def odd_options(options: list[str], name: str, rng: Random) -> list[str]:
+    """The choices of an enum written so that they must be copied from the schema."""
+    label = words_of(name)[-1] if words_of(name) else "kind"
+    form = rng.choice(("{1}_{0}", "{0}_{1}", "{0}", "{0}", "{1}-{0}", "is_{0}", "{0}!", "{1}:{0}"))
+    joint = rng.choice(("_", "-", " ", "."))
+    case = rng.choice((str.lower, str.upper, str.title, str))
+    changed = [case(form.format(re.sub(r"[ _-]", joint, text), label)) for text in options]
+    return changed if len(set(changed)) == len(changed) else list(options)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from training.frame_types import Choices, Flag, Frame, Number, Pairs, Template
+from training.joints import join_clauses
 from training.naming import words_of
 from training.sample import (
     Clause,
@@ -20,7 +21,6 @@ from training.sample import (
     sample_values,
 )
 from training.values import Said, join_list, sample_value
-from training.wording import lower_first
 
 _LEAD = re.compile(
     r"(?:^|(?<=[\s(]))((?:(?:in|for|at|to|from|of|with|on|by|about|between|called|named|near|into)"
@@ -29,23 +29,27 @@ _LEAD = re.compile(
 )
 _JOINED = re.compile(r",|;|\b(and|or|I|it|my)\b")
 _AND = re.compile(r"\band\b|\bby\b|\bto\b")
+_SEPARATOR = re.compile(r"(?<=\d),(?=\d{3})")
 _SENTENCE_END = re.compile(r"[.?!:]\s+\S|\n")
 _AGAIN = (
     ". And the same for {}.", ", and the same for {}", ", then the same for {}",
     ". Do the same for {}.", ". Also for {}.", " and also for {}", ". What about {}?",
     ". Same for {}.", ", then again for {}", ". Repeat that for {}.", ". After that {}.",
     ". I need it for {} as well.", " - and {} too", ". How about {}?", ", and {} too",
+    ". And {}?", ". And for {}?", ", {} too", ", {} as well", ", plus {}", "; also {}", ", also {}",
+    ". Then {}.", ". And now {}.", " and then {}", ". The same thing for {}, please.", " plus {}",
+    ". {} as well, please.", ", likewise for {}", ". Oh, and {}.", ". Next: {}.", " as well as {}",
+)  # fmt: skip
+_LAST = (
+    " and ", " and ", " and ", " and ", " as well as ", " and also ", ", and ", ", and ", " & ",
+    ", ", " plus ", " and then ",
 )  # fmt: skip
 _AGAIN_WITH = (
     ". And the same with {}.", ", then again with {}", ". Do it once more with {}.",
     ", and also with {}", ". Then with {}.", ". Same thing with {}.", ". A second one with {}.",
-    ". Repeat with {}.", " and another one with {}",
+    ". Repeat with {}.", " and another one with {}", ". Now with {}.", ", next with {}",
+    ". What if it is {}?", ". And with {}?", "; also with {}", ". Again, but {}.", ", then {}",
 )  # fmt: skip
-_NEXT = (
-    ". Also, ", ". And ", ". Then ", ", and ", " and ", ", then ", "; ", ". Next, ",
-    ". Additionally, ", ". After that, ", ". Plus, ", " and also ", ", and then ", ".\n", "\n",
-)  # fmt: skip
-
 Composed = tuple[list[Clause], list[Piece]]
 
 
@@ -78,43 +82,6 @@ def _distinct(frame: Frame, template: Template | None, rng: Random, count: int) 
         if len(clauses) == count:
             break
     return clauses
-
-
-def join_clauses(clauses: list[Clause], rng: Random) -> list[Piece]:
-    """Requests one after the other, in a list or with connecting words."""
-    chance = rng.random()
-    if chance < 0.05 and len(clauses) > 1:
-        return _as_list([clause.pieces for clause in clauses], rng)
-    pieces = list(clauses[0].pieces)
-    steady = rng.choice(_NEXT)
-    for clause in clauses[1:]:
-        joint = steady if rng.random() < 0.3 else rng.choice(_NEXT)
-        pieces = _append(pieces, clause.pieces, joint)
-    return pieces
-
-
-def _as_list(parts: list[list[Piece]], rng: Random) -> list[Piece]:
-    mark = rng.choice(("1. ", "1) ", "- ", "* "))
-    opening = rng.choice(("", "", "Please do the following:\n", "A few things:\n", "I need:\n"))
-    pieces = [Piece(opening)] if opening else []
-    for number, part in enumerate(parts, 1):
-        start = "\n" if number > 1 else ""
-        pieces += [Piece(start + mark.replace("1", str(number))), *part]
-    return pieces
-
-
-def _append(pieces: list[Piece], more: list[Piece], joint: str) -> list[Piece]:
-    last, first = pieces[-1], more[0]
-    if last.text.rstrip()[-1:] in ".?!":
-        open_joint = joint[0] in ",; "
-        joint = f" {joint.lstrip(',; ').capitalize()}" if open_joint else joint.lstrip(".")
-    inside = not joint.endswith((".\n", "\n", ". ")) and not first.slot
-    text = lower_first(first.text) if inside and _may_lower(first.text) else first.text
-    return [*pieces, Piece(joint), replace(first, text=text), *more[1:]]
-
-
-def _may_lower(text: str) -> bool:
-    return not re.match(r"(I|I'm|I'd|I've|I'll)\b", text)
 
 
 def varying_slots(frame: Frame, template: Template, present: list[str], rng: Random) -> list[str]:
@@ -163,8 +130,17 @@ def _variants(
         if all(fresh[name].value != call[name].value for name in names for call in calls):
             calls.append({**base, **fresh})
         if len(calls) == count:
-            return names, calls
+            return names, [_listable(call, names) for call in calls]
     return None
+
+
+def _listable(call: dict[str, Said], names: list[str]) -> dict[str, Said]:
+    """Numbers of a list lose their separators: "1, 200 and 81" could be two numbers."""
+    for name in names:
+        said = call[name]
+        if "," in said.text and not isinstance(said.value, str):
+            call[name] = replace(said, text=_SEPARATOR.sub("", said.text))
+    return call
 
 
 def coordinate(frame: Frame, template: Template, rng: Random, count: int) -> Composed | None:
@@ -227,7 +203,7 @@ def _listed(spans: list[list[Piece]], rng: Random) -> list[Piece]:
     """Spans joined as in "a, b and c"; semicolons where they hold commas themselves."""
     text = "".join(piece.text for span in spans for piece in span)
     comma = "; " if "," in text else ", "
-    last = rng.choice((" and ", " and ", " and ", " as well as ", " and also ", ", and ", " & "))
+    last = rng.choice(_LAST)
     pieces = list(spans[0])
     if len(spans) == 2 and rng.random() < 0.1:
         pieces.insert(0, Piece("both "))

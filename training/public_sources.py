@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from training.articles import without_article
 from training.frame_types import Choice, Choices, Frame, Kind, Parameter, Part, Template
 from training.public_tools import NLU_TOOLS, SNIPS_TOOLS
 from training.seal_frames import seal_frame
@@ -123,14 +124,22 @@ def _learn_values(frame: Frame) -> None:
         frame.parameters[name] = replace(frame.parameters[name], values=Choices(options))
 
 
+_LONGEST_WITHOUT_VALUES = 6
+_TITLES = frozenset(("title", "song", "book", "film", "album", "playlist", "name", "movie"))
+
+
 def _utterance(
     text: str, slots: list[list[str]], labels: Mapping[str, str], frame: Frame
 ) -> tuple[Template, dict[str, Any]] | None:
     if any(slot not in labels for slot, _ in slots) or len({s for s, _ in slots}) != len(slots):
         return None
+    if not slots and text.count(" ") > _LONGEST_WITHOUT_VALUES:
+        return None  # long and nothing marked: mostly something was overlooked
     values: dict[str, Any] = {}
     for slot, value in slots:
         label = labels[slot]
+        if label not in _TITLES:
+            value = without_article(value)
         if frame.parameters[label].kind == "int" and value.isdigit():
             values[label] = int(value)
         elif frame.parameters[label].kind == "int":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -12,35 +12,12 @@ from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
 from training.forms import Form, pick_form
 from training.frame_types import Choices, Clock, Flag, Frame, Number, Objects, Pairs, Parameter
+from training.houses import House
 from training.spare_parameters import add_spare_parameters
 from training.values import Said, sample_value
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _GROUPS = ("options", "filters", "details", "params", "settings", "criteria")
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """The manner of one set of tools, which mostly share it."""
-
-    case: naming.Case
-    namespaced: bool
-    describe_tools: float
-    describe_parameters: float
-    rename: float
-    wordy: float = 0.0
-
-
-def pick_house(rng: Random) -> House:
-    case = rng.choices(naming.CASES, (50, 22, 11, 6, 9, 2))[0]
-    return House(
-        case=case,
-        namespaced=rng.random() < 0.1,
-        describe_tools=rng.choice((1.0, 1.0, 1.0, 0.9, 0.4)),
-        describe_parameters=rng.choice((1.0, 1.0, 0.9, 0.5, 0.0)),
-        rename=rng.choice((0.0, 0.1, 0.4)),
-        wordy=rng.choice((0.0, 0.0, 0.0, 0.3, 0.8)),
-    )
 
 
 @dataclass(slots=True)
@@ -109,9 +86,12 @@ def style_tool(
             path = (*path[:-1], path[-1] + "_2") if len(path) == 1 else _renamed(path, styled)
         styled.paths[name] = path
         said = [call[name] for call in calls if name in call]
-        field_schema = _field(parameter, house, styled, said, rng)
         required = _is_required(parameter, name in present, rng)
-        _place(schema, path, field_schema, required or (strict and parameter.required))
+        required = required or (strict and parameter.required)
+        if required != parameter.required:
+            parameter = replace(parameter, required=required)
+        field_schema = _field(parameter, house, styled, said, rng)
+        _place(schema, path, field_schema, required)
     add_spare_parameters(schema, rng)
     name = naming.tool_name(frame.name, frame.domain, house.case, house.namespaced, rng)
     described = rng.random() < house.describe_tools or len(naming.words_of(name)) < 2
@@ -129,6 +109,10 @@ def _path(
     parts = parameter.name.split(".")
     if len(parts) > 1 and flatten:
         parts = ["_".join(parts)]
+    odd = rng.random() < house.odd
+    described = bool(parameter.description) and house.describe_parameters == 1.0
+    if odd and len(parts) == 1:
+        parts = [naming.odd_name(parts[0], described, rng)]
     renamed = [
         naming.parameter_name(part, house.case, rng.random() < house.rename, rng)
         if index == len(parts) - 1
@@ -215,6 +199,8 @@ def _options(parameter: Parameter, styled: StyledTool, rng: Random) -> list[Any]
     if values.closed and rng.random() < 0.12 and all(option.islower() for option in options):
         manner = rng.choice((str.upper, str.capitalize, str.title))
         changed = [manner(option) for option in options]
+    elif values.closed and rng.random() < 0.1:
+        changed = naming.odd_options(options, parameter.name, rng)
     styled.choices[parameter.name] = {
         option.lower(): new for option, new in zip(options, changed, strict=True)
     }

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from training import number_forms, time_forms
+from training.articles import without_article
 from training.frame_types import (
     Choice,
     Choices,
@@ -59,7 +60,10 @@ def sample_value(parameter: Parameter, rng: Random, bare: bool = False) -> Said:
     if isinstance(parameter.values, Number) and parameter.values.kind == "plain":
         # One list is written in one manner: all digits.
         texts = [number_forms.digits(item.value) for item in items]
-    return Said([item.value for item in items], join_list(texts, rng), verbatim)
+    low = None
+    if not verbatim and all(item.verbatim or item.low is not None for item in items):
+        low = [item.lowered().value for item in items]
+    return Said([item.value for item in items], join_list(texts, rng), verbatim, low)
 
 
 def join_list(texts: list[str], rng: Random) -> str:
@@ -102,6 +106,8 @@ def _one(values: Values, rng: Random, bare: bool) -> Said:
 
 def _choice(choice: Choice, rng: Random) -> Said:
     text = choice.said[0] if len(choice.said) == 1 else rng.choice(choice.said)
+    if not choice.verbatim and without_article(text) == choice.value != text:
+        return Said(choice.value, text, low=choice.value.lower())
     return Said(choice.value, text, choice.verbatim)
 
 

@@ -44,6 +44,8 @@ def lower_first(text: str) -> str:
 def third_person(text: str) -> str:
     """ "Set the lamp" → "Sets the lamp"."""
     verb, space, rest = text.partition(" ")
+    if not verb.isalpha():
+        return text  # "Add, subtract or divide …"
     low = verb.lower()
     changed = _THIRD.get(low) or low + "s"
     return (changed.capitalize() if verb[0].isupper() else changed) + space + rest

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from random import Random
 
 from training.frame_types import Frame
+from training.houses import House, pick_house
 from training.naming import words_of
 from training.sample import is_person, is_place
-from training.styles import House, StyledTool, pick_house, style_tool
+from training.styles import StyledTool, style_tool
 from training.word_pools import pool_entries
 
 # How often a request comes from each source, relative to the others.
-SOURCE_SHARES = {"frames": 10, "seal": 2, "nlu": 1.0, "snips": 0.7, "seal_dev": 0.4}
+SOURCE_SHARES = {"frames": 10, "seal": 2, "nlu": 0.8, "snips": 0.7, "seal_dev": 0.4}
 _STOP = frozenset(pool_entries("stop_word"))
 
 
@@ -77,8 +78,10 @@ class World:
                 found.append(candidate)
         return found
 
-    def styled(self, frame: Frame, house: House, rng: Random) -> StyledTool:
+    def styled(self, frame: Frame, house: House, rng: Random, alike: bool = False) -> StyledTool:
         """A tool that is only offered; its writing may be used again in other examples."""
+        if alike:
+            return style_tool(frame, house, rng)
         kept = self._cache.setdefault(id(frame), [])
         if len(kept) >= 8:
             return rng.choice(kept)
@@ -97,5 +100,6 @@ def _says(frame: Frame, place: bool) -> bool:
 
 def tool_count(rng: Random, least: int) -> int:
     """How many tools a request is offered, at least so many."""
-    counts = {1: 6, 2: 22, 3: 20, 4: 18, 5: 13, 6: 8, 7: 6, 8: 5, 10: 2, 13: 1, 16: 0.6}
+    counts = {1: 6, 2: 21, 3: 19, 4: 17, 5: 13, 6: 8, 7: 6, 8: 5, 10: 2.5, 13: 1.5, 16: 1, 22: 0.8,
+              28: 0.6}  # fmt: skip
     return max(least, rng.choices(list(counts), list(counts.values()))[0])

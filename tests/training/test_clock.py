@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 
 from training.frames_parser import parse_text
+from training.houses import pick_house
 from training.sample import clause_from
-from training.styles import pick_house, style_tool
+from training.styles import style_tool
 
 ALARM = """domain clock
 tool alarm_at | Set an alarm.

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from training.forms import pick_form
 from training.frames_parser import read_parameter
-from training.styles import House, style_tool
+from training.houses import House
+from training.styles import style_tool
 from training.values import Said
 
 from tests.training.worlds import frame

@@ -5,9 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from training.houses import pick_house
 from training.naming import join_words, tool_name, words_of
 from training.sample import sample_clause
-from training.styles import StyledTool, _clashes, pick_house, style_tool
+from training.styles import StyledTool, _clashes, style_tool
 from training.values import Said
 from training.wording import third_person, tool_description
 
@@ -38,11 +39,18 @@ def fields(schema: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_call_holds_every_value_and_nothing_else() -> None:
     for styled, values in styles(300):
+
+        def as_written(name: str, styled: StyledTool = styled, values: Any = values) -> Any:
+            value, choices = values[name].value, styled.choices.get(name, {})
+            if isinstance(value, list):
+                return [choices.get(str(item).lower(), item) for item in value]
+            return choices.get(str(value).lower(), value)
+
         call = styled.call(values)
         found = sorted(map(repr, leaves(dict(call.arguments))), key=str.lower)
         wanted = sorted(
             (
-                repr(styled.forms[name].convert(said) if name in styled.forms else said.value)
+                repr(styled.forms[name].convert(said) if name in styled.forms else as_written(name))
                 for name, said in values.items()
             ),
             key=str.lower,

@@ -1,0 +1,61 @@
+"""Questions of general knowledge that a tool for something else does not answer."""
+
+from __future__ import annotations
+
+from random import Random
+
+_FORMS = (
+    "Who invented {thing}?", "who came up with {thing}", "How does {thing} work?",
+    "What is {thing} made of?", "why is {thing} so expensive", "When was {thing} first used?",
+    "How many kinds of {thing} are there?", "what's the point of {thing}", "Explain {thing} to me.",
+    "Is {thing} better than {other}?", "What is the difference between {thing} and {other}?",
+    "Who was the first person to {act}?", "how many people {act} every year",
+    "How long does it take to {act}?", "Is it hard to {act}?", "what do I need to {act}",
+    "Why do people {act}?", "Can you teach me how to {act}?", "Write a short poem about {thing}.",
+    "give me three facts about {animal}s", "How many legs does {an_animal} have?",
+    "How many {animal}s are left in the wild?", "what does {an_animal} eat",
+    "How old is {place}?", "Who lives in {place}?", "who designed {place}",
+    "How tall is {place} compared to {other_place}?", "In which country is {place}?",
+    "Tell me a story about {an_animal} in {place}.", "Which came first, {thing} or {other}?",
+    "Who wrote the first book about {thing}?", "how many words rhyme with {animal}",
+    "What would happen if nobody could {act}?", "What colour is {thing} usually?",
+)  # fmt: skip
+_THINGS = (
+    "the zipper", "paper", "the compass", "concrete", "velcro", "the umbrella", "porcelain", "soap",
+    "the bicycle", "glass", "the telephone", "penicillin", "the steam engine", "a hologram", "rust",
+    "the abacus", "chewing gum", "the microscope", "gunpowder", "aspirin", "the barometer", "jazz",
+    "the crossword", "dynamite", "the violin", "ketchup", "denim", "the lighthouse", "a transistor",
+    "photosynthesis", "inflation", "the Richter scale", "tofu", "blockchain", "marzipan", "opera",
+)  # fmt: skip
+_ACTS = (
+    "swim the Channel", "climb Everest", "learn Finnish", "juggle five balls", "bake sourdough",
+    "fly a helicopter", "become a notary", "build a canoe", "run a marathon", "keep bees",
+    "walk on the moon", "solve a Rubik's cube", "adopt a cat", "grow saffron", "speak Latin",
+    "cross the Sahara", "become a vegan", "knit a jumper", "tie a bowline", "row to Greenland",
+)  # fmt: skip
+_ANIMALS = (
+    "spider", "octopus", "panda", "beaver", "lobster", "wombat", "koala", "centipede", "narwhal",
+    "flamingo", "hedgehog", "squid", "tapir", "walrus", "emu", "lynx", "gecko", "starfish",
+)  # fmt: skip
+_PLACES = (
+    "the Eiffel Tower", "Machu Picchu", "the Parthenon", "Mont Blanc", "the Kremlin", "Alcatraz",
+    "Stonehenge", "the Hagia Sophia", "Angkor Wat", "the Sagrada Família", "Petra", "Loch Ness",
+    "the Taj Mahal", "Easter Island", "the Panama Canal", "Neuschwanstein", "the Colosseum",
+)  # fmt: skip
+
+
+def question(rng: Random) -> str:
+    """One question, of some hundred thousand."""
+    thing, other = rng.sample(_THINGS, 2)
+    place, other_place = rng.sample(_PLACES, 2)
+    animal = rng.choice(_ANIMALS)
+    words = {
+        "thing": thing,
+        "other": other,
+        "act": rng.choice(_ACTS),
+        "animal": animal,
+        "an_animal": f"an {animal}" if animal[0] in "aeiou" else f"a {animal}",
+        "place": place,
+        "other_place": other_place,
+    }
+    return rng.choice(_FORMS).format(**words)
