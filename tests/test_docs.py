@@ -16,7 +16,7 @@ from dataclasses import fields
 from datetime import date
 from importlib.metadata import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import click
@@ -28,10 +28,12 @@ from edgewise.cli.main import cli
 from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.provider_row import Provider
 from edgewise.errors import EdgewiseError
+from edgewise.functions.check import EASY_GATE, FULL_GATE
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.model_store import InstalledModel
 from edgewise.settings import ProviderSettings, Settings
 from edgewise.testing import Answer, LoopbackCloud
+from edgewise.types.calls import ComplaintCode
 from tests.codes_in_source import codes_in_source, misfit_codes
 from tests.test_layout import CROSSING, room
 
@@ -219,6 +221,9 @@ def test_the_reader_of_commands_knows_a_wrong_one() -> None:
 # -- codes ------------------------------------------------------------------------------------
 
 
+GATES = {"easy": EASY_GATE, "full": FULL_GATE}
+
+
 def test_every_code_is_on_the_page() -> None:
     codes = codes_in_source()
     assert {"private", "kept_confident", "cloud_dns_failed", "handed_off", "does_not_fit"} <= codes
@@ -227,6 +232,15 @@ def test_every_code_is_on_the_page() -> None:
     page = words("docs/decision-codes.md")
     missing = sorted(code for code in codes - {"low_confidence"} if f"`{code}`" not in page)
     assert not missing, missing
+
+
+def test_every_complaint_is_on_the_page_with_the_gates_that_hold_it() -> None:
+    page = words("docs/functions.md").partition("## Complaints")[2].partition("\n## ")[0]
+    for code in get_args(ComplaintCode):
+        row = re.search(rf"^\|.*`{code}`.*?\|.*?\| (.*?) \|.*\|$", page, re.M)
+        assert row, code
+        gates = [name for name, held in GATES.items() if code in held]
+        assert row[1] == (", ".join(gates) or "none"), code
 
 
 def test_every_error_class_is_on_the_page_with_its_code() -> None:

@@ -90,6 +90,20 @@ def test_what_was_changed_and_what_is_wrong_is_said_per_call(
     assert " · complaints missing_argument" in ran.err
 
 
+def test_a_part_that_got_no_call_is_said_beside_the_calls(
+    run: Run, tools: str, write: Write
+) -> None:
+    write(WEATHER, "none")
+    ran = run("call", "--local", "--tools", tools, BOTH)
+    assert ran.out == f"{WEATHER}\n"
+    assert "'set a timer for 5 minutes': uncovered_intent, nothing was called" in ran.err
+    write(WEATHER, "none")
+    ran = run("call", "--local", "--json", "--tools", tools, BOTH)
+    assert [(one["code"], one["intent"]) for one in ran.json["complaints"]] == [
+        ("uncovered_intent", 1)
+    ]
+
+
 def test_no_call_leaves_standard_output_empty(run: Run, tools: str, write: Write) -> None:
     write("none")
     ran = run("call", "--local", "--tools", tools, "Who wrote Faust?")
@@ -224,7 +238,8 @@ def test_a_missing_caller_is_fetched_and_when_that_fails_the_cloud_is_asked(
     assert (ran.code, ran.out) == (0, "")
     assert "Getting edgewise-caller, " in ran.err
     assert ran.err.count("pip could not fetch") == 1, "tried and said once"
-    assert "no tool serves this\ncloud: I cannot do that.\n└ cloud · " in ran.err
+    assert "no tool serves this\ncloud: I cannot do that.\n" in ran.err
+    assert "'Who wrote Faust?': refusal, the cloud declined in words\n└ cloud · " in ran.err
 
 
 def test_without_caller_and_cloud_the_error_says_what_to_do(

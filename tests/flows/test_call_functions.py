@@ -11,6 +11,8 @@ from typing_extensions import override
 
 from edgewise import DoesNotFit, Engine, Message, Settings
 from edgewise.errors import CloudClosed, CloudError, GenerationFailed, InvalidRequest, ModelNotFound
+from edgewise.flows.call_functions import EASY_RETRIES
+from edgewise.flows.write_calls import MOST_RETRIES
 from edgewise.local.backend import CallBackend, TokenStream
 from edgewise.testing import (
     Cut,
@@ -412,6 +414,104 @@ def test_a_deadline_the_device_would_miss_sends_the_request_to_the_cloud(
     cloud.always(Status(500))
     reply = ask(cloud, device, ONE, deadline_ms=1000)
     assert (reply.source, reply.decision.degraded_code) == ("local", "cloud_server_error")
+
+
+# -- the gates of the tiers -----------------------------------------------------------------------
+
+EASY = {"call_easy": 1.0, "call_hard": 1.0}
+MIDDLING = {"call_easy": 0.0, "call_hard": 1.0}
+MADE_UP = 'send_message {"recipient":"Tom","message":"happy birthday"}'
+
+
+@pytest.mark.parametrize(
+    ("prompt", "written", "code"),
+    [
+        ("Send Tom a message", MADE_UP, "ungrounded"),
+        (TWO, 'set_timer {"minutes":5}\nnone', "uncovered_intent"),
+        (
+            "Set a timer for 5 minutes and send a message about it",
+            'set_timer {"minutes":5}',
+            "duplicate_call",
+        ),
+    ],
+)
+def test_what_is_good_enough_for_an_easy_request_is_not_for_a_middling_one(
+    cloud: LoopbackCloud, prompt: str, written: str, code: str
+) -> None:
+    for limits, asked in ((EASY, 0), (MIDDLING, 1)):
+        cloud.requests.clear()
+        answers = written.split("\n")
+        chosen = settings_for(cloud, **limits)
+        reply = ask(cloud, caller(*answers), prompt, chosen=chosen, threshold=0.1)
+        assert len(cloud.requests) == asked, (limits, reply.decision.reason)
+        assert asked == (reply.decision.code == "handoff_low_confidence")
+        assert asked == (code in reply.decision.reason)
+
+
+def test_a_tool_that_another_one_fits_better_than_is_doubted_even_in_an_easy_request(
+    cloud: LoopbackCloud,
+) -> None:
+    device = caller('set_timer {"minutes":5}')
+    reply = ask(cloud, device, "Check the weather in 5 minutes", chosen=settings_for(cloud, **EASY))
+    assert made(reply) == [CLOUD_LONDON]
+    assert "weak_fit" in reply.decision.reason
+    assert len(device.asked) == 2, "one narrower try, without the tool"
+    assert "set_timer" not in device.asked[1].prompt
+
+
+def test_a_device_that_refuses_in_words_is_not_believed(cloud: LoopbackCloud) -> None:
+    device = caller("I am sorry, I cannot do that.")
+    reply = ask(cloud, device, ONE, chosen=settings_for(cloud, **EASY))
+    assert (made(reply), reply.complaints) == ([CLOUD_LONDON], ())
+    assert "refusal" in reply.decision.reason
+    reply = ask(cloud, device, ONE, policy="local_only")
+    assert [one.code for one in reply.complaints] == ["refusal"]
+    assert reply.needs_cloud_handoff
+
+
+MANY = "Roll a die, set a timer for 5 minutes, check the weather in London and send Tom a message"
+
+
+@pytest.mark.parametrize(
+    ("options", "limits", "most"),
+    [
+        ({}, EASY, 1 + EASY_RETRIES),
+        ({"policy": "local_only"}, EASY, 1 + MOST_RETRIES),
+        ({}, MIDDLING, 1 + MOST_RETRIES),
+    ],
+)
+@pytest.mark.parametrize("words", [MANY, " and then ".join([MANY] * 3)])
+def test_the_model_runs_a_bounded_number_of_times(
+    cloud: LoopbackCloud, options: dict[str, Any], limits: dict[str, float], most: int, words: str
+) -> None:
+    tools = (*TOOLS, Tool("roll_die", "Roll a die"))
+    for written in ("none", MADE_UP, 'set_timer {"minutes":7}'):
+        device = ScriptedCaller.doubtful(written)
+        ask(cloud, device, words, tools, settings_for(cloud, **limits), **options)
+        assert 1 < len(device.asked) <= most
+        assert most > 2 or len(device.asked) == 2
+
+
+def test_what_no_call_was_made_for_is_told_with_the_reply(cloud: LoopbackCloud) -> None:
+    reply = ask(cloud, caller('set_timer {"minutes":5}', "none"), policy="local_only")
+    assert [(one.code, one.intent) for one in reply.complaints] == [("uncovered_intent", 1)]
+    (told,) = reply.to_dict()["complaints"]
+    assert (told["code"], told["intent"]) == ("uncovered_intent", 1)
+    assert "get_weather" in told["message"]
+
+
+def test_a_cloud_that_asks_back_is_told_from_one_that_finds_no_tool(cloud: LoopbackCloud) -> None:
+    device = caller(PARIS, doubt=["get_weather"])
+    for text, codes in (
+        ("Which London do you mean?", ["question"]),
+        ("I'm sorry, I can't help with that.", ["refusal"]),
+        ("It is raining there.", []),
+        ("none", []),
+    ):
+        cloud.script(text)
+        reply = ask(cloud, device, ONE)
+        assert (reply.text, [one.code for one in reply.complaints]) == (text, codes)
+        assert reply.source == "cloud"
 
 
 # -- what is asked ---------------------------------------------------------------------------------

@@ -27,6 +27,11 @@ def test_the_same_tool_may_be_called_twice_but_not_the_same_call() -> None:
     assert merge({0: [five], 1: [six], 2: [five]}) == (five, six)
 
 
+def test_a_call_that_the_words_ask_for_again_is_made_again() -> None:
+    roll = ToolCall("roll", {})
+    assert merge({0: [roll], 1: [roll], 2: [roll]}, again={2}) == (roll, roll)
+
+
 def test_calls_are_the_same_in_whatever_order_their_arguments_stand() -> None:
     assert not same_call(ToolCall("a", {"x": 1}), ToolCall("b", {"x": 1}))
     assert same_call(ToolCall("a", {"x": 1, "y": 2}), ToolCall("a", {"y": 2, "x": 1}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,13 @@ from edgewise.errors import InvalidRequest
 from edgewise.functions.difficulty import tier
 from edgewise.functions.tool_schema import parse_tools_file
 from edgewise.settings import Settings
+from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.replies import CallReply
 
 TIERS = {
-    "local": "easy: the device, and a narrower try where it fails",
-    "guarded": "middling: the device, every argument must be in the words",
+    "local": "easy: the device, and one narrower try where it fails",
+    "guarded": "middling: the device, with every check",
     "cloud_first": "hard: the cloud first, where it is open",
 }
 
@@ -141,6 +143,8 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
         side.say("no tool serves this")
         if reply.text:
             side.say(("cloud: ", "cyan"), reply.text)
+    for complaint in reply.complaints:
+        side.say((f"  {about_intent(complaint, reply.intents)}", "yellow"))
     side.print(summary(reply))
     if explain:
         side.print(why(reply))
@@ -165,6 +169,12 @@ def about(made: ToolCall) -> Text:
     if made.complaints:
         line.append(f" · complaints {' '.join(made.complaints)}", style="yellow")
     return line
+
+
+def about_intent(complaint: Complaint, intents: Sequence[Intent]) -> str:
+    """What is wrong with what became of a part of the request."""
+    of = f"{intents[complaint.intent].text!r}: " if complaint.intent is not None else ""
+    return printable(f"{of}{complaint.code}, {complaint.message}")
 
 
 def explain_walk(reply: CallReply, settings: Settings, side: Screen) -> None:

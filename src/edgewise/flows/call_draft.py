@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from edgewise.errors import CloudError
+from edgewise.functions.check import Checked
 from edgewise.functions.merge import merge, source_of
 from edgewise.functions.repair import Repaired
 from edgewise.functions.settle import same_call
-from edgewise.types.calls import Intent
+from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Request, Source, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Decision, Usage
 from edgewise.types.tokens import Token
@@ -17,11 +18,23 @@ from edgewise.types.tokens import Token
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One answer of the local model to some text: its tokens and the calls in it."""
+    """One answer of the local model to some text: its tokens, and the calls in it.
+
+    `declined` is what it said in place of calls, unless that was `none`.
+    """
 
     text: str
     tokens: tuple[Token, ...]
     calls: tuple[ToolCall, ...]
+    declined: Complaint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a call that the device wrote: the cloud said the same, or something else."""
+
+    tool: str
+    confirmed: bool
 
 
 def with_repairs(repaired: Repaired) -> tuple[ToolCall, ...]:
@@ -52,12 +65,21 @@ class CallDraft:
     confidence: float | None = None  # what the device said, also of calls the cloud replaced
     text: str = ""
     steps: dict[str, float] = field(default_factory=dict)
+    complaints: tuple[Complaint, ...] = ()
+    # Intents that were answered in words, and what is wrong with that.
+    declined: dict[int, Complaint | None] = field(default_factory=dict)
+    verdicts: list[Verdict] = field(default_factory=list)
+    again: Set[int] = frozenset()  # intents that ask for what another has asked for
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
     _nothing: dict[int, float] = field(default_factory=dict)  # sure that no tool serves it
 
     @property
     def local_calls(self) -> list[ToolCall]:
         return [call for calls in self._calls.values() for call in calls]
+
+    @property
+    def by_intent(self) -> Mapping[int, Sequence[ToolCall]]:
+        return self._calls
 
     @property
     def answered(self) -> tuple[int, ...]:
@@ -81,40 +103,59 @@ class CallDraft:
     def place(self, number: int, call: ToolCall) -> None:
         """A call for an intent, unless it was made for this intent already."""
         self._nothing.pop(number, None)
+        self.declined.pop(number, None)
         calls = self._calls.setdefault(number, [])
         if not any(same_call(call, other) for other in calls):
             calls.append(call)
 
-    def nothing(self, number: int, confidence: float) -> None:
+    def nothing(self, number: int, confidence: float, declined: Complaint | None = None) -> None:
         if number not in self._calls:
             self._nothing[number] = confidence
+            if declined is not None:
+                self.declined[number] = declined
 
     def forget(self, number: int) -> None:
-        self._calls.pop(number, None)
-        self._nothing.pop(number, None)
+        for held in (self._calls, self._nothing, self.declined):
+            held.pop(number, None)
 
-    def doubts(self, number: int, fatal: Set[str]) -> bool:
-        """Whether an intent's answer is unlikely or unfit to run."""
+    def note(self, checked: Checked, again: Set[int]) -> None:
+        """What the check found, in place of what an earlier one did."""
+        for number, calls in checked.calls.items():
+            if calls:
+                self._calls[number] = list(calls)
+        self.complaints, self.again = checked.complaints, again
+
+    def compare(self, numbers: Sequence[int], others: Sequence[ToolCall]) -> None:
+        """Note which of the device's calls for these intents the cloud makes as well."""
+        self.verdicts += [
+            Verdict(call.name, any(same_call(call, other) for other in others))
+            for number in numbers
+            for call in self._calls.get(number, ())
+            if call.source == "local"
+        ]
+
+    def doubts(self, number: int) -> bool:
+        """Whether an intent's answer is unlikely, whatever it says."""
         calls = self._calls.get(number, [])
         if not calls:
             return self._nothing.get(number, 0.0) < self.threshold
-        return any(
-            (call.confidence or 0.0) < self.threshold or not fatal.isdisjoint(call.complaints)
-            for call in calls
-        )
+        return any((call.confidence or 0.0) < self.threshold for call in calls)
 
-    def doubt(self, failed: Sequence[int]) -> str:
+    def doubt(self, failed: Sequence[int], gate: Set[str]) -> str:
         """The first reason for doubt, in words."""
         calls = self._calls.get(failed[0], [])
+        wrong = [one for one in self.complaints if one.intent == failed[0] and one.code in gate]
         if not calls:
             sure = self._nothing.get(failed[0])
+            if wrong:
+                return f"{wrong[0].code}: {wrong[0].message}"
             if sure is None:
                 return f"nothing was called for {self.intents[failed[0]].text!r}"
             return f"confidence {sure:.2f} that no tool serves it is below {self.threshold:.2f}"
         worst = min(calls, key=lambda call: call.confidence or 0.0)
         if (worst.confidence or 0.0) < self.threshold:
             return f"{worst.name}: confidence {worst.confidence:.2f} is below {self.threshold:.2f}"
-        faulty = next(call for call in calls if call.complaints)
+        faulty = next(call for call in calls if not gate.isdisjoint(call.complaints))
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
 
     def conclude(self, code: str, reason: str) -> None:
@@ -129,7 +170,7 @@ class CallDraft:
         self.conclude("fallback_local", f"{self.reason}; but the cloud did not answer: {error}")
 
     def reply(self, now: float) -> CallReply:
-        calls = () if self.signalled else merge(self._calls)
+        calls = () if self.signalled else merge(self._calls, again=self.again)
         source = self._source(calls)
         return CallReply(
             id=self.request.id,
@@ -150,6 +191,7 @@ class CallDraft:
             ),
             total_ms=1000 * (now - self.started),
             intents=self.intents,
+            complaints=() if self.signalled else self.complaints,
             difficulty=self.difficulty,
             steps_ms=dict(self.steps),
         )

@@ -1,8 +1,9 @@
 """Function calls: the device writes them, judges doubt them, the cloud is asked for what failed.
 
-Read from the top: `answer` splits and plans; the device writes (write_calls.py), one narrower try
-for each intent that got no call; `_judge` says which intents failed; `_rescue` asks the cloud for
-those alone. A speculative request has asked the cloud for the whole already (speculate.py).
+Read from the top: `answer` splits and plans; the device writes (write_calls.py), with a bounded
+number of narrower tries; `_judge` says which intents failed, by the gate of the request's tier;
+`_rescue` asks the cloud for those alone. A speculative request has asked the cloud for the whole
+already (speculate.py).
 """
 
 from __future__ import annotations
@@ -26,21 +27,22 @@ from edgewise.errors import (
 from edgewise.flows.call_draft import CallDraft, with_repairs
 from edgewise.flows.call_walk import Parts, Walk
 from edgewise.flows.speculate import Speculation
-from edgewise.flows.write_calls import write_on_device
+from edgewise.flows.write_calls import MOST_RETRIES, write_on_device
 from edgewise.functions.assign import assign
-from edgewise.functions.difficulty import difficulty, tier
+from edgewise.functions.difficulty import difficulty
 from edgewise.functions.grammar import check_tools
 from edgewise.functions.heard import hear
 from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
-from edgewise.functions.settle import FATAL
 from edgewise.functions.split_intents import split
 from edgewise.functions.tool_prompt import render_prompt
 from edgewise.local.backend import CallBackend
+from edgewise.types.calls import Complaint
 from edgewise.types.messages import Message, Request, ToolCall
 from edgewise.types.replies import Attempt, CallReply
 
 USUAL_CALL_TOKENS = 40  # of a request for one or two calls
+EASY_RETRIES = 1  # of a request that the cloud may be asked for
 CLOUD_TOOLS = 128  # OpenAI takes no more
 
 
@@ -136,8 +138,7 @@ def _plan(walk: Walk, misfit: Misfit | None) -> Plan:
         cloud_closed_reason=str(shut) if shut else "",
     )
     plan = walk.parts.policy(question)
-    hard = tier(walk.draft.difficulty, walk.parts.rules.tiers) == "cloud_first"
-    if plan.first == "local" and plan.may_hand_off and hard:
+    if plan.first == "local" and plan.may_hand_off and walk.tier == "cloud_first":
         reason = f"difficulty {walk.draft.difficulty:.2f} asks for the cloud first"
         return replace(plan, first="cloud", code="handoff_difficult", reason=reason,
                        local_backup=True, hurried=True)  # fmt: skip
@@ -157,8 +158,10 @@ def _from_device(walk: Walk, plan: Plan) -> None:
     may_ask = plan.may_hand_off and walk.request.handoff != "signal"
     if may_ask and walk.request.speculative and walk.ahead is None:
         walk.ahead = Speculation(parts.cloud, _asking(walk), parts.patience_s)
+    # An easy request that fails twice is better off with the cloud, where there is one.
+    thrifty = plan.may_hand_off and walk.tier == "local"
     try:
-        write_on_device(walk)
+        write_on_device(walk, EASY_RETRIES if thrifty else MOST_RETRIES)
     except ContextExceeded:
         raise
     except LocalError as error:
@@ -170,9 +173,9 @@ def _from_device(walk: Walk, plan: Plan) -> None:
     failed = _judge(walk)
     if failed and plan.may_hand_off:
         if not may_ask:
-            draft.signal("low_confidence", draft.doubt(failed))
+            draft.signal("low_confidence", draft.doubt(failed, walk.gate))
             return
-        draft.conclude("handoff_low_confidence", draft.doubt(failed))
+        draft.conclude("handoff_low_confidence", draft.doubt(failed, walk.gate))
         _rescue(walk, failed)
     elif plan.code == "started_local":
         _conclude_kept(walk, failed)
@@ -183,17 +186,21 @@ def _conclude_kept(walk: Walk, failed: Sequence[int]) -> None:
     if not failed:
         draft.conclude("kept_confident", "every call is sure enough")
         return
-    draft.conclude("kept_in_doubt", draft.doubt(failed))
+    draft.conclude("kept_in_doubt", draft.doubt(failed, walk.gate))
     if (shut := walk.parts.cloud.closed(walk.request)) is not None:
         draft.degraded_code = shut.code
         draft.reason += f"; the cloud is closed: {shut}"
 
 
 def _judge(walk: Walk) -> list[int]:
-    """The intents whose answer is in doubt: unlikely, unfit to run, or ungrounded in a hard one."""
-    careful = tier(walk.draft.difficulty, walk.parts.rules.tiers) != "local"
-    fatal = FATAL | {"ungrounded"} if careful else FATAL
-    failed = [number for number in range(len(walk.heard)) if walk.draft.doubts(number, fatal)]
+    """The intents whose answer is in doubt: unlikely, or with a complaint that the gate holds."""
+    with walk.timed("judge"):
+        checked = walk.check()
+        failed = [
+            number
+            for number in _everything(walk)
+            if walk.draft.doubts(number) or not walk.gate.isdisjoint(checked.of(number))
+        ]
     walk.draft.measure()
     walk.draft.doubted = bool(failed)
     return failed
@@ -214,7 +221,7 @@ def _from_cloud(walk: Walk, plan: Plan) -> None:
 def _fall_back(walk: Walk, failure: CloudError) -> None:
     walk.draft.fall_back(failure)
     try:
-        write_on_device(walk)
+        write_on_device(walk, MOST_RETRIES)
     except ContextExceeded as error:
         raise DoesNotFit(f"{error}; and the cloud failed: {failure}") from error
     _judge(walk)
@@ -256,12 +263,28 @@ def _ask(walk: Walk, numbers: Sequence[int], *, hurried: bool) -> None:
     said = "".join(chunk for chunk in heard if isinstance(chunk, str))
     given: Sequence[ToolCall] | str = [chunk for chunk in heard if isinstance(chunk, ToolCall)]
     text = request.messages[-1].content
-    calls = with_repairs(repair(given or said, walk.request.tools, text, source="cloud"))
-    words = [walk.heard[number] for number in numbers]
+    repaired = repair(given or said, walk.request.tools, text, source="cloud")
+    calls, words = with_repairs(repaired), [walk.heard[number] for number in numbers]
     owners = assign(calls, walk.tools, words)
+    settled = [walk.settle(call, words[owner]) for owner, call in zip(owners, calls, strict=True)]
+    declined = None if calls else _in_words(said, repaired.complaints)
+    if declined is None:
+        draft.compare(numbers, settled)
     for number in numbers:
         draft.forget(number)
-    for owner, call in zip(owners, calls, strict=True):
-        draft.place(numbers[owner], walk.settle(call, words[owner]))
+        if not calls:
+            draft.declined[number] = declined
+    for owner, call in zip(owners, settled, strict=True):
+        draft.place(numbers[owner], call)
     draft.text = "" if calls else said
     draft.cloud_answered = True
+    walk.check()
+
+
+def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:
+    """What is wrong with a cloud's words in place of calls; nothing where they are an answer."""
+    if any(one.code == "refusal" for one in complaints):
+        return Complaint("refusal", "the cloud declined in words")
+    if said.rstrip().endswith("?"):
+        return Complaint("question", "the cloud asks back")
+    return None

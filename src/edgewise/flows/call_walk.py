@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +12,8 @@ from edgewise.decide.policy import Policy
 from edgewise.flows.call_draft import CallDraft
 from edgewise.flows.speculate import Speculation
 from edgewise.functions.call_confidence import CallCalibration
-from edgewise.functions.difficulty import Weights
+from edgewise.functions.check import EASY_GATE, FULL_GATE, Checked, asked_twice, check_calls
+from edgewise.functions.difficulty import Tier, Weights, tier
 from edgewise.functions.heard import Heard
 from edgewise.functions.settle import settle
 from edgewise.local.backend import CallBackend
@@ -56,10 +57,27 @@ class Walk:
     caller: CallBackend | None = None
     calibration: CallCalibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
+    retries: int = 0  # runs of the model that are left, after the first
+
+    @property
+    def tier(self) -> Tier:
+        return tier(self.draft.difficulty, self.parts.rules.tiers)
+
+    @property
+    def gate(self) -> Set[str]:
+        """The complaints that are reasons for doubt: nearly all, but of an easy request."""
+        return EASY_GATE if self.tier == "local" else FULL_GATE
 
     def settle(self, call: ToolCall, words: Heard) -> ToolCall:
         tool, today = self.tools.get(call.name), self.parts.today()
         return settle(call, tool, words, whole=self.whole, today=today)
+
+    def check(self) -> Checked:
+        """Hold all calls against the tools, each other and what was asked; noted in the draft."""
+        by_intent = self.draft.by_intent
+        checked = check_calls(by_intent, self.heard, self.offered, declined=self.draft.declined)
+        self.draft.note(checked, asked_twice(by_intent, self.heard))
+        return checked
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

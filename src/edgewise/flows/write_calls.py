@@ -12,9 +12,11 @@ from edgewise.flows.call_walk import Walk
 from edgewise.flows.draft import LocalAttempt
 from edgewise.functions.assign import assign, unanswered
 from edgewise.functions.call_confidence import call_features
+from edgewise.functions.check import better_fit, fit_of, is_weak
 from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar
-from edgewise.functions.narrow import fit_scores, narrow
+from edgewise.functions.heard import Heard
+from edgewise.functions.narrow import narrow
 from edgewise.functions.repair import repair
 from edgewise.functions.split_intents import expected_calls
 from edgewise.functions.tool_prompt import render_prompt
@@ -22,45 +24,63 @@ from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Finish, Token
 
 MOST_TOKENS = 400
+MOST_RETRIES = 8  # runs of the model for one request, after the first
 LEAST_TOOLS = 1
 
 
-def write_on_device(walk: Walk) -> None:
-    """All calls in one answer; then one narrower try for each intent that needs one.
+def write_on_device(walk: Walk, retries: int = MOST_RETRIES) -> None:
+    """All calls in one answer; then a narrower try for each intent that needs one.
 
     An intent without a call is asked alone. One whose call has made-up text is asked alone too,
-    with text limited to the request's own words.
+    with text limited to the request's own words. One whose tool fits less than another is asked
+    without that tool. The model runs once and at most `retries` times more.
     """
     draft, text = walk.draft, walk.request.messages[-1].content
+    walk.retries = retries
     _place(walk, _write(walk, text), range(len(walk.heard)))
     with suppress(LocalError):  # it is in the attempts; what was written before it stands
         if len(draft.local_calls) < expected_calls(text, walk.offered):
             for number in unanswered(draft.answered, len(walk.heard)):
-                if (alone := walk.heard[number].text) != text:  # else it would say the same again
+                if (alone := walk.heard[number].text) != text and _may_retry(walk):
                     _place(walk, _write(walk, alone), [number])
-        for number in {*draft.ungrounded, *_overrun(walk)}:
-            _again(walk, number)
+        for number in sorted({*draft.ungrounded, *_overrun(walk)}):
+            if _may_retry(walk):
+                _again(walk, number)
         for number in range(len(walk.heard)):
             _with_others(walk, number)
 
 
-def _with_others(walk: Walk, number: int) -> None:
-    """A doubtful call of a tool that fits the words less than another: asked without that tool.
+def _may_retry(walk: Walk) -> bool:
+    walk.retries -= 1
+    return walk.retries >= 0
 
-    What is likelier to be right stays.
+
+def _with_others(walk: Walk, number: int) -> None:
+    """A call of a tool that fits the words less than another: asked without that tool.
+
+    The other is taken where it fits better and is likelier to be right.
     """
-    before, text = walk.draft.calls_of(number), walk.heard[number].text
-    if len(before) != 1 or (before[0].confidence or 0.0) >= walk.draft.threshold:
-        return
-    fits = dict(zip(walk.tools, fit_scores(text, list(walk.tools.values())), strict=True))
-    if max(fits.values(), default=0.0) <= fits.get(before[0].name, 0.0):
+    before, words = walk.draft.calls_of(number), walk.heard[number]
+    if len(before) != 1 or not _misfits(walk, before[0], words):
         return
     others = [tool for tool in walk.offered if tool.name != before[0].name]
-    after = _settled(walk, _write(walk, text, others), [number]) if others else []
-    if len(after) == 1 and (after[0][1].confidence or 0.0) > (before[0].confidence or 0.0):
+    if not (others and _may_retry(walk)):
+        return
+    after = _settled(walk, _write(walk, words.text, others), [number])
+    if len(after) != 1 or (after[0][1].confidence or 0.0) <= (before[0].confidence or 0.0):
+        return
+    call = after[0][1]
+    old, new = (fit_of(name, words, walk.offered) for name in (before[0].name, call.name))
+    if new > old:
         walk.draft.forget(number)
-        call = after[0][1]
         walk.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
+
+
+def _misfits(walk: Walk, call: ToolCall, words: Heard) -> bool:
+    """Another tool fits clearly better; or somewhat better, and the call is in doubt anyway."""
+    if (call.confidence or 0.0) >= walk.draft.threshold:
+        return is_weak(call, words, walk.offered)
+    return better_fit(call, words, walk.offered) > 0
 
 
 def _overrun(walk: Walk) -> list[int]:
@@ -111,7 +131,7 @@ def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple
         sure = [walk.calibration.confidence(one) for one in features]
         if not settled:
             for number in numbers:
-                walk.draft.nothing(number, sure[0])
+                walk.draft.nothing(number, sure[0], written.declined)
         return [
             (numbers[owner], replace(call, confidence=one))
             for owner, call, one in zip(owners, settled, sure, strict=False)
@@ -151,4 +171,5 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
         attempt.outcome = "answered"
     written = "".join(token.text for token in tokens)
     repaired = repair(written, tools, text, source="local")
-    return Written(text, tuple(tokens), with_repairs(repaired))
+    declined = next((one for one in repaired.complaints if one.call is None), None)
+    return Written(text, tuple(tokens), with_repairs(repaired), declined)

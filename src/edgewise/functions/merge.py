@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from edgewise.functions.settle import same_call
 from edgewise.types.messages import Source, ToolCall
 
 
-def merge(by_intent: Mapping[int, Sequence[ToolCall]]) -> tuple[ToolCall, ...]:
-    """Intent after intent; a call that another intent made already is not made twice."""
+def merge(
+    by_intent: Mapping[int, Sequence[ToolCall]], *, again: Set[int] = frozenset()
+) -> tuple[ToolCall, ...]:
+    """Intent after intent; a call that another intent made is not made twice, but for `again`."""
     merged: list[ToolCall] = []
     for number in sorted(by_intent):
         for call in by_intent[number]:
-            if all(not same_call(call, other) for other in merged):
+            if number in again or all(not same_call(call, other) for other in merged):
                 merged.append(call)
     return tuple(merged)
 

@@ -42,15 +42,20 @@ class Found:
 
 ComplaintCode = Literal[
     "not_json", "unknown_tool", "unknown_argument", "missing_argument", "wrong_type",
-    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "refusal",
+    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "weak_fit", "duplicate_call",
+    "uncovered_intent", "refusal", "question",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One named thing that is wrong with a call, or with the calls as a whole (`call` is None)."""
+    """One named thing that is wrong with a call, or with what became of an intent.
+
+    `call` and `intent` are their numbers; None where it is not about one.
+    """
 
     code: ComplaintCode
     message: str
     call: int | None = None
     argument: str = ""
+    intent: int | None = None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from typing_extensions import override
 
-from edgewise.types.calls import Intent
+from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
@@ -148,10 +148,12 @@ class ToolResult:
 class CallReply(Reply):
     """The calls a request asks for, each with its own source and confidence; none is an answer too.
 
-    `steps_ms` says what each step took: split, narrow, model, judge, cloud.
+    `complaints` are about intents: what was not called, or not said in calls. Those about a call
+    are with the call. `steps_ms` says what each step took: split, grammar, model, judge, cloud.
     """
 
     intents: tuple[Intent, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
     difficulty: float = 0.0
     results: tuple[ToolResult, ...] = ()
     steps_ms: Mapping[str, float] = field(default_factory=dict)
@@ -165,6 +167,10 @@ class CallReply(Reply):
         # dataclass(slots=True) makes a new class, which a bare super() does not know.
         return super(CallReply, self).to_dict() | {
             "intents": [intent.text for intent in self.intents],
+            "complaints": [
+                {"code": one.code, "intent": one.intent, "message": one.message}
+                for one in self.complaints
+            ],
             "difficulty": self.difficulty,
             "results": [
                 {"name": result.call.name, "value": result.value, "error": result.error}
