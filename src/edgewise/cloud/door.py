@@ -132,7 +132,7 @@ class Door:
             if not stop.begin():
                 lane.breaker.released()
                 return
-            trip = _Trip(lane, f"{request.id}/{len(journal)}", self.clock(), stop)
+            trip = _Trip(lane, f"{request.id}/{request.part}{len(journal)}", self.clock(), stop)
             try:
                 yield from self._attempt(request, trip, journal, live, give_up)
                 return

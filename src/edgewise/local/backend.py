@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, Token
+from edgewise.types.transcripts import Heard
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Samples = NDArray[numpy.float32]
 
 TokenStream = Generator[Token | Finish, None, None]
+
+SPEECH_RATE = 16_000  # samples per second that speech models hear
+LONGEST_CHUNK_S = 30.0  # of sound that a speech model hears at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +32,7 @@ class DeviceFacts:
     context_tokens: int
     images: bool = False
     tools: bool = False
+    languages: tuple[str, ...] = ()  # that a speech model knows; empty: many
     # Measured while serving, moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None
     output_tokens_per_second: float | None = None
@@ -70,6 +81,26 @@ class CallBackend(Protocol):
         model's own choice. `already` is the beginning of the answer, to be continued. What the
         prompt shares with the one before is not computed again.
         Raises ContextExceeded before any work is done on a prompt that is too long.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class SpeechBackend(Protocol):
+    """Hears words in sound, with evidence."""
+
+    def facts(self) -> DeviceFacts:
+        """Cheap; may be called for every request."""
+        ...
+
+    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+        """What is said in mono sound at SPEECH_RATE, of at most LONGEST_CHUNK_S; in order.
+
+        Times are in seconds from the first sample. An empty `language` is found out, by models
+        that know more than one, and said in each `Heard`. `words=False` saves finding each word's
+        time. Thread-safe: calls wait for each other.
+        Raises GenerationFailed when the runtime breaks off.
         """
         ...
 

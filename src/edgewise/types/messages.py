@@ -85,6 +85,8 @@ class Request:
 
     messages: tuple[Message, ...]
     task: Task = "chat"
+    part: str = ""  # of a larger request that asks the cloud in parts: names its attempts apart
+    language: str = ""  # of the speech in it, as "en"; empty: whoever hears it finds out
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False

@@ -1,0 +1,113 @@
+"""What speech becomes: words and segments with times, and the transcript that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from typing_extensions import override
+
+from edgewise.types.replies import Place, Reply
+
+# What can be wrong with a segment. The device's text of the first three is dropped or doubted.
+SegmentCode = Literal["repetition", "silence", "no_speech", "too_fast", "cut_short"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word and when it was said, in seconds. `probability` is None where nobody measured it."""
+
+    text: str
+    start: float
+    end: float
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A stretch of speech as a local model hears it, with the model's own evidence.
+
+    mean_logprob       over the tokens of the stretch
+    no_speech          the model's chance that nobody speaks
+    compression_ratio  of the text by zlib: loops compress well
+    temperature        0 unless the model had to be tried again with chance in it
+    """
+
+    start: float
+    end: float
+    text: str
+    words: tuple[Word, ...] = ()
+    mean_logprob: float = 0.0
+    no_speech: float = 0.0
+    compression_ratio: float = 1.0
+    temperature: float = 0.0
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of a transcript; `id` is its place, and stays its own whatever is corrected.
+
+    confidence      the calibrated chance that few of the words are wrong; of the device's text,
+                    also where the cloud's stands in its place
+    expected_error  the expected word error rate of the device's text
+    source          who wrote `text`: taken from what ran
+    replaced        the device's text, where the cloud's stands in its place
+    codes           what is wrong with the device's text, as `repetition`
+    error           the code of what kept the cloud from correcting it, where it was asked
+    """
+
+    id: int
+    start: float
+    end: float
+    text: str
+    words: tuple[Word, ...] = ()
+    confidence: float | None = None
+    expected_error: float | None = None
+    source: Place = "local"
+    language: str = ""
+    replaced: str | None = None
+    codes: tuple[str, ...] = ()
+    error: str = ""
+    features: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"features": dict(self.features), "codes": list(self.codes)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript(Reply):
+    """What was said. `text` is that of the segments; `confidence` is weighted by their length.
+
+    seconds   of sound that were read; speech_seconds: of those, with somebody speaking
+    dropped   what the model wrote where nobody spoke, or in a loop: not part of the text
+    codes     what is wrong with the sound: `truncated_audio`
+    """
+
+    segments: tuple[Segment, ...] = ()
+    dropped: tuple[Segment, ...] = ()
+    seconds: float = 0.0
+    speech_seconds: float = 0.0
+    language: str = ""
+    codes: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(word for segment in self.segments for word in segment.words)
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        return super(Transcript, self).to_dict() | {
+            "segments": [segment.to_dict() for segment in self.segments],
+            "dropped": [segment.to_dict() for segment in self.dropped],
+            "seconds": self.seconds,
+            "speech_seconds": self.speech_seconds,
+            "language": self.language,
+            "codes": list(self.codes),
+        }
