@@ -40,6 +40,20 @@ def _twelve_hours(said: Said) -> Any:
     return f"{hour % 12 or 12}:{minute:02} {'AM' if hour < 12 else 'PM'}"
 
 
+CODE_LENGTH = 3
+CURRENCY_CODES = {
+    "swiss francs": "CHF", "japanese yen": "JPY", "euros": "EUR", "us dollars": "USD",
+    "british pounds": "GBP", "indian rupees": "INR", "mexican pesos": "MXN", "thai baht": "THB",
+    "swedish kronor": "SEK", "polish zloty": "PLN", "south korean won": "KRW", "reais": "BRL",
+    "canadian dollars": "CAD", "brazilian reais": "BRL", "turkish lira": "TRY", "yuan": "CNY",
+    "norwegian kroner": "NOK", "czech koruna": "CZK", "hungarian forint": "HUF", "rand": "ZAR",
+    "south african rand": "ZAR", "chinese yuan": "CNY", "dollars": "USD", "pounds": "GBP",
+    "yen": "JPY", "rupees": "INR", "australian dollars": "AUD", "danish kroner": "DKK",
+    "zloty": "PLN", "singapore dollars": "SGD", "bitcoin": "BTC", "sterling": "GBP", "quid": "GBP",
+    "won": "KRW", "baht": "THB", "francs": "CHF", "lira": "TRY", "hong kong dollars": "HKD",
+    "new zealand dollars": "NZD", "israeli shekels": "ILS", "dirhams": "AED", "greenbacks": "USD",
+}  # fmt: skip
+_CODE = re.compile(r"\bcode|iso|letter", re.IGNORECASE)
 FRACTION_HINTS = (
     "as a decimal", "(0.15 for 15%)", "as a fraction of 1", "in decimal form", "between 0 and 1",
 )  # fmt: skip
@@ -73,10 +87,21 @@ _CITY_HINTS = (
     "formatted as 'City, Country' or 'City, ST'",
 )
 AS_FULL_CITY = Form("str", _CITY_HINTS, lambda said: full_city(said.text))
+_CURRENCY_HINTS = (
+    "ISO 4217 code", "three-letter code, e.g. USD", "as a currency code (EUR, JPY)", "(ISO code)",
+)  # fmt: skip
+AS_CODE = Form("str", _CURRENCY_HINTS, lambda said: currency_code(said.text))
 _FIXED = re.compile(
     r"percent|%|pct|decimal|fraction|0\.|yyyy|iso|hh:mm|24|minute|second|_min\b|_s\b|mins|secs",
     re.IGNORECASE,
 )
+
+
+def currency_code(text: str) -> str:
+    """The three letters of a currency, given as a code or by name; "" where we do not know it."""
+    if len(text) == CODE_LENGTH and text.isalpha():
+        return text.upper()
+    return CURRENCY_CODES.get(text.lower(), "")
 
 
 def full_city(text: str) -> str:
@@ -96,6 +121,9 @@ def pick_form(parameter: Parameter, manner: float, said: Sequence[Said] = ()) ->
     if values == Pool("city"):
         known = all(full_city(one.text) for one in said)
         return AS_FULL_CITY if manner > 0.9 and known else None
+    if values == Pool("currency"):
+        wanted = manner > 0.5 or _CODE.search(parameter.description)
+        return AS_CODE if wanted and all(currency_code(one.text) for one in said) else None
     if isinstance(values, Number) and values.kind == "percent":
         return AS_FRACTION if manner < 0.3 else None
     if isinstance(values, Number) and values.kind == "fraction":

@@ -7,13 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
+from training.contexts import context_sentence
+from training.rephrase import rephrase
 from training.sample import Clause, Piece
-from training.word_pools import pool_entries
 from training.wording import is_imperative, lower_first
 
 _GREETINGS = (
     "Hi, ", "Hey, ", "Hello, ", "Hi there, ", "hey ", "Good morning! ", "Hello! ", "Hey there! ",
-    "Quick question: ", "Ok so ", "So, ", "Alright, ", "Hey assistant, ", "yo ", "Right, ", "um, ",
+    "Quick question: ", "Ok so ", "Good evening, ", "Listen, ", "Dear assistant, ", "Morning! ",
+    "Okay, ", "Hmm, ", "Ah, ", "One more thing: ", "Next one: ", "Sorry, ", "Well, ", "Help! ",
+    "Hi! ", "Hello again. ", "By the way, ", "Real quick: ", "Oh, ", "Now, ",
+    "So, ", "Alright, ", "Hey assistant, ", "yo ", "Right, ", "um, ",
 )  # fmt: skip
 _ASKING = (
     "Please ", "please ", "Can you ", "Could you ", "Could you please ", "can you please ",
@@ -24,7 +28,10 @@ _ASKING = (
 _QUESTION_STARTS = ("can you", "could you", "would you", "is it possible")
 _THANKS = (
     " please", " Thanks!", " Thanks.", " Thank you!", " thx", " Thank you.", ", please", " asap",
-    " Cheers.", " Thanks in advance!", " pls", " Many thanks!", " if you can", " right away",
+    " Cheers.", " Much appreciated.", " Ta!", " now", " when you get a chance", " for me",
+    " No rush.", " It's urgent.", " Appreciate it!", " Thanks a lot.", " ty", " thank you", " !",
+    " Can you do that?", " That's all.", " Got it?", " Thanks in advance!",
+    " pls", " Many thanks!", " if you can", " right away",
 )  # fmt: skip
 _FILLERS = ("um ", "uh ", "like ", "you know ", "er ", "so ", "well ")
 _WORD = re.compile(r"[A-Za-z]{4,}")
@@ -37,12 +44,16 @@ Change = Callable[[list[Piece], Random], list[Piece]]
 
 def add_noise(clauses: Sequence[Clause], pieces: list[Piece], rng: Random) -> list[Piece]:
     """The pieces of a whole request, changed as people would; values follow where copied."""
-    if rng.random() < 0.3:
+    if rng.random() < 0.5:
+        pieces = rephrase(pieces, rng)
+    if rng.random() < 0.32:
         pieces = be_polite(pieces, rng)
-    if rng.random() < 0.07:
+    if rng.random() < 0.13:
         pieces = add_context(pieces, rng)
-    if rng.random() < 0.08:
+    if rng.random() < 0.09:
         pieces = make_slips(pieces, rng)
+        if rng.random() < 0.3:
+            pieces = make_slips(pieces, rng)
     chance = rng.random()
     if chance < 0.1:
         return speak(clauses, pieces, rng)
@@ -91,7 +102,7 @@ def _end_with(pieces: list[Piece], mark: str) -> list[Piece]:
 
 def add_context(pieces: list[Piece], rng: Random) -> list[Piece]:
     """A sentence that has nothing to do with the call, before or after it."""
-    sentence = rng.choice(pool_entries("context"))
+    sentence = context_sentence(rng)
     if rng.random() < 0.7:
         first = pieces[0]
         text = first.text if first.slot else first.text[:1].upper() + first.text[1:]
@@ -149,7 +160,25 @@ def speak(clauses: Sequence[Clause], pieces: list[Piece], rng: Random) -> list[P
     ]
     if rng.random() < 0.3:
         spoken.insert(0, Piece(rng.choice(_FILLERS)))
+    if rng.random() < 0.2:
+        spoken = _hesitate(spoken, rng)
     return spoken
+
+
+def _hesitate(pieces: list[Piece], rng: Random) -> list[Piece]:
+    """A filler between two words that are no value."""
+    places = [
+        (index, match.end())
+        for index, piece in enumerate(pieces)
+        if not piece.slot
+        for match in re.finditer(r"\w ", piece.text)
+    ]
+    if not places:
+        return pieces
+    index, at = rng.choice(places)
+    text = pieces[index].text
+    changed = replace(pieces[index], text=text[:at] + rng.choice(_FILLERS[:2]) + text[at:])
+    return [*pieces[:index], changed, *pieces[index + 1 :]]
 
 
 def _unpunctuated(text: str) -> str:

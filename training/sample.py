@@ -106,6 +106,16 @@ def sample_values(
     return _in_order(values)
 
 
+_WRITTEN_TIME = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d$")
+
+
+def _ordered(value: object) -> bool:
+    """Whether less and more mean something: numbers, days and times, but no names or units."""
+    if isinstance(value, str):
+        return bool(_WRITTEN_TIME.match(value))
+    return isinstance(value, int | float)
+
+
 def _in_order(values: dict[str, Said]) -> dict[str, Said]:
     """Start before end, least before most: values of such pairs change places if need be."""
     for first, second in _PAIRS:
@@ -116,7 +126,9 @@ def _in_order(values: dict[str, Said]) -> dict[str, Said]:
             one, two = values[name], values.get(other)
             if two is None or other == name or one.verbatim or two.verbatim:
                 continue
-            if type(one.value) is type(two.value) and one.value > two.value:
+            if isinstance(one.value, str) != isinstance(two.value, str):
+                continue
+            if _ordered(one.value) and _ordered(two.value) and one.value > two.value:
                 values[name], values[other] = two, one
     return values
 

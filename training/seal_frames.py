@@ -101,6 +101,16 @@ def _values(name: str, schema: Mapping[str, Any]) -> Values | None:
     return None
 
 
+# Examples that name a kind of value and no value: "(e.g., city, country)".
+_KINDS_OF_VALUES = frozenset(
+    ("city", "country", "state", "region", "address", "coordinates", "city name", "country name",
+     "continent", "zip code", "street address", "latitude and longitude", "name", "title", "date",
+     "time", "location", "url", "ip address", "domain name", "author", "keywords", "id", "global",
+     "county", "province", "village", "town", "district", "neighborhood", "zip", "postal code",
+     "latitude", "longitude", "landmark", "string", "number", "text", "word", "phrase")
+)  # fmt: skip
+
+
 def _examples(description: str) -> list[str]:
     match = _EXAMPLES.search(description)
     if not match:
@@ -110,7 +120,9 @@ def _examples(description: str) -> list[str]:
     good = [
         part
         for part in cleaned
-        if 1 < len(part) < 40 and not re.search(r"[(){}\[\]]|\betc\b|\bformat\b", part)
+        if 1 < len(part) < 40
+        and not re.search(r"[(){}\[\]]|\betc\b|\bformat\b", part)
+        and part.lower() not in _KINDS_OF_VALUES
     ]
     return list(dict.fromkeys(good))[:8]
 
