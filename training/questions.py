@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from training.word_pools import pool_entries
+
 _FORMS = (
     "Who invented {thing}?", "who came up with {thing}", "How does {thing} work?",
     "What is {thing} made of?", "why is {thing} so expensive", "When was {thing} first used?",
@@ -18,7 +20,10 @@ _FORMS = (
     "How tall is {place} compared to {other_place}?", "In which country is {place}?",
     "Tell me a story about {an_animal} in {place}.", "Which came first, {thing} or {other}?",
     "Who wrote the first book about {thing}?", "how many words rhyme with {animal}",
-    "What would happen if nobody could {act}?", "What colour is {thing} usually?",
+    "What would happen if nobody could {act}?", "What colour is {thing} usually?", "why do some people hate {food}", "Is {food} good for you?",
+    "Where does {food} come from originally?", "Which country eats the most {food}?",
+    "Who was the first to make {food}?", "how long does {food} keep in the fridge",
+    "Do {animal}s sleep at night?", "How fast can {an_animal} run?", "are {animal}s dangerous",
 )  # fmt: skip
 _THINGS = (
     "the zipper", "paper", "the compass", "concrete", "velcro", "the umbrella", "porcelain", "soap",
@@ -33,10 +38,6 @@ _ACTS = (
     "walk on the moon", "solve a Rubik's cube", "adopt a cat", "grow saffron", "speak Latin",
     "cross the Sahara", "become a vegan", "knit a jumper", "tie a bowline", "row to Greenland",
 )  # fmt: skip
-_ANIMALS = (
-    "spider", "octopus", "panda", "beaver", "lobster", "wombat", "koala", "centipede", "narwhal",
-    "flamingo", "hedgehog", "squid", "tapir", "walrus", "emu", "lynx", "gecko", "starfish",
-)  # fmt: skip
 _PLACES = (
     "the Eiffel Tower", "Machu Picchu", "the Parthenon", "Mont Blanc", "the Kremlin", "Alcatraz",
     "Stonehenge", "the Hagia Sophia", "Angkor Wat", "the Sagrada Família", "Petra", "Loch Ness",
@@ -45,15 +46,16 @@ _PLACES = (
 
 
 def question(rng: Random) -> str:
-    """One question, of some hundred thousand."""
+    """One question, of some ten thousand."""
     thing, other = rng.sample(_THINGS, 2)
     place, other_place = rng.sample(_PLACES, 2)
-    animal = rng.choice(_ANIMALS)
+    animal = rng.choice(pool_entries("animal"))
     words = {
         "thing": thing,
         "other": other,
         "act": rng.choice(_ACTS),
         "animal": animal,
+        "food": rng.choice(pool_entries("food")),
         "an_animal": f"an {animal}" if animal[0] in "aeiou" else f"a {animal}",
         "place": place,
         "other_place": other_place,
