@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from training.base_weights import GgufFile, build_tokenizer
 from training.cpu_eval import read_answers
 from training.eval_sets import BFCL, CALL_SETS, EvalCase, bfcl_cases, call_cases
 from training.fit_difficulty import read_tools
-from training.score import read_calls, value_matches
+from training.score import exact, read_calls, value_matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,35 @@ def read_samples(base: Path, cases: Path, predictions: Path) -> Iterator[Sample]
         )
 
 
+def read_answered(cases: Path, folder: Path) -> Iterator[Sample]:
+    """What `training.cpu_eval --valid CASES --out FOLDER` kept, with the runners-up."""
+    told = read_answers(folder)
+    for number, case in enumerate(_lines(cases)):
+        row = told.get(f"valid/{number}")
+        if row is None or not row["logprobs"]:
+            continue
+        answer, expected = row["answer"], case["answer"]
+        features = judge_answer(answer, answer_tokens(row), case["prompt"])
+        calls = parse_answer(answer) if features else []
+        yield Sample(
+            features,
+            right_calls(calls, expected) if features else (),
+            exact(read_calls(answer), read_calls(expected) or []),
+            sum(row["logprobs"]),
+            _tools_of(expected, answer, case["prompt"]),
+            str(case["source"]),
+        )
+
+
+def answer_tokens(row: Mapping[str, Any]) -> list[Token]:
+    """The tokens of an answer of `training.cpu_eval`, each with its lead on the runner-up."""
+    runners_up = row.get("runners_up") or [None] * len(row["tokens"])
+    return [
+        Token(text, logprob, 0.0 if other is None else logprob - other)
+        for text, logprob, other in zip(row["tokens"], row["logprobs"], runners_up, strict=True)
+    ]
+
+
 def _tools_of(expected: str, answer: str, prompt: str) -> frozenset[str]:
     """The tools that a case is about, whatever the style of their names."""
     lines = [line for line in (*expected.splitlines(), *answer.splitlines()) if "{" in line]
@@ -138,8 +167,7 @@ def answered_samples(
         answered = found.setdefault(case.set, Answered())
         answered.cases += 1
         if row := told.get(case.key):
-            tokens = [Token(*pair) for pair in zip(row["tokens"], row["logprobs"], strict=True)]
-            features = judge_answer(row["answer"], tokens, case.prompt)
-            exact = case.judge(row["answer"]) == 1.0
-            answered.samples.append(Sample(features, (), exact, sum(row["logprobs"])))
+            features = judge_answer(row["answer"], answer_tokens(row), case.prompt)
+            right = case.judge(row["answer"]) == 1.0
+            answered.samples.append(Sample(features, (), right, sum(row["logprobs"])))
     return found

@@ -1,13 +1,14 @@
 """Fit the calibration of `edgewise.functions.call_confidence` to what the caller got right.
 
-    python -m training.fit_calls --base base.gguf --cases valid-00000.jsonl \\
-        --predictions final.Q8_0.valid.jsonl.gz --name edgewise-caller-q8_0 \\
-        --calls FOLDER --bfcl PACKAGE --answers DIR [DIR ...] \\
+    python -m training.fit_calls --cases valid-00000.jsonl --predictions DIR \\
+        --name edgewise-caller-q8_0 --calls FOLDER --bfcl PACKAGE --answers DIR [DIR ...] \\
         --out src/edgewise/calibrations/edgewise-caller-q8_0.calls.json
 
-Cases are `training.generate`'s lines, predictions `training.evaluate`'s in the same order. All
-figures on validation are out of fold: a fold holds whole tools, and features are chosen and weights
-fitted without any case that offers one of them as an answer. `--answers` are folders that
+Cases are `training.generate`'s lines. Predictions are the folder that `training.cpu_eval` wrote for
+them, which has the runner-up of each token; or the file that `training.evaluate` wrote, in the same
+order, which has none and needs `--base` for the tokenizer: no margin is fitted then. All figures on
+validation are out of fold: a fold holds whole tools, and features are chosen and weights fitted
+without any case that offers one of them as an answer. `--answers` are folders that
 `training.cpu_eval` wrote; they are judged with the finished calibration and never fitted to.
 """
 
@@ -35,7 +36,7 @@ from edgewise.functions.call_confidence import (
     CallScore,
 )
 from training.call_report import set_report, validation_report
-from training.call_samples import Answered, Sample, answered_samples, read_samples
+from training.call_samples import Answered, Sample, answered_samples, read_answered, read_samples
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -46,8 +47,10 @@ LEAST_GAIN = 0.001  # nats per call that a feature must save on held-out tools a
 MOST_FEATURES = 10
 LEAST_ANSWERS = 20  # sets of fewer are not reported
 PRECISION = 0.95  # the threshold is set for it
-# Validation keeps no runners-up, so nothing can be fitted to margins and entropies.
-_NOT_STORED = {"margin", "entropy"}
+# Two alternatives of each token are kept at most, so nothing can be fitted to entropies.
+_MARGINS = {"margin", "name_margin"}
+# The lead on the runner-up tool belongs to a call's confidence, unless it counts the wrong way.
+_ALWAYS = ("name_margin",)
 # The words may count only the way that makes sense; the others may count either way.
 _UP = RISING | {"fit_margin", "ground_min", "ground_mean"}
 _DOWN = FALLING | {"ungrounded", "absent", "missing", "extra"}
@@ -121,15 +124,20 @@ class Table:
         chances = np.full(len(self.right), 0.5)
         for fitted, judged in folds:
             rows = judged[self.case]
-            if rows.any() and 0 < self.right[fitted[self.case]].mean() < 1:
+            seen = self.right[fitted[self.case]]
+            if rows.any() and 0 < seen.sum() < len(seen):
                 chances[rows] = self.chances(self.fit(names, fitted))[rows]
         chances = np.clip(chances, 1e-9, 1 - 1e-9)
         return -float(np.mean(np.log(np.where(self.right > 0, chances, 1 - chances))))
 
 
-def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> CallScore:
-    """Forward selection by the mean log-loss over the plans of folds."""
-    chosen: list[str] = []
+def choose(
+    table: Table,
+    plans: Sequence[Sequence[tuple[Flags, Flags]]],
+    always: Sequence[str] = (),
+) -> CallScore:
+    """Forward selection by the mean log-loss over the plans of folds; it begins with `always`."""
+    chosen = [name for name in always if name in table.names]
     best = float("inf")
     while len(chosen) < MOST_FEATURES:
         tried = [
@@ -148,15 +156,20 @@ def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> Call
 def fit(samples: Sequence[Sample], name: str) -> CallCalibration:
     """The four scores, each with the features that serve it; the threshold is left at 0.5."""
     plans = [tool_folds(samples, FOLDS, "choose"), source_folds(samples)]
-    everything = tuple(sorted((RISING | WORDED) - _NOT_STORED))
+    everything = tuple(sorted((RISING | WORDED) - (set() if _has_margins(samples) else _MARGINS)))
     worded = tuple(sorted(WORDED))
     return CallCalibration(
         name=name,
-        call=choose(Table.of(samples, none=False, names=everything), plans),
+        call=choose(Table.of(samples, none=False, names=everything), plans, _ALWAYS),
         none=choose(Table.of(samples, none=True, names=everything), plans),
         worded_call=choose(Table.of(samples, none=False, names=worded), plans),
         worded_none=choose(Table.of(samples, none=True, names=worded), plans),
     )
+
+
+def _has_margins(samples: Sequence[Sample]) -> bool:
+    """Without runners-up no token has a lead."""
+    return any(one.get("name_margin", 0.0) > 0 for sample in samples for one in sample.features)
 
 
 def judged(samples: Sequence[Sample], name: str) -> list[CallCalibration]:
@@ -238,7 +251,7 @@ def _rounded(weights: Mapping[str, float]) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--base", type=Path, required=True, help="for its tokenizer")
+    parser.add_argument("--base", type=Path, help="for its tokenizer, with a file of predictions")
     parser.add_argument("--cases", type=Path, required=True)
     parser.add_argument("--predictions", type=Path, required=True)
     parser.add_argument("--name", required=True)
@@ -249,14 +262,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--bfcl", type=Path, help="folder that holds the unpacked bfcl_eval")
     options = parser.parse_args(arguments)
-    samples = list(read_samples(options.base, options.cases, options.predictions))
+    if options.predictions.is_dir():
+        samples = list(read_answered(options.cases, options.predictions))
+    elif options.base is None:
+        parser.error("--base is needed with a file of predictions")
+    else:
+        samples = list(read_samples(options.base, options.cases, options.predictions))
     tests = answered_samples(options.answers, options.calls, options.bfcl)
     calibration = make_calibration(samples, options.name, tests)
-    paths = (options.base, options.cases, options.predictions)
-    base, cases, predictions = (path.name for path in paths)
+    base = f" --base {options.base.name}" if options.base else ""
     command = (
-        f"python -m training.fit_calls --base {base} --cases {cases} --predictions {predictions}"
-        f" --name {options.name} --calls FOLDER --bfcl PACKAGE --answers DIR --out FILE"
+        f"python -m training.fit_calls{base} --cases {options.cases.name}"
+        f" --predictions {options.predictions.name} --name {options.name}"
+        " --calls FOLDER --bfcl PACKAGE --answers DIR --out FILE"
     )
     calibration = replace(calibration, report={"command": command, **calibration.report})
     write_calibration(calibration, options.out)

@@ -2,8 +2,9 @@
 
     python -m training.fit_difficulty --cases valid-00000.jsonl --predictions Q8_0.valid.jsonl.gz
 
-Cases are `training.generate`'s lines (prompt, answer); predictions are `training.cpu_eval`'s, in
-the same order. Tools are split into two halves by name: one fits, the other tests.
+Cases are `training.generate`'s lines (prompt, answer); predictions are `training.evaluate`'s file,
+in the same order, or the folder that `training.cpu_eval --valid CASES` wrote. Tools are split into
+two halves by name: one fits, the other tests.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from edgewise.functions.difficulty import Tier, Weights, features, tier
 from edgewise.functions.split_intents import split
 from edgewise.functions.tool_prompt import NO_CALL
 from edgewise.types.messages import Tool
-from training.score import auroc
+from training.cpu_eval import read_answers
+from training.score import auroc, exact, read_calls
 
 # Every weight but the bias, and the record: generated cases have no history.
 FITTED = [
@@ -140,6 +142,17 @@ def fit(cases: Sequence[Case], wrong: Sequence[bool], *, ridge: float = 3.0) -> 
     return Fitted(weights, auroc(list(scores), [bool(m) for m in missed]), tiers)
 
 
+def _answered(cases: Sequence[Case], folder: Path) -> tuple[list[Case], list[bool]]:
+    """The cases that `training.cpu_eval` has answered, and whether wrongly."""
+    told = read_answers(folder)
+    pairs = [
+        (case, not exact(read_calls(row["answer"]), read_calls(case.answer) or []))
+        for number, case in enumerate(cases)
+        if (row := told.get(f"valid/{number}")) is not None
+    ]
+    return [case for case, _ in pairs], [wrong for _, wrong in pairs]
+
+
 def _features(case: Case) -> dict[str, float]:
     found = features(case.request, case.tools, intents=len(split(case.request, case.tools)))
     return {name: found[name] for name in FITTED}
@@ -151,7 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--predictions", type=Path, required=True)
     options = parser.parse_args(arguments)
     cases = list(read_cases(options.cases))
-    wrong = [not line["exact"] for line in _lines(options.predictions)]
+    if options.predictions.is_dir():
+        cases, wrong = _answered(cases, options.predictions)
+    else:
+        wrong = [not line["exact"] for line in _lines(options.predictions)]
     fitted = fit(cases, wrong)
     share = sum(wrong) / len(wrong)
     lines = [f"wrong {share:.3f} of {len(wrong)}, AUROC on the other tools {fitted.auroc:.3f}"]

@@ -99,6 +99,34 @@ def test_names_values_and_what_follows_them_are_told_apart() -> None:
     assert second["end_surety"] == pytest.approx(surety(-0.71)), "the end token: was that all?"
 
 
+def test_the_lead_of_a_name_is_that_of_its_closest_token() -> None:
+    answer = [replace(token, margin=5.0) for token in SURE]
+    answer[1] = replace(answer[1], margin=0.5)
+    answer[4] = replace(answer[4], margin=0.1)  # a value
+    first, second = features_of(answer)
+    assert (first["name_margin"], second["name_margin"]) == (0.5, 5.0)
+
+
+def test_a_name_that_the_grammar_chose_has_no_lead() -> None:
+    answer = [replace(token, margin=5.0) for token in SURE]
+    answer[0] = replace(answer[0], logprob=math.log(0.02), margin=3.0)  # of what it would have said
+    first, _ = features_of(answer)
+    assert first["name_margin"] == pytest.approx(math.log(0.02 / 0.98))
+
+
+@given(st.floats(-30.0, 0.0), st.floats(-30.0, 0.0), st.floats(0.0, 20.0), st.floats(0.0, 20.0))
+def test_a_surer_name_never_has_less_of_a_lead(
+    one: float, two: float, margin: float, more: float
+) -> None:
+    low, high = sorted((one, two))
+    leads = []
+    for logprob, ahead in ((low, margin), (high, margin), (high, margin + more)):
+        answer = [replace(SURE[0], logprob=logprob, margin=ahead), *SURE[1:2], *SURE[2:]]
+        answer[1] = replace(answer[1], margin=20.0)
+        leads.append(features_of(answer)[0]["name_margin"])
+    assert leads == sorted(leads)
+
+
 def test_margin_and_entropy_are_those_of_names_and_values() -> None:
     answer = [replace(token, margin=5.0, entropy=0.1) for token in SURE]
     answer[2] = replace(answer[2], margin=0.1, entropy=2.0)  # punctuation

@@ -7,8 +7,22 @@ from random import Random
 import numpy as np
 import pytest
 from training.call_report import at_threshold, figures, threshold_for, without_tokens
-from training.call_samples import Answered, Sample, judge_answer, read_prompt, right_calls
-from training.fit_calls import Table, make_calibration, source_folds, tool_folds, write_calibration
+from training.call_samples import (
+    Answered,
+    Sample,
+    judge_answer,
+    read_answered,
+    read_prompt,
+    right_calls,
+)
+from training.fit_calls import (
+    Table,
+    main,
+    make_calibration,
+    source_folds,
+    tool_folds,
+    write_calibration,
+)
 
 from edgewise.functions.call_confidence import parse_call_calibration, surety
 from edgewise.functions.tool_prompt import parse_answer, render_prompt
@@ -65,6 +79,71 @@ def test_a_malformed_answer_has_no_features() -> None:
     broken = 'valve.open {"valve":"nor'
     assert judge_answer(broken, [Token(broken)], prompt) == ()
     assert len(judge_answer("none", [Token("none")], prompt)) == 1
+
+
+def kept_answers(folder: Path, *, runners_up: bool = True) -> tuple[Path, Path]:
+    """Cases and answers as the generator and `training.cpu_eval` leave them, half of them wrong."""
+    random = Random(5)
+    cases, answers = folder / "cases.jsonl", folder / "answers"
+    answers.mkdir(exist_ok=True)
+    with cases.open("w", encoding="utf-8") as first, (answers / "answers-0.jsonl").open("w") as two:
+        for number in range(120):
+            tools = [Tool(f"open_{number % 17}", "Open it"), Tool(f"shut_{number % 17}", "Shut it")]
+            right = random.random() < 0.5
+            answers_right = ["none", f"{tools[0].name} {{}}"][number % 4 > 0]
+            case = {
+                "prompt": render_prompt(tools, "open or shut it"),
+                "answer": answers_right,
+                "kind": "k",
+                "source": "ab"[number % 3 == 0],
+            }
+            told = tools[0 if right else 1].name
+            texts = [told, " {}", ""]
+            if number % 4 == 0:
+                texts = ["none", "", ""] if right else texts
+            lead = random.gauss(4.0 if right else 1.0, 1.0)
+            row: dict[str, object] = {
+                "key": f"valid/{number}",
+                "answer": "".join(texts),
+                "tokens": texts,
+                "logprobs": [-0.3, -0.01, -0.01],
+            }
+            if runners_up:
+                row["runners_up"] = [-0.3 - max(0.1, lead), -9.0, -9.0]
+            if number != 7:  # not answered yet
+                two.write(json.dumps(row) + "\n")
+            first.write(json.dumps(case) + "\n")
+    return cases, answers
+
+
+def test_the_lead_on_the_runner_up_tool_is_read_and_fitted(tmp_path: Path) -> None:
+    samples = list(read_answered(*kept_answers(tmp_path)))
+    assert len(samples) == 119
+    assert {sample.exact for sample in samples} == {True, False}
+    assert all(sample.features[0]["name_margin"] >= 0.1 for sample in samples)
+    calibration = make_calibration(samples, "made", {})
+    assert calibration.call.weights["name_margin"] > 0.3
+    assert calibration.report["held_out_tools"]["call"]["auroc"] > 0.9
+
+
+def test_without_runners_up_no_margin_is_fitted(tmp_path: Path) -> None:
+    samples = list(read_answered(*kept_answers(tmp_path, runners_up=False)))
+    assert not {"margin", "name_margin"} & set(make_calibration(samples, "made", {}).call.weights)
+
+
+def test_the_command_takes_a_folder_and_says_what_else_it_needs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases, answers = kept_answers(tmp_path)
+    out = tmp_path / "made.calls.json"
+    given = ["--cases", str(cases), "--name", "made", "--out", str(out), "--predictions"]
+    main([*given, str(answers)])
+    assert "--predictions answers" in json.loads(capsys.readouterr().out)["command"]
+    parsed = parse_call_calibration(json.loads(out.read_text("utf-8")), out.name)
+    assert parsed.call.weights["name_margin"] > 0
+    with pytest.raises(SystemExit):
+        main([*given, str(cases)])
+    assert "--base is needed" in capsys.readouterr().err
 
 
 def test_no_tool_is_both_fitted_on_and_judged() -> None:

@@ -78,5 +78,14 @@ def test_the_command_prints_weights(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [case.request for case in read_cases(cases)] == [case.request for case in made]
     main(["--cases", str(cases), "--predictions", str(predictions)])
     printed = capsys.readouterr().out
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    with (folder / "answers-0.jsonl").open("w", encoding="utf-8") as file:
+        for number, case in enumerate(made):
+            wrong = " and " in case.request
+            row = {"key": f"valid/{number}", "answer": "none" if wrong else case.answer}
+            file.write(json.dumps(row) + "\n")
+    main(["--cases", str(cases), "--predictions", str(folder)])
+    assert capsys.readouterr().out == printed, "the same answers, as they are kept on a CPU"
     assert "wrong 0.500 of 80, AUROC on the other tools 1.000" in printed
     assert "    bias: float = -" in printed

@@ -26,12 +26,13 @@ FORMAT = 1
 # Log-probabilities come rounded to about this: nearer to certain they say nothing.
 _LEAST_DOUBT = 1e-4
 _WIDEST = 60.0
+_HALF = math.log(0.5)
 
 # Features that rise with the model's own sureness: their weights are at least 0.
 RISING = frozenset(
     {
         "call_sum", "call_surety", "call_min", "call_mean", "name_surety", "value_surety",
-        "end_surety", "answer_surety", "margin",
+        "end_surety", "answer_surety", "margin", "name_margin",
     }
 )  # fmt: skip
 FALLING = frozenset({"entropy"})
@@ -140,8 +141,23 @@ def _evidence(group: Sequence[tuple[Token, Span | None]]) -> dict[str, float]:
         ),
         "end_surety": surety(sum(chances[after:])),
         "margin": min(token.margin for token in decided),
+        "name_margin": min(
+            (_lead(token) for token, span in known if span and span.argument is None), default=0.0
+        ),
         "entropy": max(token.entropy for token in decided),
     }
+
+
+def _lead(token: Token) -> float:
+    """How far a token of a tool's name is ahead of the best other one, in nats.
+
+    `margin` tells of the model's own choice. A token that the grammar chose instead has less than
+    half of the chance, and then no more than its odds are its lead.
+    """
+    if token.logprob >= _HALF:
+        return min(token.margin, -math.log(_LEAST_DOUBT))
+    chance = math.exp(token.logprob)
+    return min(token.margin, math.log(max(chance, 1e-30) / (1.0 - chance)))
 
 
 def _word_features(
