@@ -139,14 +139,16 @@ def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[Provid
         choices = [parse_choice(text, custom=tuple(rows.values())) for text in settings.chain]
     else:
         choices = [(row, row.default_model) for row in rows.values() if row.needs_key]
+    seen: set[tuple[str, str]] = set()
     for row, model in choices:
         key = find_key(settings, row, credentials)
         if not settings.chain and not key:
             continue
         # What the chain names is what chats; another task has its own model, or no lane.
         model = model if task in ("chat", "call") else row.model_for(task)
-        if not model:
-            continue
+        if not model or (row.name, model) in seen:
+            continue  # two of a provider's chat models in the chain are one lane for speech
+        seen.add((row.name, model))
         yield ProviderConfig(
             name=row.name,
             protocol=row.protocol,
@@ -172,6 +174,8 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
             protocol=protocol,  # type: ignore[arg-type]  # checked against the plug-ins above
             key_names=(table.key_env,) if table.key_env else (known.key_names if known else ()),
             needs_key=_needs_key(table, known),
+            speech_model=table.speech_model or (known.speech_model if known else ""),
+            embedding_model=table.embedding_model or (known.embedding_model if known else ""),
         )
     return {name: _with_variables(settings, row) for name, row in rows.items()}
 
@@ -183,13 +187,16 @@ def _needs_key(table: ProviderSettings, known: Provider | None) -> bool:
 
 
 def _with_variables(settings: Settings, row: Provider) -> Provider:
-    """`EDGEWISE_OPENAI_MODEL`, and `EDGEWISE_OPENAI_BASE_URL` or what the vendor's tools read."""
+    """`EDGEWISE_OPENAI_MODEL` and the like; the base URL also from what the vendor's tools read."""
     get, ours = settings.environment.get, f"EDGEWISE_{row.name.upper().replace('-', '_')}"
     base_url = get(f"{ours}_BASE_URL", "") or get(_VENDOR_BASE_URLS.get(row.name, ""), "")
-    model = get(f"{ours}_MODEL", "")
-    if not (base_url or model):
-        return row
-    return replace(row, base_url=base_url or row.base_url, default_model=model or row.default_model)
+    return replace(
+        row,
+        base_url=base_url or row.base_url,
+        default_model=get(f"{ours}_MODEL", "") or row.default_model,
+        speech_model=get(f"{ours}_SPEECH_MODEL", "") or row.speech_model,
+        embedding_model=get(f"{ours}_EMBEDDING_MODEL", "") or row.embedding_model,
+    )
 
 
 def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:

@@ -37,6 +37,8 @@ class ProviderSettings:
     base_url: str = ""
     model: str = ""
     key_env: str = ""
+    speech_model: str = ""
+    embedding_model: str = ""
     needs_key: bool | None = None  # None: as its row, and for a new one: if it names a variable
 
 

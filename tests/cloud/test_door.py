@@ -67,7 +67,14 @@ class NotedPurse:
 
 
 class TenPerToken:
-    def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int:
+    def cost(
+        self,
+        config: ProviderConfig,
+        input_tokens: int,
+        output_tokens: int,
+        audio_seconds: float = 0.0,
+        audio_tokens: int = 0,
+    ) -> int:
         return 10 * (input_tokens + output_tokens)
 
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud.connections import Try
-from edgewise.cloud.conversation import base64_text, estimated_finish, paired, system_prompt
+from edgewise.cloud.conversation import (
+    base64_text,
+    estimated_finish,
+    paired,
+    refuse_task,
+    system_prompt,
+)
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import broken, cut, mapped, message_in, reading, refused
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
@@ -73,6 +79,8 @@ class AnthropicProvider:
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         name = self._config.name
+        if request.task in ("transcribe", "embed"):
+            refuse_task(request, name)
         options = payload(request, self._config.model, self._row)
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
         with self._wire.attempt(wire_id) as current, _mapped(self._config):

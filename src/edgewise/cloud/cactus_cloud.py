@@ -1,4 +1,4 @@
-"""Cactus Cloud: one string in, one string out. It does not stream and reports no usage.
+"""Cactus Cloud: one string or sound in, one string out. It does not stream or report usage.
 
 Sampling options, a token limit and stop words have no place in its protocol and are not sent.
 """
@@ -6,10 +6,10 @@ Sampling options, a token limit and stop words have no place in its protocol and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from edgewise.cloud.conversation import base64_text, estimated_finish
+from edgewise.cloud.conversation import base64_text, estimated_finish, one_sound, refuse_task
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import mapped, reading, refused
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
@@ -18,6 +18,8 @@ from edgewise.errors import CloudRejected
 from edgewise.types.messages import Message, Request, ToolCall
 
 LANGUAGE = "en-US"  # what the vendor's own client always sends
+_TEXTS = ("text", "analysis")
+_TRANSCRIPTS = ("transcript", "text", "response", "analysis")
 
 
 def open_provider(config: ProviderConfig) -> CloudProvider:
@@ -43,9 +45,10 @@ class CactusCloudProvider:
             if not response.is_success:
                 raise refused(name, response, key=key)
             reply = response.json()
+        heard = request.task == "transcribe"
         with reading(name):
-            text, calls = _taken_apart(reply, f"call_{wire_id}")
-        if text:
+            text, calls = _taken_apart(reply, f"call_{wire_id}", _TRANSCRIPTS if heard else _TEXTS)
+        if text or heard:  # where nobody spoke, that is the answer
             yield text
         yield from calls
         written = len(text) + sum(len(str(call.arguments)) for call in calls)
@@ -59,7 +62,13 @@ class CactusCloudProvider:
 
 
 def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, Any]]:
-    """The path and the body: `/text`, or `/vlm` where there is an image."""
+    """The path and the body: `/text`, `/vlm` where there is an image, `/transcribe` for sound."""
+    if request.task == "transcribe":
+        sound = one_sound(request, config.name)
+        spoken = {"audio": base64_text(sound), "mime_type": sound.media_type}
+        return "/transcribe", {**spoken, "language": request.language or LANGUAGE}
+    if request.task == "embed":
+        refuse_task(request, config.name)
     images = [image for message in request.messages for image in message.images]
     if len(images) > 1:
         raise CloudRejected(
@@ -99,10 +108,10 @@ def _lines(message: Message) -> Iterator[str]:
         yield f"[{message.role} called] {call.name} {json.dumps(dict(call.arguments))}"
 
 
-def _taken_apart(reply: Any, call_prefix: str) -> tuple[str, list[ToolCall]]:
-    if not isinstance(reply, Mapping) or not reply.keys() & {"text", "analysis", "function_calls"}:
+def _taken_apart(reply: Any, call_prefix: str, names: Sequence[str]) -> tuple[str, list[ToolCall]]:
+    if not isinstance(reply, Mapping) or not reply.keys() & {*names, "function_calls"}:
         raise ValueError("no text, no analysis and no function calls in it")
-    text = reply.get("text") or reply.get("analysis") or ""
+    text = next((reply[name] for name in names if reply.get(name)), "")
     if not isinstance(text, str):
         raise ValueError("its text is not text")
     calls = []

@@ -5,15 +5,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from edgewise.types.messages import Image, Message, Request
+from edgewise.errors import CloudRejected
+from edgewise.types.messages import Audio, Image, Message, Request
 from edgewise.types.tokens import Finish, FinishReason
 
 # Rough on purpose: used only where a provider reports no usage, and to reserve money beforehand.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_IMAGE = 1000
+TOKENS_PER_SECOND = 32  # of sound; Gemini's count, and more than others need
+MOST_WORDS_PER_SECOND = 16  # in tokens; nobody speaks faster, in any language
+# The fewest bytes a second of sound can have: telephone quality as WAV, or a speech codec's least.
+_FEWEST_BYTES = {"audio/wav": 8000, "audio/x-wav": 8000, "audio/wave": 8000}
+_FEWEST_BYTES_COMPRESSED = 750
 
 
 def system_prompt(messages: Iterable[Message]) -> str:
@@ -53,8 +60,8 @@ def call_names(messages: Iterable[Message]) -> dict[str, str]:
     return {call.id: call.name for message in messages for call in message.tool_calls}
 
 
-def base64_text(image: Image) -> str:
-    return base64.b64encode(image.data).decode("ascii")
+def base64_text(medium: Image | Audio) -> str:
+    return base64.b64encode(medium.data).decode("ascii")
 
 
 def data_url(image: Image) -> str:
@@ -62,7 +69,7 @@ def data_url(image: Image) -> str:
 
 
 def estimated_input_tokens(request: Request) -> int:
-    """Tokens a provider will probably count for the prompt: characters over four, and images."""
+    """Tokens a provider will probably count for the prompt: characters over four, images, sound."""
     characters = images = 0
     for message in request.messages:
         characters += len(message.content)
@@ -71,7 +78,8 @@ def estimated_input_tokens(request: Request) -> int:
     for tool in request.tools:
         characters += len(tool.name) + len(tool.description)
         characters += len(json.dumps(dict(tool.parameters)))
-    return estimated_tokens(characters) + images * TOKENS_PER_IMAGE
+    sound = math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
+    return estimated_tokens(characters) + images * TOKENS_PER_IMAGE + sound
 
 
 def estimated_tokens(characters: int) -> int:
@@ -85,7 +93,50 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
         input_tokens=estimated_input_tokens(request),
         output_tokens=estimated_tokens(characters),
         estimated=True,
+        audio_tokens=math.ceil(audio_seconds(request) * TOKENS_PER_SECOND),
+        audio_seconds=audio_seconds(request),
     )
+
+
+def audio_seconds(request: Request) -> float:
+    """Of the sound that is sent; where a sound does not say, the longest its bytes can last."""
+    if request.task != "transcribe":
+        return 0.0  # nothing else sends any
+    return sum(sound.seconds or _longest(sound) for sound in request.audio)
+
+
+def _longest(sound: Audio) -> float:
+    kind = sound.media_type.partition(";")[0].strip().lower()
+    return len(sound.data) / _FEWEST_BYTES.get(kind, _FEWEST_BYTES_COMPRESSED)
+
+
+def one_sound(request: Request, provider: str) -> Audio:
+    """What to transcribe. Transcripts of several could not be told apart."""
+    if len(request.audio) != 1:
+        raise CloudRejected(
+            f"{provider} takes one sound per request, this one has {len(request.audio)}",
+            provider=provider,
+        )
+    return request.audio[0]
+
+
+def words_before(request: Request) -> str:
+    """What was said right before a sound: the words of the message that carries it."""
+    spoken = [message.content for message in request.messages if message.role == "user"]
+    return spoken[-1] if spoken else ""
+
+
+def texts_to_embed(request: Request, provider: str) -> list[str]:
+    """The user's messages, in order. No provider takes an empty one."""
+    texts = [message.content for message in request.messages if message.role == "user"]
+    if not texts or not all(texts):
+        raise CloudRejected(f"{provider} cannot embed an empty text", provider=provider)
+    return texts
+
+
+def refuse_task(request: Request, provider: str) -> None:
+    """For a protocol that only chats."""
+    raise CloudRejected(f"{provider} does not {request.task}", provider=provider)
 
 
 def _usable(name: str, short: bool) -> str:
@@ -96,3 +147,10 @@ def _usable(name: str, short: bool) -> str:
 def most_input_tokens(request: Request) -> int:
     """For the upper bound of a reservation: twice the usual estimate, and some for the template."""
     return 2 * estimated_input_tokens(request) + 64
+
+
+def most_output_tokens(request: Request) -> int:
+    """Of an answer. What was said in a long sound may be more than a chat's limit."""
+    if request.task == "embed":
+        return 0
+    return max(request.max_tokens, math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND))

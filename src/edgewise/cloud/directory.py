@@ -23,6 +23,8 @@ _ROWS = (
         description="Google's Gemini API.",
         key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         prices_as="google",
+        speech_model="gemini-2.5-flash-lite",  # hears sound in a chat; it has no endpoint for it
+        embedding_model="gemini-embedding-001",
     ),
     Provider(
         name="openai",
@@ -32,6 +34,9 @@ _ROWS = (
         description="OpenAI's chat completions.",
         key_names=("OPENAI_API_KEY",),
         output_limit="max_completion_tokens",
+        # The SDK announces the end of all other transcription models for February 2027.
+        speech_model="gpt-transcribe",
+        embedding_model="text-embedding-3-small",
         models=(
             # Astra cannot stop reasoning. The rest of these two families can, and only then
             # take a temperature, or tools, in chat completions.
@@ -71,6 +76,7 @@ _ROWS = (
         base_url="https://openrouter.ai/api/v1",
         default_model="google/gemini-2.5-flash-lite",
         description="OpenRouter: many providers behind one key.",
+        # It transcribes too, but takes JSON where OpenAI's protocol has a form with a file.
         key_names=("OPENROUTER_API_KEY",),
     ),
     Provider(
@@ -82,6 +88,8 @@ _ROWS = (
         key_names=("GROQ_API_KEY",),
         output_limit="max_completion_tokens",
         models=(ModelTraits(prefix="openai/gpt-oss", reasoning_effort="low"),),
+        speech_model="whisper-large-v3-turbo",
+        least_audio_s=10.0,
     ),
     Provider(
         name="together",
@@ -91,6 +99,7 @@ _ROWS = (
         description="Together: open models.",
         key_names=("TOGETHER_API_KEY",),
         models=(ModelTraits(prefix="openai/gpt-oss", reasoning_effort="low"),),
+        speech_model="openai/whisper-large-v3",
     ),
     Provider(
         name="mistral",
@@ -102,6 +111,9 @@ _ROWS = (
         seed_field="random_seed",
         usage_on_request=False,
         short_tool_ids=True,
+        speech_model="voxtral-mini-latest",
+        embedding_model="mistral-embed",
+        speech_prompt=False,
     ),
     Provider(
         name="deepseek",
@@ -143,6 +155,7 @@ _ROWS = (
         prices_as="google",
         prices_published=False,
         seed_field="",
+        speech_model="transcribe",  # its endpoint; it takes no model and names none
     ),
 )
 
@@ -166,6 +179,8 @@ def custom_row(
     key_names: Sequence[str] = (),
     needs_key: bool | None = None,
     description: str = "",
+    speech_model: str = "",
+    embedding_model: str = "",
 ) -> Provider:
     """Any base URL that speaks a known protocol. Naming keys means needing one, if not said."""
     parts = urlsplit(base_url)
@@ -186,6 +201,8 @@ def custom_row(
         key_names=tuple(key_names),
         needs_key=keyed,
         free=is_loopback(base_url) and not keyed,
+        speech_model=speech_model,
+        embedding_model=embedding_model,
     )
 
 
@@ -203,7 +220,7 @@ def parse_choice(text: str, *, custom: Sequence[Provider] = ()) -> tuple[Provide
     """`"openai"` or `"openai/gpt-6-luna"` to a row and a model. Models may contain slashes."""
     name, _, model = text.strip().partition("/")
     row = find_row(name, custom=custom)
-    if not (model or row.default_model):
+    if not (model or row.default_model or row.speech_model or row.embedding_model):
         raise SettingsError(f"provider {name!r} has no default model; write '{name}/MODEL'")
     return row, model or row.default_model
 

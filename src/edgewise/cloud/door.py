@@ -12,10 +12,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from edgewise.cloud import charges
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.conversation import estimated_finish, most_input_tokens
+from edgewise.cloud.conversation import estimated_finish
 from edgewise.cloud.provider import (
     Chunk,
     CloudProvider,
@@ -33,15 +34,18 @@ from edgewise.errors import (
     CloudCut,
     CloudEmpty,
     CloudError,
+    CloudMalformed,
     CloudTimeout,
     EdgewiseError,
     LedgerError,
 )
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish
+from edgewise.types.tokens import Finish, Vectors
 
 _log = logging.getLogger(__name__)
+
+_THAT_DO = {"transcribe": " that transcribes", "embed": " that embeds"}
 
 
 @dataclass(slots=True)
@@ -72,7 +76,6 @@ class _Trip:
     first: float | None = None
     characters: int = 0
     tries: int = 0
-    calls: int = 0
     finish: Finish | None = None
 
     @property
@@ -95,8 +98,9 @@ class Door:
         if not request.may_leave:
             return CloudClosed("the request is private", code="private")
         if not self.lanes:
+            which = _THAT_DO.get(request.task, "")
             return CloudClosed(
-                "no cloud provider has a key (edgewise auth set PROVIDER)", code="no_key"
+                f"no cloud provider{which} has a key (edgewise auth set PROVIDER)", code="no_key"
             )
         if not any(lane.breaker.would_allow() for lane in self.lanes):
             return self._breakers_open()
@@ -202,7 +206,7 @@ class Door:
 
     def _reserve(self, request: Request, trip: _Trip) -> None:
         config = trip.lane.config
-        bound = self.prices.cost(config, most_input_tokens(request), request.max_tokens)
+        bound = charges.highest(self.prices, config, request)
         try:
             self.purse.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
@@ -261,13 +265,11 @@ class Door:
             raise CloudEmpty(f"{name} sent an empty answer", provider=name)
         yield trip.finish
 
-    def _note(self, trip: _Trip, chunk: str | ToolCall) -> None:
+    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors) -> None:
         if trip.first is None:
             trip.first = self.clock()
         if isinstance(chunk, str):
             trip.characters += len(chunk)
-        else:
-            trip.calls += 1
 
     def _account(
         self, request: Request, trip: _Trip, outcome: str, failure: CloudError | None
@@ -286,15 +288,11 @@ class Door:
         )
         finish = trip.finish
         if finish is None:
-            refused = failure and not trip.begun and not isinstance(failure, CloudTimeout)
+            # An answer that comes in one piece was made before it was cut or garbled.
+            whole = request.task in _THAT_DO
+            paid = (CloudTimeout, CloudCut, CloudMalformed) if whole else CloudTimeout
+            refused = failure and not trip.begun and not isinstance(failure, paid)
             if refused or not trip.tries:
                 return attempt  # refused, or stopped, before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
-        return replace(
-            attempt,
-            input_tokens=finish.input_tokens,
-            output_tokens=finish.output_tokens,
-            cached_tokens=finish.cached_tokens,
-            estimated=finish.estimated,
-            cost_microdollars=self.prices.cost(config, finish.input_tokens, finish.output_tokens),
-        )
+        return charges.charged(attempt, finish, self.prices, config)

@@ -7,8 +7,10 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cloud import gemini_speech, gemini_vectors
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import (
+    audio_seconds,
     call_names,
     estimated_finish,
     paired,
@@ -63,21 +65,34 @@ class GeminiProvider:
         return self._config
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
-        name = self._config.name
-        options = payload(request, header_value(wire_id))
+        name, model = self._config.name, self._config.model
+        header = header_value(wire_id)
         with self._wire.attempt(wire_id) as current, _mapped(self._config):
             answer = _Answer(name, current, f"call_{wire_id}")
-            events = self._client.models.generate_content_stream(
-                model=self._config.model, **options
-            )
-            while True:
-                with reading(name):  # the SDK takes events apart too, and is easily surprised
-                    event = next(events, None)
-                    chunks = answer.take(event) if event is not None else []
-                if event is None:
-                    break
-                yield from chunks
-            yield answer.end(request)
+            match request.task:
+                case "transcribe":
+                    options = gemini_speech.payload(request, name, header)
+                    yield from gemini_speech.in_one_piece(self._written(options, request, answer))
+                case "embed":
+                    options = gemini_vectors.payload(request, name, header)
+                    with reading(name):  # the SDK takes replies apart, and is easily surprised
+                        made = self._client.models.embed_content(model=model, **options)
+                    yield from gemini_vectors.taken_apart(made, request, name)
+                case _:
+                    yield from self._written(payload(request, header), request, answer)
+
+    def _written(
+        self, options: dict[str, Any], request: Request, answer: _Answer
+    ) -> Iterator[Chunk]:
+        events = self._client.models.generate_content_stream(model=self._config.model, **options)
+        while True:
+            with reading(answer.provider):  # as above: it takes events apart too
+                event = next(events, None)
+                chunks = answer.take(event) if event is not None else []
+            if event is None:
+                break
+            yield from chunks
+        yield answer.end(request)
 
     def abort(self, wire_id: str) -> None:
         self._wire.abort(wire_id)
@@ -251,4 +266,6 @@ class _Answer:
             output_tokens=(self.usage.candidates_token_count or 0)
             + (self.usage.thoughts_token_count or 0),
             cached_tokens=self.usage.cached_content_token_count or 0,
+            audio_tokens=gemini_speech.tokens_of_sound(request, self.usage),
+            audio_seconds=audio_seconds(request),
         )

@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, spoken by OpenAI itself and by most other providers."""
+"""OpenAI's protocol, spoken by OpenAI itself and by most other providers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cloud import openai_speech, openai_vectors
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import data_url, estimated_finish, paired
 from edgewise.cloud.directory import row_for
@@ -80,15 +81,21 @@ class OpenAIProvider:
         return self._config
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
-        name = self._config.name
-        options = payload(request, self._config.model, self._row)
+        config, row, client = self._config, self._row, self._client
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id) as current, _mapped(self._config):
-            events = self._client.chat.completions.create(**options, extra_headers=headers)
-            expect_events(name, events.response)
-            answer = _Answer(name, current, f"call_{wire_id}")
+        with self._wire.attempt(wire_id) as current, _mapped(config):
+            if request.task == "transcribe":
+                yield from openai_speech.transcribe(client, request, config, row, headers)
+                return
+            if request.task == "embed":
+                yield from openai_vectors.embed(client, request, config, headers)
+                return
+            options = payload(request, config.model, row)
+            events = client.chat.completions.create(**options, extra_headers=headers)
+            expect_events(config.name, events.response)
+            answer = _Answer(config.name, current, f"call_{wire_id}")
             for event in events:
-                with reading(name):
+                with reading(config.name):
                     texts = answer.take(event)
                 yield from texts
             yield from answer.end(request)
@@ -130,7 +137,7 @@ def _status_of(*words: str | None) -> int:
 
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
-    """The request in OpenAI's words, with what this provider and model do not take left out."""
+    """A chat in OpenAI's words, with what this provider and model do not take left out."""
     traits = row.traits(model)
     body: dict[str, Any] = {
         "model": model,

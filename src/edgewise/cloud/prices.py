@@ -1,8 +1,9 @@
-"""Tokens to micro-dollars, from the price list of the genai-prices package as installed.
+"""Tokens and sound to micro-dollars, from the price list of the genai-prices package as installed.
 
 Nothing is fetched. A model the list does not know is never taken for free, or a budget would mean
 nothing: it is charged at the dearest rates of its provider, or, where the provider is unknown too,
-at `UPPER_INPUT` and `UPPER_OUTPUT`. `known` tells such a guess from a price.
+at `UPPER_INPUT` and `UPPER_OUTPUT`; its sound by the hour, at `UPPER_HOUR`. `known` tells such a
+guess from a price.
 """
 
 from __future__ import annotations
@@ -10,34 +11,58 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cloud.conversation import TOKENS_PER_SECOND
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.provider_row import Provider
 
 if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
     from genai_prices.types import Provider as ListedProvider
 
 # Dollars per million tokens. What the dearest chat models of general use cost in 2026.
 UPPER_INPUT = Decimal(30)
 UPPER_OUTPUT = Decimal(180)
+# Dollars per hour of sound: more than anything on the list, spoken conversation included.
+UPPER_HOUR = Decimal(5)
 
 _MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """What is paid for. `audio_tokens` are among `input_tokens`."""
+
+    input_tokens: int
+    output_tokens: int
+    audio_seconds: float
+    audio_tokens: int
 
 
 class LibraryPrices:
     """Fulfils `Prices`. Rounds up to whole micro-dollars; cached tokens are charged in full."""
 
-    def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int:
+    def cost(
+        self,
+        config: ProviderConfig,
+        input_tokens: int,
+        output_tokens: int,
+        audio_seconds: float = 0.0,
+        audio_tokens: int = 0,
+    ) -> int:
         row = row_for(config)
         if row.free:
             return 0
-        dollars = _listed_price(row, config.model, input_tokens, output_tokens)
+        if audio_seconds:
+            audio_seconds = max(audio_seconds, row.least_audio_s)
+        used = _Used(input_tokens, output_tokens, audio_seconds, min(audio_tokens, input_tokens))
+        dollars = _listed_price(row, config.model, used)
         if dollars is None:
-            dearest_input, dearest_output = _dearest(_listed_as(row))
-            dollars = (input_tokens * dearest_input + output_tokens * dearest_output) / _MILLION
+            dollars = _guessed_price(row, used)
         return math.ceil(dollars * _MILLION)
 
     def known(self, config: ProviderConfig) -> bool:
@@ -45,24 +70,48 @@ class LibraryPrices:
         row = row_for(config)
         if row.free:
             return True
-        return row.prices_published and _listed_price(row, config.model, 1, 1) is not None
+        return row.prices_published and _listed(row, config.model) is not None
 
 
 def _listed_as(row: Provider) -> str:
     return row.prices_as or row.name
 
 
-def _listed_price(
-    row: Provider, model: str, input_tokens: int, output_tokens: int
-) -> Decimal | None:
+def _listed(row: Provider, model: str, **used: float) -> PriceCalculation | None:
     import genai_prices  # noqa: PLC0415 - the list is large; only those who pay load it
 
-    usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
     try:
-        found = genai_prices.calc_price(usage, model, provider_id=_listed_as(row))
+        return genai_prices.calc_price(
+            genai_prices.Usage(**used), model, provider_id=_listed_as(row)
+        )
     except LookupError:
         return None
-    return found.total_price
+
+
+def _listed_price(row: Provider, model: str, used: _Used) -> Decimal | None:
+    """None where the list does not know the model, or not what this use of it costs."""
+    listed = _listed(row, model)
+    if listed is None:
+        return None
+    rates = listed.model_price
+    by_the_hour = used.audio_seconds > 0 and rates.audio_hours is not None
+    if rates.input_mtok is None and not by_the_hour:
+        return None  # its price is for sound, or for pictures, and this was neither
+    if by_the_hour:
+        counted = {"audio_seconds": used.audio_seconds}
+    else:
+        sound = used.audio_tokens or math.ceil(used.audio_seconds * TOKENS_PER_SECOND)
+        counted = {"input_audio_tokens": sound}
+    total = max(used.input_tokens, int(counted.get("input_audio_tokens", 0)))
+    found = _listed(row, model, input_tokens=total, output_tokens=used.output_tokens, **counted)
+    return None if found is None else found.total_price
+
+
+def _guessed_price(row: Provider, used: _Used) -> Decimal:
+    if used.audio_seconds:
+        return Decimal(used.audio_seconds) * UPPER_HOUR / 3600
+    dearest_input, dearest_output = _dearest(_listed_as(row))
+    return (used.input_tokens * dearest_input + used.output_tokens * dearest_output) / _MILLION
 
 
 @functools.cache

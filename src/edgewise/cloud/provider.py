@@ -10,9 +10,9 @@ from typing import Protocol
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish
+from edgewise.types.tokens import Finish, Vectors
 
-Chunk = str | ToolCall | Finish
+Chunk = str | ToolCall | Vectors | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class CloudProvider(Protocol):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         """Yield text and tool calls as they come, then one `Finish` with usage.
 
+        For `request.task == "transcribe"` the text is what was said, "" where nobody spoke; for
+        "embed" it is one `Vectors` for the user's messages.
         Blocks; runs on a thread of the door's. `wire_id` names this try in the request's headers.
         Raises only `CloudError`s. Closing the iterator closes the HTTP response.
         """
@@ -71,9 +73,18 @@ class Purse(Protocol):
 
 
 class Prices(Protocol):
-    """Tokens to micro-dollars."""
+    """Tokens and sound to micro-dollars."""
 
-    def cost(self, config: ProviderConfig, input_tokens: int, output_tokens: int) -> int: ...
+    def cost(
+        self,
+        config: ProviderConfig,
+        input_tokens: int,
+        output_tokens: int,
+        audio_seconds: float = 0.0,
+        audio_tokens: int = 0,
+    ) -> int:
+        """`audio_tokens` are those of `input_tokens` that were sound."""
+        ...
 
 
 class Stop:

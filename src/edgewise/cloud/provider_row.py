@@ -44,6 +44,8 @@ class Provider:
     models            first matching prefix wins
     speech_model      what transcribes; "": it does not
     embedding_model   what embeds; "": it does not
+    least_audio_s     the shortest sound it charges for: shorter ones cost as much
+    speech_prompt     False: refuses the words before as a hint when it transcribes
     """
 
     name: str
@@ -63,6 +65,8 @@ class Provider:
     models: tuple[ModelTraits, ...] = ()
     speech_model: str = ""
     embedding_model: str = ""
+    least_audio_s: float = 0.0
+    speech_prompt: bool = True
 
     def model_for(self, task: Task) -> str:
         """The model that is asked for a task unless the user names one; "" where there is none."""

@@ -87,6 +87,7 @@ class Request:
     task: Task = "chat"
     part: str = ""  # of a larger request that asks the cloud in parts: names its attempts apart
     language: str = ""  # of the speech in it, as "en"; empty: whoever hears it finds out
+    dimensions: int | None = None  # of the vectors asked for; None: as many as the model makes
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False
@@ -117,6 +118,12 @@ class Request:
     def has_results(self) -> bool:
         """Whether tools have been run in this conversation."""
         return any(message.role == "tool" for message in self.messages)
+
+    @property
+    def audio(self) -> tuple[Audio, ...]:
+        """The sound to transcribe: that of the last user message."""
+        spoken = [message for message in self.messages if message.role == "user"]
+        return spoken[-1].audio if spoken else ()
 
     @property
     def complaint(self) -> str:

@@ -22,6 +22,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_microdollars: int = 0
+    audio_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class Attempt:
     """One backend that ran (or was asked to): what it did, how long, at what price.
 
     `outcome` is "answered", "handed_off" (stopped by the gate), "cancelled", or an error code.
-    `shown_chars` says how much of the reply's text came from this attempt.
+    `shown_chars` says how much of the reply's text came from this attempt; `audio_seconds` how
+    much sound it heard in the cloud, as far as it was charged for.
     """
 
     place: Place
@@ -46,6 +48,7 @@ class Attempt:
     cost_microdollars: int = 0
     estimated: bool = False
     shown_chars: int = 0
+    audio_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ class Token:
     logprob  natural log of the probability the model gave this token
     margin   logprob of the best token minus that of the runner-up (0 = a coin toss)
     entropy  Shannon entropy in nats over the best few alternatives and the rest as one
+    alternatives  the best few tokens with their logprobs; only where evidence was asked for
 
     Text that comes without evidence (a runtime that reports none, a flushed buffer) has
     `has_evidence=False`, and meters pass over it.
@@ -25,14 +26,28 @@ class Token:
     margin: float = 0.0
     entropy: float = 0.0
     has_evidence: bool = True
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Embeddings, one per text, in the order of the texts."""
+
+    values: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The last item of every stream, local or cloud."""
+    """The last item of every stream, local or cloud.
+
+    audio_tokens   how many of `input_tokens` were sound
+    audio_seconds  of sound that was charged for, or sent where nobody says
+    """
 
     reason: FinishReason = "stop"
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     estimated: bool = False
+    audio_tokens: int = 0
+    audio_seconds: float = 0.0
