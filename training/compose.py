@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from training.example import Example, written
-from training.frame_types import Flag, Frame, Pool
+from training.frame_types import Flag, Frame, Parameter, Pool
 from training.houses import pick_house, terse
 from training.joints import join_clauses
 from training.noise import add_noise
 from training.parallel import Composed, same_tool, wrong_value
 from training.refusals import irrelevant, missing
-from training.sample import Clause, Piece, clause_from, is_person, is_place, sample_clause
+from training.sample import Clause, Piece, clause_from, is_day, is_person, is_place, sample_clause
 from training.siblings import sibling_frames
 from training.styles import StyledTool, style_tool
 from training.world import World, tool_count
@@ -35,8 +35,30 @@ _CORRECTIONS = (
     ", no wait, ", " - sorry, I mean ", ", I mean ", "... actually ", ", or rather ", ", no, ",
     " (scratch that: ", " oh wait ", ", sorry, ",
 )  # fmt: skip
-_PREPOSITION = re.compile(r"\b(in|at|to|for|around|near) $")
-_PERSON_PREPOSITION = re.compile(r"\b(to|for|with|from) $")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Words that stand for something said before, and what they may follow."""
+
+    name: str
+    fits: Callable[[Parameter], bool]
+    after: re.Pattern[str]
+    words: tuple[str, ...]
+    alone: bool  # whether the preposition goes: "there", not "in there"
+
+
+_REFERENCES = (
+    Reference("place", is_place, re.compile(r"\b(in|at|to|for|around|near) $"), ("there",), True),
+    Reference("person", is_person, re.compile(r"\b(to|for|with|from) $"), ("them",), False),
+    Reference(
+        "day",
+        is_day,
+        re.compile(r"\b[Oo]n $"),
+        ("that day", "the same day", "that same day", "the same date", "on that day"),
+        True,
+    ),
+)
 
 
 def compose(world: World, rng: Random, kind: str | None = None) -> Example | None:
@@ -156,22 +178,23 @@ def _parallel_multiple(world: World, rng: Random) -> Example | None:
 
 def _pronoun(world: World, rng: Random) -> Example | None:
     """ "…in Lyon, and find a dentist there": the second call takes its place from the first."""
-    place = rng.random() < 0.6
-    pool = world.with_place if place else world.with_person
+    what = rng.choices(_REFERENCES, (45, 25, 30))[0]
+    pools = {"place": world.with_place, "person": world.with_person, "day": world.with_day}
+    pool = pools[what.name]
     if len(pool) < 2:
         return None
     for _ in range(12):
-        example = _pronoun_once(world, rng, place, pool)
+        example = _pronoun_once(world, rng, what, pool)
         if example:
             return example
     return None
 
 
-def _pronoun_once(world: World, rng: Random, place: bool, pool: list[Frame]) -> Example | None:
+def _pronoun_once(world: World, rng: Random, what: Reference, pool: list[Frame]) -> Example | None:
     first, second = rng.sample(pool, 2)
     if world.likeness(first, second) > 0.4:
         return None
-    wanted = is_place if place else is_person
+    wanted = what.fits
     opening = sample_clause(first, rng)
     shared = [n for n in opening.values if wanted(first.parameters[n])]
     closing = sample_clause(second, rng)
@@ -182,7 +205,7 @@ def _pronoun_once(world: World, rng: Random, place: bool, pool: list[Frame]) -> 
         return None
     said = opening.values[shared[0]]
     closing.values[followed[0]] = said
-    pieces = _with_pronoun(closing.pieces, followed[0], place)
+    pieces = _with_pronoun(closing.pieces, followed[0], what, rng)
     if pieces is None:
         return None
     closing.pieces = pieces
@@ -193,24 +216,26 @@ def _pronoun_once(world: World, rng: Random, place: bool, pool: list[Frame]) -> 
 def _pool(frame: Frame, name: str) -> str:
     values = frame.parameters[name].values
     # A first name stands for a person; a city does not stand for a country.
-    return values.name.replace("first_name", "person") if isinstance(values, Pool) else ""
+    if not isinstance(values, Pool):
+        return ""
+    return f"{values.name.replace('first_name', 'person')} {values.form}"
 
 
-def _with_pronoun(pieces: list[Piece], name: str, place: bool) -> list[Piece] | None:
+def _with_pronoun(
+    pieces: list[Piece], name: str, what: Reference, rng: Random
+) -> list[Piece] | None:
     places = [index for index, piece in enumerate(pieces) if piece.slot == name]
     if len(places) != 1 or places[0] == 0 or pieces[places[0] - 1].slot:
         return None
     index = places[0]
-    pattern = _PREPOSITION if place else _PERSON_PREPOSITION
     before = pieces[index - 1]
-    match = pattern.search(before.text)
+    match = what.after.search(before.text)
     after = pieces[index + 1].text if index + 1 < len(pieces) else ""
     if not match or after.startswith(("'", "-")):
         return None
-    if place:
-        head, word = replace(before, text=before.text[: match.start()]), "there"
-    else:
-        head, word = before, "them"
+    head, word = before, rng.choice(what.words)
+    if what.alone:
+        head = replace(before, text=before.text[: match.start()])
     return [*pieces[: index - 1], head, Piece(word), *pieces[index + 1 :]]
 
 

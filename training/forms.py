@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.frame_types import Kind, Number, Parameter, Pool
+from training.number_forms import digits
 from training.values import Said
 from training.word_pools import full_cities
 
@@ -87,6 +88,7 @@ _CITY_HINTS = (
     "formatted as 'City, Country' or 'City, ST'",
 )
 AS_FULL_CITY = Form("str", _CITY_HINTS, lambda said: full_city(said.text))
+AS_TEXT = Form("str", ("", "", "as text", "given as a string"), lambda said: digits(said.value))
 _CURRENCY_HINTS = (
     "ISO 4217 code", "three-letter code, e.g. USD", "as a currency code (EUR, JPY)", "(ISO code)",
 )  # fmt: skip
@@ -109,6 +111,14 @@ def full_city(text: str) -> str:
     return text if ", " in text else full_cities().get(text.lower(), "")
 
 
+def _number_form(values: Number, manner: float) -> Form | None:
+    if values.kind == "plain" and not values.unit:
+        return AS_TEXT if manner > 0.96 else None
+    if manner >= 0.3:
+        return None
+    return {"percent": AS_FRACTION, "fraction": AS_PERCENT}.get(values.kind)
+
+
 def pick_form(parameter: Parameter, manner: float, said: Sequence[Said] = ()) -> Form | None:
     """Another form for a parameter's values, unless its name or description settles the form.
 
@@ -124,10 +134,8 @@ def pick_form(parameter: Parameter, manner: float, said: Sequence[Said] = ()) ->
     if values == Pool("currency"):
         wanted = manner > 0.5 or _CODE.search(parameter.description)
         return AS_CODE if wanted and all(currency_code(one.text) for one in said) else None
-    if isinstance(values, Number) and values.kind == "percent":
-        return AS_FRACTION if manner < 0.3 else None
-    if isinstance(values, Number) and values.kind == "fraction":
-        return AS_PERCENT if manner < 0.3 else None
+    if isinstance(values, Number):
+        return _number_form(values, manner)
     if isinstance(values, Pool) and values.form:
         table = {"date": _DATES, "time": _TIMES}.get(values.name, ())
         if values.name == "duration":

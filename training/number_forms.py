@@ -186,6 +186,8 @@ def _tiny(value: float, rng: Random) -> str:
 def _spoken_chance(value: float) -> float:
     if 0 <= value <= 12:
         return 0.3
+    if -60 <= value < 0:
+        return 0.2
     return 0.1 if 0 <= value <= 100 or value % 100 == 0 else 0.02
 
 

@@ -207,5 +207,9 @@ def is_place(parameter: Parameter) -> bool:
     return isinstance(parameter.values, Pool) and parameter.values.name in ("city", "country")
 
 
+def is_day(parameter: Parameter) -> bool:
+    return isinstance(parameter.values, Pool) and parameter.values.name == "date"
+
+
 def is_person(parameter: Parameter) -> bool:
     return isinstance(parameter.values, Pool) and parameter.values.name in ("person", "first_name")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
-from training.frame_types import Frame
+from training.frame_types import Frame, Parameter
 from training.houses import House, pick_house
 from training.naming import words_of
-from training.sample import is_person, is_place
+from training.sample import is_day, is_person, is_place
 from training.styles import StyledTool, style_tool
 from training.word_pools import pool_entries
 
@@ -41,8 +41,9 @@ class World:
         self.weights = [SOURCE_SHARES.get(source, 1) for source in self.sources]
         self.with_misses = [frame for frame in self.frames if frame.near_misses]
         self.with_incomplete = [frame for frame in self.frames if frame.incomplete]
-        self.with_place = [frame for frame in self.frames if _says(frame, place=True)]
-        self.with_person = [frame for frame in self.frames if _says(frame, place=False)]
+        self.with_place = [frame for frame in self.frames if _says(frame, is_place)]
+        self.with_person = [frame for frame in self.frames if _says(frame, is_person)]
+        self.with_day = [frame for frame in self.frames if _says(frame, is_day)]
         self._cache: dict[int, list[StyledTool]] = {}
 
     def forget(self) -> None:
@@ -91,8 +92,7 @@ class World:
         return styled
 
 
-def _says(frame: Frame, place: bool) -> bool:
-    wanted = is_place if place else is_person
+def _says(frame: Frame, wanted: Callable[[Parameter], bool]) -> bool:
     return frame.source == "frames" and any(
         wanted(parameter) and parameter.counts is None for parameter in frame.parameters.values()
     )
