@@ -27,6 +27,7 @@ from training.pack import MIB, split
 from training.rows import Rows, concatenate, load_rows
 from training.run_settings import RunSettings
 from training.save_run import save_run, served_weights
+from training.soup import soup
 from training.sweep import Row, next_run, read_json, settings_of, table, write_json
 from training.train import Machine, Outcome, train
 
@@ -34,6 +35,7 @@ log = logging.getLogger("training")
 
 PIECE_BYTES = 15 * MIB
 LAST_SECONDS = 60.0  # kept free at the end for evaluating and exporting the last run
+OTHER_CASES = "other_valid.jsonl"  # tools of another manner than our own; optional
 LEAST_SECONDS = 20.0  # no run is started for less training than this
 
 
@@ -50,6 +52,7 @@ class Worker:
         self.pool: Rows | None = None
         self.loaded: set[str] = set()
         self.cases: list[Case] = []
+        self.other: list[Case] = []
 
     def plan(self) -> dict[str, Any]:
         found: dict[str, Any] = read_json(self.keep / "plan.json", {})
@@ -128,6 +131,8 @@ class Worker:
 
     def run(self, row: Row, plan: Mapping[str, Any]) -> Row:
         assert self.machine is not None
+        if "mean" in row:
+            return self.average(row, plan)
         settings = settings_of(row, plan, self.results)
         seconds = min(settings.seconds, self.left() - LAST_SECONDS)
         settings = replace(settings, seconds=seconds)
@@ -152,17 +157,34 @@ class Worker:
             if settings.method == "full":  # how much of it does the low-rank form lose?
                 with torch.inference_mode():
                     weights = outcome.trainable.weights(self.machine.dtype)
-                result["valid_unexported"] = summarise(self._predict(weights))
+                result["valid_unexported"] = summarise(self._predict(weights, self.cases))
+        return result
+
+    def average(self, row: Row, plan: Mapping[str, Any]) -> Row:
+        """The mean of earlier runs as one adapter, evaluated like a run."""
+        name, folder = str(row["name"]), self.keep / "adapters"
+        rank, kind = int(row.get("rank", 64)), str(row.get("export_kind", "Q4_0"))
+        path, begin = folder / f"{name}.gguf", time.monotonic()
+        size, kept = soup([folder / f"{run}.gguf" for run in row["mean"]], path, rank, kind)
+        also = tuple(row.get("also_served", ()))
+        settings = RunSettings(name=name, rank=rank, export_kind=kind, also_served=also)
+        result: Row = {"name": name, "status": "finished", "mean": row["mean"], "kept": kept}
+        result |= {"settings": settings.notes(), "seconds": _since(begin), "adapter_bytes": size}
+        self._send(path, result)
+        self._evaluate(settings, plan, result)
         return result
 
     def _export(self, outcome: Outcome, settings: RunSettings, result: Row) -> None:
         begin = time.monotonic()
         path = self.keep / "adapters" / f"{settings.name}.gguf"
         result["adapter_bytes"] = save_run(path, outcome.trainable)
+        self._send(path, result)
+        result["export_seconds"] = round(_since(begin), 1)
+
+    def _send(self, path: Path, result: Row) -> None:
         result["adapter_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
         for piece in split(path, self.keep / "out", PIECE_BYTES):
             result.setdefault("pieces", []).append(piece.name)
-        result["export_seconds"] = round(_since(begin), 1)
 
     def _evaluate(self, settings: RunSettings, plan: Mapping[str, Any], result: Row) -> None:
         assert self.machine is not None
@@ -171,22 +193,24 @@ class Worker:
             folder = min((self.keep / "rows").glob("round-*.done")).stem
             shards = sorted((self.keep / "data" / folder).glob("valid*.jsonl"))
             self.cases = read_cases(shards, int(plan.get("eval_cases", 2000)))
+            other = self.keep / "carry" / OTHER_CASES
+            self.other = read_cases([other]) if other.exists() else []
         for served in (settings.served, *settings.also_served):
             adapter = self.keep / "adapters" / f"{settings.name}.gguf"
             with torch.inference_mode():
                 weights = served_weights(machine.base, adapter, served, machine.dtype)
-            predictions = self._predict(weights)
-            key = "valid" if served == settings.served else f"valid_{served}"
-            result[key] = summarise(predictions)
-            name = f"{settings.name}.{served}.valid.jsonl"
-            self._publish(name, predictions)
+            suffix = "" if served == settings.served else f"_{served}"
+            for key, cases in (("valid", self.cases), ("other", self.other)):
+                predictions = self._predict(weights, cases)
+                result[key + suffix] = summarise(predictions)
+                self._publish(f"{settings.name}.{served}.{key}.jsonl", predictions)
         result["evaluate_seconds"] = round(_since(begin), 1)
 
-    def _predict(self, weights: Weights) -> list[Case]:
+    def _predict(self, weights: Weights, cases: list[Case]) -> list[Case]:
         assert self.machine is not None
         if self.machine.device.type == "cuda":
             torch.cuda.empty_cache()
-        return predict(weights, self.machine.shape, self.tokenizer, self.cases, batch=512)
+        return predict(weights, self.machine.shape, self.tokenizer, cases, batch=512)
 
     def _publish(self, name: str, predictions: list[Case]) -> None:
         path = self.keep / "out" / f"{name}.gz"
