@@ -8,7 +8,8 @@
     │   ├── ModelNotFound          no weights; the message says how to get them
     │   ├── ContextExceeded        the prompt is longer than the context window
     │   ├── StoreError             weights could not be fetched, joined or verified
-    │   └── GenerationFailed       the runtime broke off
+    │   ├── GenerationFailed       the runtime broke off
+    │   └── DeviceBusy             too many wait for the model already (only on a server)
     ├── CloudError                 something over the network; always names its provider
     │   ├── CloudClosed            nothing was sent: private, no key, budget spent, breaker open
     │   ├── CloudUnreachable       DNS, refused, connect time-out, TLS
@@ -75,6 +76,16 @@ class StoreError(LocalError):
 
 class GenerationFailed(LocalError):
     code = "generation_failed"
+
+
+class DeviceBusy(LocalError):
+    """Too many requests wait for the model. `retry_after_s` is about when there is room again."""
+
+    code = "device_busy"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class CloudError(EdgewiseError):

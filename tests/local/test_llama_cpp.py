@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
@@ -11,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
 from edgewise.local.backend import CallBackend
-from edgewise.local.llama_cpp import LlamaCpp, open_backend, read_tokens
+from edgewise.local.llama_cpp import LlamaCpp, open_backend
+from edgewise.local.llama_tokens import read_tokens
 from edgewise.local.model_store import InstalledModel
-from edgewise.types.messages import Message, Request
+from edgewise.types.messages import AnswerSchema, Message, Request
 from edgewise.types.tokens import Finish, Token
 
 pytestmark = pytest.mark.real_model
@@ -237,3 +239,75 @@ def test_entropy_and_margin_of_a_coin_toss() -> None:
     assert math.isclose(token.entropy, math.log(2))
     (plain,) = read_tokens({"delta": {"content": "b"}})
     assert not plain.has_evidence
+
+
+# -- schemas, slots, breaking off -------------------------------------------------------------
+
+CITY = AnswerSchema(
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
+        "required": ["city", "population"],
+    }
+)
+
+
+def test_an_answer_is_held_to_its_schema(backend: LlamaCpp) -> None:
+    request = ask("Name a city and say how many live there.", answer_schema=CITY, max_tokens=60)
+    answer = json.loads(text_of(split(list(backend.generate(request)))[0]))
+    assert isinstance(answer["city"], str) and isinstance(answer["population"], int)
+
+
+def test_an_empty_schema_is_any_object(backend: LlamaCpp) -> None:
+    request = ask("Name a colour, as JSON.", answer_schema=AnswerSchema(), max_tokens=120)
+    text = text_of(split(list(backend.generate(request)))[0])
+    assert text.lstrip().startswith("{")
+
+
+def test_a_schema_that_is_none_is_the_request_s_fault(backend: LlamaCpp) -> None:
+    with pytest.raises(InvalidRequest, match="nonsense"):
+        list(backend.generate(ask("Hello.", answer_schema=AnswerSchema({"type": "nonsense"}))))
+
+
+def test_a_grammar_does_not_go_on_where_a_text_broke_off(backend: LlamaCpp) -> None:
+    with pytest.raises(GenerationFailed, match="broke off"):
+        list(backend.generate(ask("Name a city.", answer_schema=CITY), already='{"city'))
+
+
+def test_alternatives_come_where_evidence_is_asked_for(backend: LlamaCpp) -> None:
+    plain, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=3))))
+    full, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=3, evidence=True))))
+    assert not any(token.alternatives for token in plain)
+    for token in full:
+        best = [logprob for _, logprob in token.alternatives]
+        assert len(best) > 1 and best == sorted(best, reverse=True)
+        assert best[0] == pytest.approx(token.logprob)  # greedy: it took the best
+
+
+def test_another_thread_can_break_a_generation_off_while_the_prompt_is_read(
+    backend: LlamaCpp,
+) -> None:
+    stream = backend.generate(ask("word " * 400, max_tokens=400))
+    threading.Timer(0.05, stream.abort).start()
+    with pytest.raises(GenerationFailed, match="called off"):
+        list(stream)
+    tokens, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=4))))
+    assert len(tokens) == 4
+
+
+def test_slots_answer_at_the_same_time_and_as_one_would(default_model: InstalledModel) -> None:
+    opened = open_backend(default_model, threads=1, context_tokens=256, slots=2)
+    try:
+        assert opened.facts().slots == 2
+        first = opened.generate(ask("Tell me a very long story.", max_tokens=200))
+        assert isinstance(next(first), Token)
+        other = opened.generate(ask("What is the chemical symbol for gold?", max_tokens=12))
+        assert "Au" in text_of(split(list(other))[0])
+        # With one slot the second would have waited for the end of the first.
+        assert any(thread.name == "edgewise-llama" for thread in threading.enumerate())
+        first.close()
+        with pytest.raises(ContextExceeded) as caught:
+            list(opened.generate(ask("word " * 300)))
+        assert caught.value.context_tokens == 256
+    finally:
+        opened.close()

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from edgewise.cloud.answer_format import anthropic_format, in_words
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import (
     base64_text,
@@ -133,8 +134,10 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "messages": _messages(paired(request.messages)),
         "stream": True,
+        **(formatted := anthropic_format(request.answer_schema)),
     }
-    if system := system_prompt(request.messages):
+    said = "" if formatted else in_words(request)
+    if system := "\n\n".join(filter(None, (system_prompt(request.messages), said))):
         body["system"] = system
     if request.stop:
         body["stop_sequences"] = list(request.stop)

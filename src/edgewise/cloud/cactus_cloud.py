@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edgewise.cloud.answer_format import in_words
 from edgewise.cloud.conversation import base64_text, estimated_finish, one_sound, refuse_task
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import mapped, reading, refused
@@ -85,7 +86,8 @@ def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, An
 def flattened(request: Request) -> str:
     """The conversation as one string: a lone question as it is, otherwise `[role] words`."""
     messages = [message for message in request.messages if message.content or message.tool_calls]
-    if len(messages) == 1 and messages[0].role == "user" and not request.tools:
+    said = in_words(request)
+    if len(messages) == 1 and messages[0].role == "user" and not request.tools and not said:
         return messages[0].content
     lines = [line for message in messages for line in _lines(message)]
     if request.tools:
@@ -98,6 +100,7 @@ def flattened(request: Request) -> str:
             for tool in request.tools
         ]
         lines.append(f"[tools] {json.dumps(tools)}")
+    lines += [f"[answer] {said}"] if said else []
     return "\n".join(lines)
 
 

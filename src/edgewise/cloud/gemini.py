@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud import gemini_speech, gemini_vectors
+from edgewise.cloud.answer_format import gemini_format
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import (
     audio_seconds,
@@ -144,6 +145,7 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
         "automatic_function_calling": {"disable": True},
         "automatic_continuation": False,
         "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
+        **gemini_format(request.answer_schema),
     }
     if system := system_prompt(request.messages):
         config["system_instruction"] = system

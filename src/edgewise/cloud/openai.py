@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud import openai_speech, openai_vectors
+from edgewise.cloud.answer_format import openai_format
 from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import data_url, estimated_finish, paired
 from edgewise.cloud.directory import row_for
@@ -144,6 +145,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "messages": list(_messages(paired(request.messages, short_ids=row.short_tool_ids))),
         "stream": True,
         row.output_limit: request.max_tokens,
+        **openai_format(request.answer_schema),
     }
     extra: dict[str, Any] = {}
     if row.usage_on_request:

@@ -25,7 +25,8 @@ WIRE_ID_HEADER = "X-Client-Request-Id"
 
 # Load balancers commonly drop idle connections after a minute; the client should do so first.
 _KEEP_IDLE_S = 55.0
-_MOST_CONNECTIONS = 32
+_MOST_CONNECTIONS = 4096  # a server's many streams must not wait for each other
+_MOST_IDLE = 32
 _MOST_DRAINED_PARTS = 16
 _CORE_ERRORS = (
     httpcore2.TimeoutException,
@@ -90,6 +91,7 @@ class _Transport(httpx2.BaseTransport):
             ssl_context=httpx2.create_ssl_context() if base_url.startswith("https:") else None,
             proxy=_proxy_for(base_url),
             max_connections=_MOST_CONNECTIONS,
+            max_keepalive_connections=_MOST_IDLE,
             keepalive_expiry=_KEEP_IDLE_S,
             network_backend=Backend(tries),
         )

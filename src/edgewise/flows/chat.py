@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
@@ -90,14 +90,8 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
     except ModelNotFound as error:
         return None, Misfit(error.code, str(error))
     facts = backend.facts()
-    capacity = Capacity(
-        context_tokens=facts.context_tokens,
-        images=facts.images,
-        tools=facts.tools,
-        prompt_tokens_per_second=facts.prompt_tokens_per_second,
-        output_tokens_per_second=facts.output_tokens_per_second,
-    )
-    return backend, find_misfit(request, capacity)
+    read = {each.name: getattr(facts, each.name) for each in fields(Capacity)}
+    return backend, find_misfit(request, Capacity(**read))
 
 
 def _plan(walk: _Walk) -> Plan:
@@ -175,7 +169,7 @@ def _from_cloud(walk: _Walk, plan: Plan) -> Iterator[Event]:
                     yield from draft.show(chunk, "cloud", parts.clock())
                 elif isinstance(chunk, ToolCall):
                     draft.tool_calls.append(chunk)
-                else:
+                elif isinstance(chunk, Finish):
                     draft.finish = chunk
     except CloudError as error:
         if plan.local_backup:
@@ -193,12 +187,14 @@ def _fall_back(walk: _Walk, error: CloudError) -> Iterator[Event]:
     draft.tool_calls.clear()
     draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
     yield Switched("local", error.code, str(error), draft.confidence)
-    if draft.text:
-        # Part of the cloud's answer was shown and stays: the device continues it.
+    if draft.text or (draft.request.answer_schema and not walk.local_done):
+        # What was shown stays, and the device continues it. A grammar has to start afresh.
         walk.held, draft.meter = "", Meter()
         try:
             yield from _speak(walk, may_leave=False, already=draft.text)
         except LocalError as failure:
+            if not draft.text:
+                raise
             draft.reason += f"; and the device could not continue it: {failure}"
             draft.finish = Finish("length")
             return
@@ -292,8 +288,7 @@ def _signal(draft: Draft, code: str, reason: str) -> None:
 
 def _truncate(walk: _Walk, error: ContextExceeded) -> None:
     room = min(walk.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS
-    kept = drop_oldest(
-        walk.local_request.messages, error.prompt_tokens, error.context_tokens - room
-    )
+    messages, needed = walk.local_request.messages, error.prompt_tokens
+    kept = drop_oldest(messages, needed, error.context_tokens - room)
     walk.local_request = replace(walk.local_request, messages=kept)
     walk.draft.truncated = True

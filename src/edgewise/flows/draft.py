@@ -37,6 +37,7 @@ class Draft:
     meter: Meter = field(default_factory=Meter)
     evidence: list[Token] = field(default_factory=list)
     _shown: list[tuple[Place, str]] = field(default_factory=list)
+    _told: int = 0  # how much of the evidence went out with shown text
 
     @property
     def text(self) -> str:
@@ -55,7 +56,9 @@ class Draft:
         if self.first_shown is None:
             self.first_shown = now
         self._shown.append((place, text))
-        yield TextDelta(text, place)
+        tokens = tuple(self.evidence[self._told :]) if place == "local" else ()
+        self._told += len(tokens)
+        yield TextDelta(text, place, tokens)
 
     def conclude(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason

@@ -32,6 +32,8 @@ class DeviceFacts:
     context_tokens: int
     images: bool = False
     tools: bool = False
+    schemas: bool = False  # holds an answer to a JSON Schema
+    slots: int = 1  # requests it works on at once; more of them queue
     languages: tuple[str, ...] = ()  # that a speech model knows; empty: many
     # Measured while serving, moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None

@@ -8,7 +8,6 @@ there are none, behind a random key), so that no other user of the machine can r
 from __future__ import annotations
 
 import importlib
-import math
 import secrets
 import shutil
 import sys
@@ -18,15 +17,18 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
-from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
 from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.local.generation import Channel, Generation
+from edgewise.local.llama_tokens import read_tokens
 from edgewise.local.model_store import InstalledModel
 from edgewise.local.plain_turns import plain_turns
-from edgewise.types.messages import Request
+from edgewise.types.messages import AnswerSchema, Request
 from edgewise.types.tokens import Finish, FinishReason, Token
+
+Chunks = Channel[Mapping[str, Any]]
 
 ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
@@ -42,21 +44,31 @@ _GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
 _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 
-def open_backend(model: InstalledModel, *, threads: int, context_tokens: int) -> LlamaCpp:
+def open_backend(
+    model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+) -> LlamaCpp:
     """The entry point `edgewise.local_backends: llama_cpp`."""
-    return LlamaCpp(model, threads=threads, context_tokens=context_tokens)
+    return LlamaCpp(model, threads=threads, context_tokens=context_tokens, slots=slots)
 
 
 class LlamaCpp:
-    """One model, loaded when first used; one slot: requests queue, prompt prefixes are reused."""
+    """One model, loaded when first used. Its slots share each pass through the weights.
 
-    def __init__(self, model: InstalledModel, *, threads: int, context_tokens: int) -> None:
+    A request goes to the slot whose last prompt begins like its own, and reuses that; where all
+    slots are busy it queues. Every slot has the whole context window.
+    """
+
+    def __init__(
+        self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+    ) -> None:
         self._system = model.row.default_system if model.row else ""
         self._facts = DeviceFacts(
             backend="llama_cpp",
             model=model.name,
             quantisation=model.quantisation,
             context_tokens=context_tokens,
+            schemas=True,
+            slots=slots,
         )
         self._path = model.path
         self._threads = threads
@@ -70,8 +82,9 @@ class LlamaCpp:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "") -> TokenStream:
-        yield from self._stream("handle_chat_completions", self._chat_body(request, already))
+    def generate(self, request: Request, *, already: str = "") -> Generation:
+        body = self._chat_body(request, already)
+        return self._stream("handle_chat_completions", body, alternatives=request.evidence)
 
     def write_call(
         self,
@@ -81,7 +94,7 @@ class LlamaCpp:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-    ) -> TokenStream:
+    ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
         The runtime reports them so unless `post_sampling_probs` is set; then they would all be 0,
@@ -95,24 +108,27 @@ class LlamaCpp:
         }
         if grammar:
             body["grammar"] = grammar
-        yield from self._stream("handle_completions", body | _STREAMED | _GREEDY)
+        return self._stream("handle_completions", body | _STREAMED | _GREEDY)
 
-    def _stream(self, endpoint: str, body: Mapping[str, Any]) -> TokenStream:
+    def _stream(
+        self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
+    ) -> Generation:
+        channel = Chunks()
+        return Generation(self._tokens(endpoint, body, channel, alternatives), channel)
+
+    def _tokens(
+        self, endpoint: str, body: Mapping[str, Any], channel: Chunks, alternatives: bool
+    ) -> TokenStream:
         handle = getattr(self.load(), endpoint)
-        cancelled = threading.Event()
-        queue: SimpleQueue[Mapping[str, Any] | BaseException | None] = SimpleQueue()
         worker = threading.Thread(
-            target=self._run,
-            args=(handle, body, queue, cancelled),
-            name="edgewise-llama",
-            daemon=True,
+            target=self._run, args=(handle, body, channel), name="edgewise-llama", daemon=True
         )
-        self._workers[worker] = cancelled
+        self._workers[worker] = channel.cancelled
         worker.start()
         try:
-            yield from self._read(queue)
+            yield from self._read(channel, alternatives)
         finally:
-            cancelled.set()
+            channel.cancelled.set()
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
@@ -126,40 +142,32 @@ class LlamaCpp:
             if self._server is None:
                 folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
                 self._folders.append(folder)
-                self._server = _load(self._path, folder, self._threads, self._facts.context_tokens)
+                self._server = _load(self._path, folder, self._threads, self._facts)
             return self._server
 
-    def _run(
-        self,
-        handle: Callable[..., Any],
-        body: Mapping[str, Any],
-        queue: SimpleQueue[Mapping[str, Any] | BaseException | None],
-        cancelled: threading.Event,
-    ) -> None:
+    def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: Chunks) -> None:
         def on_chunk(chunk: Mapping[str, Any]) -> bool:
-            queue.put(chunk)
-            return cancelled.is_set()  # True makes the runtime stop at once
+            channel.queue.put(chunk)
+            return channel.cancelled.is_set()  # True makes the runtime stop at once
 
         try:
-            if not cancelled.is_set():
+            if not channel.cancelled.is_set():
                 handle(body, on_chunk)
-            queue.put(None)
+            channel.queue.put(None)
         except (RuntimeError, ValueError) as error:
-            queue.put(error)
+            channel.queue.put(error)
         finally:
             self._workers.pop(threading.current_thread(), None)
 
-    def _read(
-        self, queue: SimpleQueue[Mapping[str, Any] | BaseException | None]
-    ) -> Iterator[Token | Finish]:
+    def _read(self, channel: Chunks, alternatives: bool) -> Iterator[Token | Finish]:
         reason: FinishReason | None = None
-        while (item := queue.get()) is not None:
+        while (item := channel.queue.get()) is not None:
             if isinstance(item, BaseException):
-                raise GenerationFailed(f"llama.cpp: {item}") from item
+                raise _map_exception(item) from item
             if "error" in item:
                 raise _map_error(item["error"])
             for choice in item.get("choices") or ():
-                yield from read_tokens(choice)
+                yield from read_tokens(choice, alternatives=alternatives)
                 reason = _FINISH.get(choice.get("finish_reason") or "", reason)
             if reason is not None and "timings" in item:
                 yield self._finish(reason, item["timings"])
@@ -199,7 +207,18 @@ class LlamaCpp:
             "logprobs": True,
             "top_logprobs": ALTERNATIVES,
         }
+        if request.answer_schema is not None:
+            if already:
+                raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
+            body["response_format"] = _response_format(request.answer_schema)
         return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
+
+
+def _response_format(wanted: AnswerSchema) -> dict[str, Any]:
+    """What the runtime makes a grammar of."""
+    if not wanted.schema:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": {"schema": dict(wanted.schema)}}
 
 
 def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
@@ -210,35 +229,15 @@ def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) 
         shutil.rmtree(folders.pop(), ignore_errors=True)
 
 
-def read_tokens(choice: Mapping[str, Any]) -> Iterator[Token]:
-    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
-    # Chat puts text into a delta, raw completion beside it; the evidence has one form.
-    text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
-    entries = (choice.get("logprobs") or {}).get("content") or ()
-    if not entries:
-        if text:
-            yield Token(text, has_evidence=False)
-        return
-    for entry in entries[:-1]:
-        yield _token("", entry)
-    yield _token(text, entries[-1])
-
-
-def _token(text: str, entry: Mapping[str, Any]) -> Token:
-    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
-    margin = best[0] - best[1] if len(best) > 1 else 0.0
-    rest, entropy = 1.0, 0.0
-    for logprob in best:
-        probability = math.exp(logprob)
-        rest -= probability
-        entropy -= probability * logprob
-    if rest > 1e-9:
-        entropy -= rest * math.log(rest)
-    return Token(text, float(entry["logprob"]), margin, entropy)
-
-
 def _smooth(before: float | None, now: float) -> float:
     return now if before is None else (1 - SMOOTHING) * before + SMOOTHING * now
+
+
+def _map_exception(error: BaseException) -> Exception:
+    if isinstance(error, ValueError) and "schema" in str(error).lower():
+        words = str(error).rpartition("failed: ")[2]
+        return InvalidRequest(f"the answer's schema cannot be held to: {words}")
+    return GenerationFailed(f"llama.cpp: {error}")
 
 
 def _map_error(error: Mapping[str, Any]) -> Exception:
@@ -247,12 +246,13 @@ def _map_error(error: Mapping[str, Any]) -> Exception:
     return GenerationFailed(f"llama.cpp: {error.get('message', error)}")
 
 
-def _load(path: Path, folder: Path, threads: int, context_tokens: int) -> Any:
+def _load(path: Path, folder: Path, threads: int, facts: DeviceFacts) -> Any:
     xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
-    params.n_ctx = context_tokens
-    params.n_parallel = 1
+    params.n_ctx = facts.context_tokens * facts.slots  # the runtime deals it out evenly
+    params.n_parallel = facts.slots
+    params.kv_unified = False
     params.n_batch = params.n_ubatch = PREFILL_BATCH
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.warmup = False  # with fit_params: start in 0.2 s instead of 1.2 s

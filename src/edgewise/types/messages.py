@@ -63,6 +63,15 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSchema:
+    """The JSON an answer must be; an empty schema is any object; `strict` is for the cloud."""
+
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "answer"
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation, whoever said it."""
 
@@ -96,6 +105,7 @@ class Request:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
+    answer_schema: AnswerSchema | None = None
     threshold: float | None = None
     deadline_ms: float | None = None
     truncate: bool = False
@@ -115,15 +125,15 @@ class Request:
         return any(message.images for message in self.messages)
 
     @property
-    def has_results(self) -> bool:
-        """Whether tools have been run in this conversation."""
-        return any(message.role == "tool" for message in self.messages)
-
-    @property
     def audio(self) -> tuple[Audio, ...]:
         """The sound to transcribe: that of the last user message."""
         spoken = [message for message in self.messages if message.role == "user"]
         return spoken[-1].audio if spoken else ()
+
+    @property
+    def has_results(self) -> bool:
+        """Whether tools have been run in this conversation."""
+        return any(message.role == "tool" for message in self.messages)
 
     @property
     def complaint(self) -> str:
@@ -182,3 +192,4 @@ class RequestOptions(CallOptions, total=False):
 
     tools: Sequence[ToolLike]
     images: Sequence[Image]
+    answer_schema: AnswerSchema

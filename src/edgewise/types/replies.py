@@ -185,10 +185,14 @@ class CallReply(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Text to show now. It will never be taken back."""
+    """Text to show now. It will never be taken back.
+
+    `tokens` are the device's behind it, where evidence was asked for.
+    """
 
     text: str
     source: Place
+    tokens: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
