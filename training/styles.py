@@ -139,7 +139,8 @@ def _field(
         styled.forms[parameter.name] = form
     schema = _type_schema(parameter, form, house, styled, rng)
     hint = rng.choice(form.hints) if form else None
-    description = wording.parameter_description(parameter, rng, house.describe_parameters, hint)
+    keep = 1.0 if _coded(parameter) else house.describe_parameters
+    description = wording.parameter_description(parameter, rng, keep, hint)
     options = _options(parameter, styled, rng)
     if options and rng.random() < 0.75:
         schema["enum"] = options
@@ -152,6 +153,16 @@ def _field(
     if description and rng.random() < house.wordy:
         description = wording.longer_parameter_description(parameter, description, rng)
     return {**schema, "description": description} if description else schema
+
+
+def _coded(parameter: Parameter) -> bool:
+    """Whether only the description tells that a code is wanted: "forints" is given as HUF."""
+    values = parameter.values
+    return (
+        isinstance(values, Choices)
+        and not values.closed
+        and any(str(choice.value) not in choice.said[0] for choice in values.options)
+    )
 
 
 def _type_schema(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from training.frames_parser import parse_text
 from training.houses import pick_house
 from training.naming import join_words, tool_name, words_of
 from training.sample import sample_clause
@@ -140,3 +141,19 @@ def test_a_group_and_a_field_of_the_same_name_do_not_clash() -> None:
     assert _clashes(("options",), taken)
     assert _clashes(("options", "limit"), taken)
     assert not _clashes(("options", "city"), taken)
+
+
+def test_a_parameter_that_wants_codes_for_words_is_always_described() -> None:
+    text = """domain money
+
+tool fx | Exchange money.
+  base* str [HUF=forints|CZK=crowns|GBP=pounds|SEK=kronor|JPY=yen|THB=baht] | Code of the currency
+> exchange {base}
+"""
+    exchange = parse_text(text, "fx").frames[0]
+    for seed in range(40):
+        rng = Random(seed)
+        styled = style_tool(exchange, pick_house(rng), rng)
+        (name,) = styled.paths["base"]
+        base = styled.tool.parameters["properties"][name]
+        assert "code of the currency" in base["description"].lower()
