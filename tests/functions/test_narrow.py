@@ -51,9 +51,9 @@ def test_words_that_many_tools_have_count_little() -> None:
 
 
 def test_nothing_said_fits_nothing() -> None:
-    assert fit_scores("", OFFERED) == [0.0] * 5
-    assert fit_scores("quark soup", OFFERED) == [0.0] * 5
-    assert fit_scores("tide", []) == []
+    assert fit_scores("", OFFERED) == (0.0,) * 5
+    assert fit_scores("quark soup", OFFERED) == (0.0,) * 5
+    assert fit_scores("tide", []) == ()
 
 
 def test_the_kept_tools_stay_in_their_order() -> None:

@@ -57,6 +57,34 @@ def test_the_file_keeps_a_write_ahead_log_and_syncs_every_commit(tmp_path: Path)
     ledger.close()
 
 
+def test_only_what_costs_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    """Commits of local answers need not reach the disk at once; those around money must."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    seen: list[tuple[str, int]] = []
+
+    def note(statement: str) -> None:
+        if statement == "COMMIT":
+            seen.append((statement, level()))
+
+    with ledger._store.reading() as connection:
+        connection.set_trace_callback(note)
+
+    def level() -> int:
+        found: int = connection.execute("PRAGMA synchronous").fetchone()[0]
+        return found
+
+    ledger.record(asking("local"), replying("local"))
+    assert seen == [("COMMIT", 1)] and level() == 2
+    ledger.record(asking("cloud"), replying("cloud", attempts=(cloud_attempt(1),)))
+    ledger.settle("cloud/0", cloud_attempt(1))
+    assert seen[1:] == [("COMMIT", 2), ("COMMIT", 2)]
+    with pytest.raises(KeyboardInterrupt), ledger._store.writing(durable=False):
+        raise KeyboardInterrupt
+    assert level() == 2
+    connection.set_trace_callback(None)
+    ledger.close()
+
+
 def test_a_closed_ledger_opens_again_when_it_is_used(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.record(asking("r"), replying("r"))

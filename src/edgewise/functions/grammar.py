@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from edgewise.errors import InvalidRequest
 from edgewise.functions.grammar_numbers import ANY_FLOAT, number_rule
+from edgewise.functions.remember import per_toolbox
 from edgewise.functions.schema import ANY, Field, Shape, encodable, read_parameters
 from edgewise.functions.tool_prompt import NO_CALL
 from edgewise.types.messages import Tool
@@ -34,7 +35,12 @@ def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = Fa
     follow each other in the request (or to what the schema gives as default and example).
     Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
     """
-    writer = _Writer(request if copy else "")
+    return _compiled(request if copy else "", tools)
+
+
+@per_toolbox
+def _compiled(copied: str, tools: Sequence[Tool]) -> str:
+    writer = _Writer(copied)
     named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
     root = _literal(NO_CALL)
     if named:

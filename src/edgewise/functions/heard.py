@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from edgewise.functions.extract import LONGEST_TEXT, find_all_numbers, find_values
@@ -42,6 +43,7 @@ class Heard:
     numbers: Mapping[float, Support]
 
 
+@lru_cache(maxsize=64)  # of one request and its parts, several times each
 def hear(request: str) -> Heard:
     text = request[:LONGEST_TEXT]
     found = find_values(text)

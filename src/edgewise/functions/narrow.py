@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from edgewise.functions.remember import per_tool, per_toolbox
 from edgewise.functions.request_words import word_set
 from edgewise.types.messages import Tool
 
@@ -74,7 +75,8 @@ def narrow(request: str, tools: Sequence[Tool], limit: int) -> list[Tool]:
     return [tools[place] for place in sorted(best)]
 
 
-def fit_scores(request: str, tools: Sequence[Tool]) -> list[float]:
+@per_toolbox
+def fit_scores(request: str, tools: Sequence[Tool]) -> Sequence[float]:
     """For each tool how much of what the request says its words explain, 0 to 1.
 
     Words that many of the offered tools have count little; words that none has count against all.
@@ -82,7 +84,7 @@ def fit_scores(request: str, tools: Sequence[Tool]) -> list[float]:
     offered = [words_of(tool) for tool in tools]
     asked = _asked(request, offered)
     if not asked or not tools:
-        return [0.0] * len(tools)
+        return (0.0,) * len(tools)
     average = sum(len(words.weights) for words in offered) / len(offered) or 1.0
     holders = {stem: sum(stem in words.weights for words in offered) for stem in asked}
     rarity = {stem: math.log(1 + len(tools) / (held + 0.5)) for stem, held in holders.items()}
@@ -96,7 +98,7 @@ def fit_scores(request: str, tools: Sequence[Tool]) -> list[float]:
         )
         length = 1 - LENGTH_SHARE + LENGTH_SHARE * len(words.weights) / average
         scores.append(min(1.0, found / (most * length)) if most else 0.0)
-    return scores
+    return tuple(scores)
 
 
 def stems(text: str) -> list[str]:
@@ -134,26 +136,16 @@ _ENDINGS = (
 _SAME_CUT = {_cut(word): head for word, head in _SAME_ACTION.items()}
 
 
-_KNOWN: dict[int, tuple[Tool, ToolWords]] = {}
-_KNOWN_LIMIT = 4_000
-
-
+@per_tool
 def words_of(tool: Tool) -> ToolWords:
-    """A tool's words, remembered: the same tools are offered again and again."""
-    known = _KNOWN.get(id(tool))
-    if known is not None and known[0] is tool:  # the tool is held, so its id cannot be reused
-        return known[1]
+    """What a tool says of itself."""
     weights: dict[str, float] = {}
     name = frozenset(stems(tool.name))
     _note(weights, name, NAME_WEIGHT)
     _note(weights, stems(tool.description), DESCRIPTION_WEIGHT)
     for text, weight in _schema_texts(tool.parameters, NESTING_LIMIT):
         _note(weights, stems(text), weight)
-    words = ToolWords(weights, name)
-    if len(_KNOWN) >= _KNOWN_LIMIT:
-        _KNOWN.clear()
-    _KNOWN[id(tool)] = (tool, words)
-    return words
+    return ToolWords(weights, name)
 
 
 def _note(weights: dict[str, float], found: Iterable[str], weight: float) -> None:

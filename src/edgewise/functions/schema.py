@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from edgewise.errors import InvalidRequest
+from edgewise.functions.remember import per_tool
 from edgewise.types.messages import Tool
 
 Kind = Literal["str", "int", "float", "bool", "list", "obj", "null", "choice", "any"]
@@ -60,6 +61,7 @@ ANY: tuple[Shape, ...] = (Shape("any"),)
 NULL = Shape("null")
 
 
+@per_tool
 def read_parameters(tool: Tool) -> Shape:
     """The arguments a tool takes, as an object with fields.
 

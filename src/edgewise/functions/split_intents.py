@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from edgewise.functions import narrow
 from edgewise.functions.joints import Joint, Word, find_joints, read_words
 from edgewise.functions.pronouns import resolve
+from edgewise.functions.remember import per_toolbox
 from edgewise.functions.request_words import (
     ACTION_VERBS,
     AUXILIARY,
@@ -56,6 +57,11 @@ _TIME_END = re.compile(
 
 def split(request: str, tools: Sequence[Tool] = ()) -> tuple[Intent, ...]:
     """The intents of a request in order; their spans hold every word but the connecting ones."""
+    return _split(request, tools)
+
+
+@per_toolbox
+def _split(request: str, tools: Sequence[Tool]) -> tuple[Intent, ...]:
     spans = _spans(request, tools)
     texts = [request[start:end] for start, end in spans]
     return tuple(

@@ -33,6 +33,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from edgewise.functions.remember import per_tool
 from edgewise.functions.schema import TYPE_NAMES, definitions_of, options_of, resolve
 from edgewise.types.messages import Tool, ToolCall
 
@@ -70,7 +71,12 @@ def prompt_around(rendered_tools: str, query: str) -> str:
 
 def render_tools(tools: Sequence[Tool]) -> str:
     """Each tool as a line `name - description` and one line per parameter."""
-    return "".join(f"{line}\n" for tool in tools for line in _tool_lines(tool))
+    return "".join(map(_rendered, tools))
+
+
+@per_tool
+def _rendered(tool: Tool) -> str:
+    return "".join(f"{line}\n" for line in _tool_lines(tool))
 
 
 def render_answer(calls: Sequence[ToolCall]) -> str:

@@ -137,7 +137,9 @@ class Ledger:
     def _write_request(
         self, request: Request, row: Row, attempts: Sequence[Attempt], now: float
     ) -> None:
-        with self._store.writing() as connection:
+        # Waited for where money was spent. A local answer's row can stand a crash without.
+        durable = any(attempt.place == "cloud" for attempt in attempts)
+        with self._store.writing(durable=durable) as connection:
             if not insert_once(connection, "requests", row):
                 return
             for index, attempt in enumerate(attempts):
