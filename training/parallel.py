@@ -154,6 +154,8 @@ def coordinate(frame: Frame, template: Template, rng: Random, count: int) -> Com
     if span is None or any(len(pieces) != len(filled[0]) for pieces in filled):
         return None
     start, end = span
+    if len(names) > 1 and any(piece.slot for piece in filled[0][end:]):
+        return None  # what stands at the end could belong to the last call alone
     clauses = [
         Clause(frame, pieces, values, template)
         for pieces, values in zip(filled, calls, strict=True)

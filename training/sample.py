@@ -16,6 +16,9 @@ _RELATIVE_DAY = re.compile(
     r"three days)",
     re.IGNORECASE,
 )
+# Values of the frames such as "on Friday" are copied without "on", see articles.py.
+_ON_DAY = re.compile(r"on (?=the \d|[A-Z]|\d)")
+_PREPOSITION = re.compile(r"\b(for|from|on|by|until|since|at|to|of|is|in) $", re.IGNORECASE)
 _PREPOSITION_BEFORE_DAY = re.compile(r"\b(on|at|in|On|At|In)\s$")
 
 
@@ -175,6 +178,8 @@ def smooth(pieces: list[Piece]) -> list[Piece]:
         if not piece.slot or before.slot:
             continue
         text = before.text
+        if _ON_DAY.match(piece.text) and _PREPOSITION.search(text):
+            pieces[index] = piece = replace(piece, text=piece.text[3:])
         if _RELATIVE_DAY.match(piece.text) and _PREPOSITION_BEFORE_DAY.search(text):
             text = _PREPOSITION_BEFORE_DAY.sub("", text)
         text = _fix_articles(text, piece.text)
