@@ -1,4 +1,4 @@
-"""Cactus Cloud's text endpoint on the wire. It does not stream and reports no usage."""
+"""Cactus Cloud's text and speech endpoints on the wire. It never streams or reports usage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.testing.loopback_cloud.faults import Answer, Status
-from edgewise.testing.loopback_cloud.wire import Event, Route, fault_message, retry_after_header
+from edgewise.testing.loopback_cloud.wire import (
+    Event,
+    Route,
+    decoded,
+    fault_message,
+    retry_after_header,
+)
 
 
 class CactusWire:
@@ -17,6 +23,13 @@ class CactusWire:
     ) -> Route | None:
         if method == "POST" and path == "/api/v1/text":
             return Route(self, model=str(body.get("model", "")), required=("text",))
+        if method == "POST" and path == "/api/v1/transcribe":
+            return Route(
+                self,
+                required=("audio", "mime_type"),
+                audio=decoded(body.get("audio")),
+                shape=lambda answer: {"transcript": answer.text},
+            )
         return None
 
     def whole(self, answer: Answer, model: str) -> dict[str, Any]:

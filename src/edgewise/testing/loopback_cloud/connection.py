@@ -86,7 +86,7 @@ class Connection:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, request: HttpRequest) -> None:
-        body = request.json_object()
+        body = request.form() or request.json_object()
         found = (
             wire.route(request.method, request.path, request.headers, body or {}) for wire in WIRES
         )
@@ -100,6 +100,7 @@ class Connection:
             connection=self._number,
             method=request.method,
             query=request.query,
+            audio=route.audio if route else b"",
         )
         self._host.note_request(seen)
         if route is None:
@@ -109,7 +110,7 @@ class Connection:
             self._list_models(route)
         elif body is None or any(name not in body for name in route.required):
             needed = ", ".join(route.required)
-            fault = Status(400, message=f"The body must be a JSON object with {needed}.")
+            fault = Status(400, message=f"The body must be an object or a form with {needed}.")
             self._send_status(route.wire, fault)
         else:
             self._play(route, body, self._host.next_reply(seen))
@@ -123,13 +124,13 @@ class Connection:
     def _play(self, route: Route, body: Mapping[str, Any], scripted: Scripted) -> None:
         match scripted:
             case Empty():
-                self._play(route, body, Answer(text=""))
+                self._play(route, body, Answer(text="", vectors=()))
             case Answer(delay_first_s=delay):
                 self._hold(delay)
                 if route.stream:
                     self._stream_answer(route, body, scripted)
                 else:
-                    self._send_json(200, route.wire.whole(scripted, route.model))
+                    self._send_json(200, route.whole(scripted))
             case Status(after_chunks=chunks) if not (route.stream and chunks):
                 self._send_status(route.wire, scripted)
             case Silence(after_chunks=chunks) if not (route.stream and chunks):
@@ -208,7 +209,7 @@ class Connection:
         self._send(response_head(status, {**head, **(headers or {})}) + content)
 
     def _send_half(self, route: Route, fault: Cut) -> None:
-        content = json.dumps(route.wire.whole(Answer(text=fault.text), route.model)).encode()
+        content = json.dumps(route.whole(Answer(text=fault.text))).encode()
         half = content[: len(content) // 2]
         if fault.how == "end":
             self._send_content(half)

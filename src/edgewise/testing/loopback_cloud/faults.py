@@ -22,6 +22,9 @@ class Answer:
     cached_tokens    how many of `input_tokens` came from the provider's cache
     reasoning_tokens how many of `output_tokens` were thoughts nobody sees
     finish           None: "tool_calls" where there are some, otherwise "stop"
+    audio_tokens     how many of `input_tokens` were sound
+    audio_seconds    of sound; OpenAI's transcriptions then report these instead of tokens
+    vectors          for embeddings; None: some for each text, the same for the same text
 
     Providers count cached and reasoning tokens differently; each protocol sends what its
     provider would, so a client that adds up wrongly is found out.
@@ -37,6 +40,9 @@ class Answer:
     output_tokens: int = 8
     reasoning_tokens: int = 0
     finish: FinishReason | None = None
+    audio_tokens: int = 0
+    audio_seconds: float = 0.0
+    vectors: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         if self.chunk_size < 1:

@@ -1,17 +1,28 @@
-"""Gemini's generateContent on the wire, streamed and whole."""
+"""Gemini's generateContent, streamed and whole, and its embeddings on the wire."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.testing.loopback_cloud.faults import Answer, Status
-from edgewise.testing.loopback_cloud.wire import Event, Route, fault_message, sse
+from edgewise.testing.loopback_cloud.wire import (
+    DIMENSIONS,
+    Event,
+    Route,
+    decoded,
+    fault_message,
+    sse,
+    vectors_for,
+)
 
 _GENERATE = re.compile(
     r"/v1(?:beta|alpha)?/models/([^/:]+):(streamGenerateContent|generateContent)"
 )
+_EMBED = re.compile(r"/v1(?:beta|alpha)?/models/([^/:]+):batchEmbedContents")
 _LIST = re.compile(r"/v1(?:beta|alpha)?/models")
 # Gemini has no reason of its own for tool calls.
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "filtered": "SAFETY"}
@@ -41,6 +52,15 @@ class GeminiWire:
                 model=found[1],
                 stream=found[2] == "streamGenerateContent",
                 required=("contents",),
+                audio=_sound_in(body.get("contents")),
+            )
+        found = _EMBED.fullmatch(path)
+        if method == "POST" and found:
+            return Route(
+                self,
+                model=found[1],
+                required=("requests",),
+                shape=functools.partial(_embeddings, body),
             )
         # OpenAI lists its models at /v1/models too; only Google's clients send this header.
         if method == "GET" and _LIST.fullmatch(path) and "x-goog-api-key" in headers:
@@ -97,6 +117,30 @@ class GeminiWire:
         return {"models": rows}
 
 
+def _sound_in(contents: Any) -> bytes:
+    """The first inline sound of a conversation."""
+    with contextlib.suppress(AttributeError, TypeError):  # a shape no client of Google's sends
+        for part in (part for turn in contents or () for part in turn.get("parts") or ()):
+            inline = part.get("inlineData") or {}
+            kind = inline.get("mimeType") or inline.get("mime_type")  # Google takes either
+            if str(kind).startswith("audio/"):
+                return decoded(inline.get("data"))
+    return b""
+
+
+def _embeddings(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    texts = [
+        "".join(part.get("text", "") for part in each["content"]["parts"])
+        for each in body["requests"]
+    ]
+    wanted = [each.get("outputDimensionality") for each in body["requests"]]
+    vectors = vectors_for(answer, texts, int((wanted and wanted[0]) or DIMENSIONS))
+    return {
+        "embeddings": [{"values": list(vector)} for vector in vectors],
+        "usageMetadata": {"promptTokenCount": answer.input_tokens},
+    }
+
+
 def _calls(answer: Answer) -> list[dict[str, Any]]:
     """Gemini sends each call whole, never in pieces."""
     calls = []
@@ -125,10 +169,19 @@ def _response(
     }
 
 
-def _usage(answer: Answer, *, last: bool) -> dict[str, int]:
-    usage = {"promptTokenCount": answer.input_tokens, "totalTokenCount": answer.input_tokens}
+def _usage(answer: Answer, *, last: bool) -> dict[str, Any]:
+    usage: dict[str, Any] = {
+        "promptTokenCount": answer.input_tokens,
+        "totalTokenCount": answer.input_tokens,
+    }
     if answer.cached_tokens:
         usage["cachedContentTokenCount"] = answer.cached_tokens
+    if answer.audio_tokens:
+        words = answer.input_tokens - answer.audio_tokens
+        usage["promptTokensDetails"] = [
+            {"modality": "TEXT", "tokenCount": words},
+            {"modality": "AUDIO", "tokenCount": answer.audio_tokens},
+        ]
     if last:
         # Unlike the others, Gemini leaves thoughts out of its count of the answer.
         usage["candidatesTokenCount"] = answer.output_tokens - answer.reasoning_tokens

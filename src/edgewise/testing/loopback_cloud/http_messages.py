@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -31,6 +32,22 @@ class HttpRequest:
         except ValueError:
             return None
         return value if isinstance(value, dict) else None
+
+    def form(self) -> dict[str, Any] | None:
+        """The parts of a multipart form: text, or bytes where a part is a file. None: not one."""
+        kind, _, options = self.headers.get("content-type", "").partition(";")
+        found = re.search(r'boundary="?([^";]+)', options)
+        if kind.strip().lower() != "multipart/form-data" or not found:
+            return None
+        fields: dict[str, Any] = {}
+        for part in (b"\r\n" + self.content).split(b"\r\n--" + found[1].encode())[1:-1]:
+            head, _, value = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+            name = re.search(rb'[; ]name="([^"]*)"', head)
+            if name:
+                fields[name[1].decode()] = (
+                    value if b"filename=" in head else value.decode("utf-8", "replace")
+                )
+        return fields
 
     @property
     def wants_close(self) -> bool:

@@ -1,18 +1,21 @@
-"""OpenAI's chat completions on the wire, streamed and whole."""
+"""OpenAI's chat completions, transcriptions and embeddings on the wire."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.testing.loopback_cloud.faults import Answer, Status
 from edgewise.testing.loopback_cloud.wire import (
+    DIMENSIONS,
     Event,
     Route,
     fault_message,
     retry_after_header,
     sse,
+    vectors_for,
 )
 from edgewise.types.messages import ToolCall
 
@@ -44,6 +47,22 @@ class OpenAIWire:
                 model=str(body.get("model", "")),
                 stream=body.get("stream") is True,
                 required=("model", "messages"),
+            )
+        if method == "POST" and path == "/v1/audio/transcriptions":
+            file = body.get("file")
+            return Route(
+                self,
+                model=str(body.get("model", "")),
+                required=("file", "model"),
+                audio=file if isinstance(file, bytes) else b"",
+                shape=_transcription,
+            )
+        if method == "POST" and path == "/v1/embeddings":
+            return Route(
+                self,
+                model=str(body.get("model", "")),
+                required=("input", "model"),
+                shape=functools.partial(_embeddings, body),
             )
         if method == "GET" and path == "/v1/models":
             return Route(self, lists_models=True)
@@ -153,6 +172,37 @@ def _call_deltas(answer: Answer, call: ToolCall, index: int) -> list[dict[str, A
     }
     arguments = answer.pieces(json.dumps(dict(call.arguments)))
     return [opening] + [{"index": index, "function": {"arguments": part}} for part in arguments]
+
+
+def _transcription(answer: Answer) -> dict[str, Any]:
+    if answer.audio_seconds:  # models paid by the hour report nothing else
+        return {
+            "text": answer.text,
+            "usage": {"type": "duration", "seconds": answer.audio_seconds},
+        }
+    usage = {
+        "type": "tokens",
+        "input_tokens": answer.input_tokens,
+        "input_token_details": {
+            "audio_tokens": answer.audio_tokens,
+            "text_tokens": answer.input_tokens - answer.audio_tokens,
+        },
+        "output_tokens": answer.output_tokens,
+        "total_tokens": answer.input_tokens + answer.output_tokens,
+    }
+    return {"text": answer.text, "usage": usage}
+
+
+def _embeddings(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    given = body["input"]
+    texts = [given] if isinstance(given, str) else list(given)
+    vectors = vectors_for(answer, texts, int(body.get("dimensions") or DIMENSIONS))
+    rows = [
+        {"object": "embedding", "index": index, "embedding": list(vector)}
+        for index, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": answer.input_tokens, "total_tokens": answer.input_tokens}
+    return {"object": "list", "model": body["model"], "data": rows, "usage": usage}
 
 
 def _usage(answer: Answer) -> dict[str, Any]:

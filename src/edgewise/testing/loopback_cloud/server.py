@@ -18,7 +18,7 @@ from edgewise.testing.loopback_cloud.connection import Connection
 from edgewise.testing.loopback_cloud.faults import Answer, Scripted, Status
 from edgewise.testing.loopback_cloud.wire import SeenRequest
 
-Reply = Scripted | str | Callable[[SeenRequest], Scripted]
+Reply = Scripted | str | Callable[[SeenRequest], Scripted | str]
 
 # Keys travel in headers, so the log names the headers it keeps instead of those it leaves out.
 LOGGED_HEADERS = (
@@ -38,8 +38,9 @@ class LoopbackCloud:
             client = openai.OpenAI(base_url=cloud.openai_url, api_key="any")
 
     Requests take the scripted replies in order, then whatever `always` said last. A reply may be
-    a function of the request. A stopped cloud can be started again and keeps its port, so a test
-    can let a provider go down and come back.
+    a function of the request: `cloud.always(lambda seen: hear(seen.audio))` makes it transcribe.
+    A stopped cloud can be started again and keeps its port, so a test can let a provider go down
+    and come back.
     """
 
     def __init__(
@@ -192,9 +193,8 @@ class LoopbackCloud:
     def next_reply(self, seen: SeenRequest) -> Scripted:
         with self._changed:
             reply = self._script.popleft() if self._script else self._always
-        if isinstance(reply, str):
-            return Answer(text=reply)
-        return reply(seen) if callable(reply) else reply
+        made = reply(seen) if callable(reply) else reply
+        return Answer(text=made) if isinstance(made, str) else made
 
     def model_list_fault(self) -> Status | None:
         """Lists of models leave the script alone; only an `always` status reaches them."""

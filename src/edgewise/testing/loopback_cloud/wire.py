@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from edgewise.testing.loopback_cloud.faults import Answer, Status
+
+DIMENSIONS = 8  # of made vectors, where the request does not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenRequest:
     """One request as it arrived. Header names are lower-case; `body` is {} unless a JSON object.
 
-    `connection` numbers the TCP connection from 1, so equal numbers mean it was reused.
+    `connection` numbers the TCP connection from 1, so equal numbers mean it was reused. A form's
+    fields are the `body` too, a file as its bytes. `audio` is the sound to transcribe, decoded.
     """
 
     path: str
@@ -25,6 +31,7 @@ class SeenRequest:
     connection: int
     method: str = "POST"
     query: str = ""
+    audio: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +44,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request belongs: a protocol, the model asked for, and what the path asks."""
+    """Where a request belongs: a protocol, the model asked for, and what the path asks.
+
+    `shape` makes the body of an answer that is not a chat's.
+    """
 
     wire: Wire
     model: str = ""
     stream: bool = False
     lists_models: bool = False
     required: tuple[str, ...] = field(default=())
+    audio: bytes = b""
+    shape: Callable[[Answer], dict[str, Any]] | None = None
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        """The body of an answer in one piece: of this route's own shape, or a chat's."""
+        return self.shape(answer) if self.shape else self.wire.whole(answer, self.model)
 
 
 class Wire(Protocol):
@@ -98,6 +114,26 @@ def beginning(events: Sequence[Event], chunks: int) -> list[Event]:
         taken.append(event)
         seen += event.chunk
     return taken
+
+
+def decoded(text: object) -> bytes:
+    """The bytes of a base64 text, in either alphabet; nothing where it is none."""
+    try:
+        return base64.b64decode(str(text).replace("-", "+").replace("_", "/"), validate=True)
+    except binascii.Error:
+        return b""
+
+
+def vectors_for(
+    answer: Answer, texts: Sequence[str], dimensions: int
+) -> tuple[tuple[float, ...], ...]:
+    """The scripted vectors, or some made of each text's hash."""
+    if answer.vectors is not None:
+        return answer.vectors
+    return tuple(
+        tuple(byte / 127.5 - 1 for byte in hashlib.shake_256(text.encode()).digest(dimensions))
+        for text in texts
+    )
 
 
 def retry_after_header(fault: Status) -> dict[str, str]:
