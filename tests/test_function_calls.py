@@ -14,7 +14,7 @@ import pytest
 from edgewise import EdgewiseError, Engine, Message, Settings, Tool
 from edgewise.errors import SettingsError
 from edgewise.function_calls import call_rules, find_call_calibration
-from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
 from edgewise.types.messages import ToolCall
 from edgewise.types.replies import CallReply, Finished
 from tests.flows.calling import (
@@ -34,6 +34,76 @@ def cloud() -> Iterator[LoopbackCloud]:
     with LoopbackCloud() as server:
         server.always(calls(LONDON))
         yield server
+
+
+# -- what is remembered of tools -------------------------------------------------------------------
+
+
+def counted(engine: Engine) -> dict[str, tuple[int, int]]:
+    return {
+        key.name: (counts.confirmed, counts.changed)
+        for key, counts in engine.ledger.tool_counts().items()
+    }
+
+
+def test_the_cloud_confirms_or_changes_what_the_device_called(cloud: LoopbackCloud) -> None:
+    device = caller('get_weather {"location":"London"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        engine.call("What is the weather in London?", TOOLS)
+        assert counted(engine) == {"get_weather": (1, 0)}
+        device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        engine.call("What is the weather in London?", TOOLS)
+        assert counted(engine) == {"get_weather": (1, 1)}
+        engine.call("What is the weather in London?", TOOLS, policy="local_only")
+        assert counted(engine) == {"get_weather": (1, 1)}, "nobody checked"
+
+
+def test_a_cloud_that_declines_or_fails_changes_no_record(cloud: LoopbackCloud) -> None:
+    device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        for answer in ("I'm sorry, I can't help.", "Which one?", Status(500)):
+            cloud.always(answer)
+            engine.call("What is the weather in London?", TOOLS)
+            assert counted(engine) == {}
+        cloud.always("none")
+        engine.call("What is the weather in London?", TOOLS)
+        assert counted(engine) == {"get_weather": (0, 1)}
+
+
+def test_running_a_call_confirms_it_unless_its_arguments_are_not_taken(
+    cloud: LoopbackCloud,
+) -> None:
+    tools = [set_timer, get_weather]
+    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+        engine.call(TWO, tools, execute=True, policy="local_only")
+        assert counted(engine) == {"set_timer": (1, 0), "get_weather": (1, 0)}
+    with Engine(settings_for(cloud), caller=caller('set_timer {"minutes":95}')) as engine:
+        engine.call("Set a timer for 95 minutes", tools, execute=True, policy="local_only")
+        assert counted(engine)["set_timer"] == (1, 0), "its own error is not the arguments'"
+    with Engine(settings_for(cloud), caller=caller("set_timer {}")) as engine:
+        engine.call("Set a timer", tools, execute=True, policy="local_only")
+        assert counted(engine)["set_timer"] == (1, 1)
+
+
+def test_a_bad_record_makes_a_request_harder(cloud: LoopbackCloud) -> None:
+    words = "What is the weather in London?"
+    device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        scores = [engine.call(words, TOOLS).difficulty for _ in range(4)]
+        assert scores == sorted(set(scores)), "each time the cloud said something else"
+    with Engine(settings_for(cloud), caller=device) as engine:
+        assert engine.call(words, TOOLS).difficulty > scores[-1], "and the next engine knows"
+
+
+def test_no_words_of_a_call_are_kept_with_the_record(cloud: LoopbackCloud) -> None:
+    device = caller('get_weather {"location":"Xanadu"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), caller=device) as engine:
+        engine.call("What is the weather in Xanadu?", TOOLS)
+        path = engine.ledger.path
+        assert counted(engine)
+    kept = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    assert b"get_weather" in kept and b"Xanadu" not in kept
 
 
 # -- running what was called -----------------------------------------------------------------------

@@ -20,6 +20,7 @@ from edgewise.flows import chat
 from edgewise.local.backend import CallBackend, ChatBackend
 from edgewise.record.books import Books
 from edgewise.record.ledger import Ledger
+from edgewise.record.tool_record import ToolRecord
 from edgewise.settings import Settings
 from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, Task, ToolLike
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
@@ -50,6 +51,7 @@ class Engine:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._books = Books(self.ledger, self._rates)
+        self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
         self._caller = caller
         self._cloud = cloud
@@ -83,7 +85,7 @@ class Engine:
         self._prepare(request)
         reply = self._books.keep(request, lambda attempts: self._calls(request, attempts))
         if execute:
-            return function_calls.run_calls(reply, box.functions)
+            return function_calls.run_calls(reply, box, self._tool_record)
         return reply
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
@@ -178,6 +180,7 @@ class Engine:
             settings=self.settings,
             caller=self.caller,
             cloud=self.cloud,
+            record=self._tool_record,
         )
 
     def backend(self) -> ChatBackend:

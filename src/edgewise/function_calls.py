@@ -26,10 +26,14 @@ from edgewise.functions.call_confidence import (
 from edgewise.functions.difficulty import Weights
 from edgewise.functions.python_calls import call_function
 from edgewise.functions.settle import FATAL
+from edgewise.functions.tool_schema import Toolbox
 from edgewise.local.backend import CallBackend
+from edgewise.record.tool_record import ToolRecord
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt, CallReply, ToolResult
+
+NOT_RUN = "not run:"
 
 
 def answer(
@@ -39,6 +43,7 @@ def answer(
     settings: Settings,
     caller: Callable[[], CallBackend],
     cloud: Cloud,
+    record: ToolRecord,
 ) -> CallReply:
     """The calls a request asks for."""
     parts = Parts(
@@ -50,6 +55,7 @@ def answer(
         patience_s=settings.patience_s,
         clock=time.perf_counter,
         today=datetime.date.today,
+        record=record,
     )
     return call_functions.answer(request, parts, attempts)
 
@@ -79,9 +85,20 @@ def find_call_calibration(caller: CallBackend | None) -> CallCalibration:
     return parse_call_calibration(json.loads(shipped.read_text("utf-8")), name)
 
 
-def run_calls(reply: CallReply, functions: Mapping[str, Callable[..., Any]]) -> CallReply:
+def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:
     """The reply with a result for each call, in order. A call that fails does not stop the rest."""
-    results = tuple(run_call(call, functions) for call in reply.calls)
+    results = tuple(run_call(call, box.functions) for call in reply.calls)
+    tools = {tool.name: tool for tool in box.tools if tool.name in box.functions}
+    record.note(
+        [
+            (tools[result.call.name], not result.error)
+            for result in results
+            if result.call.source == "local"
+            and result.call.name in tools
+            # What the tool itself raised says nothing about its arguments.
+            and (not result.error or result.error.startswith(NOT_RUN))
+        ]
+    )
     return replace(reply, results=results)
 
 
@@ -91,10 +108,10 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
     if function is None:
         return ToolResult(call, error="no Python function of this name was given")
     if wrong := FATAL.intersection(call.complaints):
-        return ToolResult(call, error=f"not run: {', '.join(sorted(wrong))}")
+        return ToolResult(call, error=f"{NOT_RUN} {', '.join(sorted(wrong))}")
     try:
         return ToolResult(call, call_function(function, call.arguments))
     except InvalidRequest as error:
-        return ToolResult(call, error=f"not run: {error}")
+        return ToolResult(call, error=f"{NOT_RUN} {error}")
     except Exception as error:  # noqa: BLE001  # the user's own code: whatever it raises is its result
         return ToolResult(call, error=f"{type(error).__name__}: {error}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.record.ledger import Ledger
+from edgewise.record.tool_counts import Counts, ToolKey
 from tests.record.ledger_cases import asking, cloud_attempt, replying
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
@@ -22,13 +23,14 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     ledger.settle("r/0", cloud_attempt(5, outcome="abandoned"))
     ledger.record(asking("r"), replying("r"))
     ledger.record(asking("s"), replying("s", source="cloud"))
+    ledger.count_calls({ToolKey("lamp", "0" * 16): Counts(1, 2)})
     ledger.close()
     opened = sqlite3.connect(ledger.path)
     yield opened
     opened.close()
 
 
-@pytest.mark.parametrize("table", ["requests", "attempts", "spend"])
+@pytest.mark.parametrize("table", ["requests", "attempts", "spend", "tool_record"])
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str
 ) -> None:

@@ -131,7 +131,7 @@ class CallDraft:
             Verdict(call.name, any(same_call(call, other) for other in others))
             for number in numbers
             for call in self._calls.get(number, ())
-            if call.source == "local"
+            if call.source == "local" and "unknown_tool" not in call.complaints
         ]
 
     def doubts(self, number: int) -> bool:

@@ -59,6 +59,7 @@ def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply
     finally:
         if walk.ahead is not None:
             walk.ahead.cancel(attempts)
+    parts.record.note([(walk.tools[one.tool], one.confirmed) for one in walk.draft.verdicts])
     return walk.draft.reply(parts.clock())
 
 
@@ -84,9 +85,14 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
     text = request.messages[-1].content
     intents = split(text, request.tools)
     offered = narrow(text, request.tools, parts.rules.tools_limit)
-    weights, count = parts.rules.weights, max(1, len(intents))
     scores = [
-        difficulty(intent.resolved, offered, intents=count, weights=weights).score
+        difficulty(
+            intent.resolved,
+            offered,
+            intents=max(1, len(intents)),
+            weights=parts.rules.weights,
+            record=parts.record.shares(offered),
+        ).score
         for intent in intents
     ]
     draft = CallDraft(request, attempts, started, intents, max(scores, default=0.0))

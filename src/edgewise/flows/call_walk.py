@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.policy import Policy
@@ -29,6 +30,16 @@ class CallRules:
     weights: Weights = field(default_factory=Weights)
 
 
+class Record(Protocol):
+    """How the device's calls of each tool have turned out so far."""
+
+    def shares(self, tools: Sequence[Tool]) -> Mapping[str, float]:
+        """By name, the share of right calls of each tool that has been checked."""
+        ...
+
+    def note(self, outcomes: Sequence[tuple[Tool, bool]]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What the engine lends. `caller` raises ModelNotFound where there is none."""
@@ -41,6 +52,7 @@ class Parts:
     patience_s: float
     clock: Callable[[], float]
     today: Callable[[], datetime.date]
+    record: Record
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from edgewise.record.rows import (
     settled_columns,
 )
 from edgewise.record.store import Store
+from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
 
@@ -149,6 +150,16 @@ class Ledger:
                 attempt_id = f"{request.id}/local-{index}"
                 opened = opened_attempt(attempt_id, request.id, request.budget_key, now, 0)
                 insert_once(connection, "attempts", opened | settled_columns(attempt, now))
+
+    def count_calls(self, changes: Mapping[ToolKey, Counts]) -> None:
+        """Add to the record of tools."""
+        with self._store.writing(durable=False) as connection:
+            add_counts(connection, changes)
+
+    def tool_counts(self) -> dict[ToolKey, Counts]:
+        """The record of every tool."""
+        with self._store.reading() as connection:
+            return read_counts(connection)
 
     def remaining(self) -> list[BudgetState]:
         """Every budget in its current window, in the order they were given."""

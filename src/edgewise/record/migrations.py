@@ -97,6 +97,25 @@ CREATE TABLE spend (
 """
 
 
+# How the device's calls of each tool turned out. Never what they said.
+_TOOL_RECORD = """
+CREATE TABLE tool_record (
+    name TEXT NOT NULL,
+    schema_hash TEXT NOT NULL,
+    confirmed INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    PRIMARY KEY (name, schema_hash)
+) WITHOUT ROWID
+"""
+
+
+# Of sound that a provider heard and charged for.
+_AUDIO_SECONDS = tuple(
+    f"ALTER TABLE {table} ADD COLUMN audio_seconds REAL NOT NULL DEFAULT 0"
+    for table in ("requests", "attempts")
+)
+
+
 def _charge(row: str, sign: str) -> str:
     """Add one attempt to (or take it from) its day and month, for its key and for all keys."""
     return f"""
@@ -133,6 +152,8 @@ MIGRATIONS = (
     Migration(
         "m001_requests_attempts_spend", (_REQUESTS, _ATTEMPTS, _SPEND, *_TRIGGERS, *_INDEXES)
     ),
+    Migration("m002_tool_record", (_TOOL_RECORD,)),
+    Migration("m003_audio_seconds", _AUDIO_SECONDS),
 )
 
 
