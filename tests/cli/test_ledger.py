@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from edgewise import assembly
+from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, Status
+from edgewise.types.replies import Attempt
 from tests.cli.conftest import Run
 
 
@@ -48,6 +51,26 @@ def test_the_page_adds_up(run: Run, some_requests: list[str]) -> None:
     assert "reasons: policy_cloud_only 2" in lines
     assert "failed because: cloud_rejected 1" in lines
     assert any(line.startswith("openai: 3 calls, 1 failed, $0.00") for line in lines)
+
+
+def test_sound_is_shown_only_where_there_is_some(run: Run, some_requests: list[str]) -> None:
+    first, _ = some_requests
+    assert "sound" not in run("ledger").out
+    assert "audio_seconds" not in run("ledger", "--request", first).out
+    heard = Attempt(
+        place="cloud",
+        backend="openai",
+        model="gpt-transcribe",
+        outcome="answered",
+        audio_seconds=12.25,
+        cost_microdollars=919,
+    )
+    book = assembly.open_ledger(Settings.load())
+    book.settle(f"{first}/1", heard)
+    book.close()
+    assert any(line.endswith(", 12.2 s of sound") for line in run("ledger").out.splitlines())
+    assert "  audio_seconds          12.250\n" in run("ledger", "--request", first).out
+    assert run("ledger", "--json").json["providers"]["openai"]["audio_seconds"] == 12.25
 
 
 def test_json_is_the_whole_report(run: Run, some_requests: list[str]) -> None:

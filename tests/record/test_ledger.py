@@ -87,6 +87,7 @@ def test_a_request_is_recorded_with_its_decision(ledger: Ledger) -> None:
         "prompt_text": None,
         "reply_text": None,
         "tool_calls_text": None,
+        "audio_seconds": 0.0,
     }
     assert (attempt["id"], attempt["place"], attempt["state"]) == ("r/local-0", "local", "settled")
     assert (attempt["backend"], attempt["output_tokens"]) == ("llama_cpp", 5)

@@ -52,6 +52,17 @@ def test_an_older_ledger_gets_only_what_it_lacks(connection: sqlite3.Connection)
     assert connection.execute("SELECT note FROM requests").fetchall() == []
 
 
+def test_rows_from_before_speech_have_heard_nothing(connection: sqlite3.Connection) -> None:
+    before = tuple(step for step in MIGRATIONS if step.name < "m003")
+    migrate(connection, 5.0, before)
+    columns = [row[1:4] for row in connection.execute("PRAGMA table_info(requests)")]
+    values = [0 if kind != "TEXT" else name for name, kind, _ in columns]
+    places = ", ".join("?" for _ in columns)
+    connection.execute(f"INSERT INTO requests VALUES ({places})", values)
+    migrate(connection, 6.0)
+    assert connection.execute("SELECT id, audio_seconds FROM requests").fetchall() == [("id", 0.0)]
+
+
 def test_a_step_that_fails_leaves_no_half_of_it(connection: sqlite3.Connection) -> None:
     migrate(connection, 5.0)
     step = Migration("m999_broken", ("ALTER TABLE requests ADD COLUMN note TEXT", "NOT SQL"))

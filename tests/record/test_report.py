@@ -24,6 +24,7 @@ from edgewise.record.report import (
     parse_since,
     percentile,
 )
+from edgewise.types.replies import Usage
 from tests.record.ledger_cases import (
     DAY,
     NOON,
@@ -109,6 +110,25 @@ def test_a_report_counts_every_figure(ledger: Ledger, clock: TurnedClock) -> Non
         "openai": ProviderSpend(attempts=3, failures=1, spent_microdollars=141),
     }
     assert report.budgets == (BudgetState(Budget(1_000, "day"), 148, 30, 822, NOON + DAY / 2),)
+
+
+def test_seconds_of_sound_are_added_up_per_provider_request_and_attempt(ledger: Ledger) -> None:
+    heard = cloud_attempt(45, audio_seconds=12.5)
+    for name in ("one", "two"):
+        ledger.settle(f"{name}/0", heard)
+        record(ledger, name, "unsure", attempts=(heard,), usage=Usage(audio_seconds=12.5))
+    assert ledger.report().providers["openai"].audio_seconds == 25.0
+    entry = ledger.get("two")
+    assert entry is not None
+    assert entry["audio_seconds"] == 12.5
+    assert [attempt["audio_seconds"] for attempt in entry["attempts"]] == [12.5]
+
+
+def test_a_request_that_failed_keeps_the_seconds_it_was_charged_for(ledger: Ledger) -> None:
+    tried = (cloud_attempt(9, audio_seconds=3.0), cloud_attempt(0, outcome="cloud_cut"))
+    ledger.record_failure(asking("cut"), DoesNotFit("too long"), tried)
+    entry = ledger.get("cut")
+    assert entry is not None and entry["audio_seconds"] == 3.0
 
 
 def test_a_dead_calls_money_counts_as_spent_before_any_sweep(

@@ -27,6 +27,7 @@ OF_AN_ATTEMPT = (
     "input_tokens",
     "output_tokens",
     "cached_tokens",
+    "audio_seconds",
     "cost_microdollars",
     "estimated",
 )
@@ -102,6 +103,8 @@ def _print_facts(facts: dict[str, Any], indent: str) -> None:
     for name, value in facts.items():
         if value is None or value is False or value in ("", {}):
             continue
+        if name == "audio_seconds" and not value:
+            continue  # most requests have no sound
         if name.endswith("_ms"):
             value = milliseconds(value)
         elif name.endswith("_microdollars"):
@@ -178,10 +181,12 @@ def _print_reasons(report: Report) -> None:
             screen.say((f"{title}: ", "dim"), words)
     for name, provider in report.providers.items():
         calls = "call" if provider.attempts == 1 else "calls"
+        heard = provider.audio_seconds
         screen.say(
             (f"{name}: ", "dim"),
             f"{provider.attempts} {calls}, {provider.failures} failed, "
             f"{dollars(provider.spent_microdollars)}",
+            f", {heard:.1f} s of sound" if heard else "",
         )
     for state in report.budgets:
         screen.say(

@@ -46,11 +46,12 @@ class TokenCount:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpend:
-    """What one cloud provider was asked, how often it failed, what it cost."""
+    """What one cloud provider was asked, how often it failed, what it cost, what it heard."""
 
     attempts: int
     failures: int
     spent_microdollars: int
+    audio_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +188,7 @@ class _Reader:
                 f"""SELECT backend, COUNT(*),
                     COUNT(*) FILTER
                         (WHERE outcome NOT IN ('answered', 'handed_off', 'cancelled')),
-                    SUM(cost_microdollars)
+                    SUM(cost_microdollars), SUM(audio_seconds)
                 FROM attempts WHERE started_at >= :since AND place = 'cloud' AND {_OVER}
                 GROUP BY 1 ORDER BY 1"""
             )

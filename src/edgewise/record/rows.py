@@ -77,6 +77,7 @@ def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
         "error": "",
         "reply_text": mask_secrets(reply.text) if request.store_text else None,
         "tool_calls_text": _tool_calls(reply.tool_calls) if request.store_text else None,
+        "audio_seconds": reply.usage.audio_seconds,
     }
 
 
@@ -103,6 +104,7 @@ def failure_row(
         "finish_reason": "",
         "error_code": error.code if isinstance(error, EdgewiseError) else type(error).__name__,
         "error": short_error(str(error)),
+        "audio_seconds": sum(attempt.audio_seconds for attempt in attempts),
     }
 
 
@@ -180,6 +182,7 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
         "shown_chars": attempt.shown_chars,
         "cost_microdollars": checked_amount(attempt.cost_microdollars),
         "estimated": attempt.estimated,
+        "audio_seconds": attempt.audio_seconds,
     }
 
 
@@ -189,8 +192,9 @@ def _prompt(messages: Sequence[Message]) -> str:
             {
                 "role": message.role,
                 "content": mask_secrets(message.content),
-                # Pictures are counted, never kept.
+                # Pictures and sounds are counted, never kept.
                 "images": len(message.images),
+                **({"sounds": len(message.audio)} if message.audio else {}),
             }
             for message in messages
         ]
