@@ -13,6 +13,7 @@ from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
 from edgewise.local import model_directory
 from edgewise.settings import ProviderSettings, Settings, default_threads
+from edgewise.types.messages import Task
 
 
 @pytest.fixture(autouse=True)
@@ -279,6 +280,60 @@ def test_a_table_changes_a_known_provider_and_leaves_the_rest_of_it() -> None:
     gemini = next(iter(assembly.provider_configs(chosen)))
     assert (gemini.model, gemini.protocol) == ("gemini-other", "gemini")
     assert gemini.base_url == "https://generativelanguage.googleapis.com"
+
+
+def models_for(settings: Settings, task: Task) -> list[str]:
+    configs = assembly.provider_configs(settings, task)
+    return [f"{config.name}/{config.model}" for config in configs]
+
+
+def test_speech_and_embeddings_have_models_of_their_own() -> None:
+    chosen = Settings.load(KEYS | {"ANTHROPIC_API_KEY": "k", "GROQ_API_KEY": "k"})
+    assert models_for(chosen, "transcribe") == [
+        "gemini/gemini-2.5-flash-lite",
+        "openai/gpt-transcribe",
+        "groq/whisper-large-v3-turbo",
+    ]
+    assert models_for(chosen, "embed") == [
+        "gemini/gemini-embedding-001",
+        "openai/text-embedding-3-small",
+    ]
+    assert len(models_for(chosen, "call")) == 4
+
+
+def test_a_variable_wins_over_a_table_and_a_table_over_the_row() -> None:
+    tables = {"openai": {"speech_model": "whisper-1", "embedding_model": "text-embedding-3-large"}}
+    chosen = Settings.load(KEYS, chain=["openai"], providers=tables)
+    assert models_for(chosen, "transcribe") == ["openai/whisper-1"]
+    assert models_for(chosen, "embed") == ["openai/text-embedding-3-large"]
+    variables = {"EDGEWISE_OPENAI_SPEECH_MODEL": "a", "EDGEWISE_OPENAI_EMBEDDING_MODEL": "b"}
+    chosen = Settings.load(KEYS | variables, chain=["openai"], providers=tables)
+    assert (models_for(chosen, "transcribe"), models_for(chosen, "embed")) == (
+        ["openai/a"],
+        ["openai/b"],
+    )
+    assert models_for(chosen, "chat") == ["openai/gpt-6-luna"]
+
+
+def test_a_table_that_says_nothing_of_speech_keeps_the_rows_models() -> None:
+    chosen = Settings.load(KEYS, chain=["openai"], providers={"openai": {"model": "gpt-mine"}})
+    assert models_for(chosen, "transcribe") == ["openai/gpt-transcribe"]
+
+
+def test_two_chat_models_of_a_provider_are_one_lane_for_speech() -> None:
+    chosen = Settings.load(KEYS, chain=["openai/gpt-x", "gemini", "openai"])
+    assert models_for(chosen, "transcribe") == [
+        "openai/gpt-transcribe",
+        "gemini/gemini-2.5-flash-lite",
+    ]
+
+
+def test_a_server_of_ones_own_may_do_nothing_but_hear() -> None:
+    ears = {"base_url": "http://127.0.0.1:9000/v1", "speech_model": "whisper-large"}
+    chosen = Settings.load(KEYS, chain=["gemini", "ears"], providers={"ears": ears})
+    assert models_for(chosen, "chat") == ["gemini/gemini-2.5-flash-lite"]
+    assert models_for(chosen, "transcribe")[-1] == "ears/whisper-large"
+    assert models_for(chosen, "embed") == ["gemini/gemini-embedding-001"]
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from edgewise.cloud.conversation import (
+    MOST_WORDS_PER_SECOND,
     TOKENS_PER_IMAGE,
+    TOKENS_PER_SECOND,
+    audio_seconds,
     call_names,
     data_url,
     estimated_finish,
     estimated_input_tokens,
     estimated_tokens,
+    most_output_tokens,
     paired,
     system_prompt,
+    words_before,
 )
-from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
+from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
 
 CALLED = Message("assistant", "", tool_calls=(ToolCall("a", {}), ToolCall("b", {})))
 
@@ -101,3 +106,40 @@ def test_an_estimate_says_so() -> None:
     finish = estimated_finish(Request(messages=(Message("user", "x" * 8),)), "length", 12)
     assert (finish.reason, finish.input_tokens, finish.output_tokens) == ("length", 2, 3)
     assert finish.estimated
+
+
+# -- sound ----------------------------------------------------------------------------------------
+
+
+def spoken(*sounds: Audio, words: str = "") -> Request:
+    return Request(messages=(Message("user", words, audio=sounds),), task="transcribe")
+
+
+def test_sound_counts_its_seconds_and_some_tokens_for_each() -> None:
+    request = spoken(Audio(b"x", seconds=2.5))
+    assert audio_seconds(request) == 2.5
+    assert estimated_input_tokens(request) == 80 == 2.5 * TOKENS_PER_SECOND
+    finish = estimated_finish(request, "stop", 8)
+    assert (finish.audio_tokens, finish.audio_seconds, finish.output_tokens) == (80, 2.5, 2)
+
+
+def test_sound_that_does_not_say_how_long_it_is_lasts_as_long_as_its_bytes_can() -> None:
+    assert audio_seconds(spoken(Audio(b"x" * 16_000))) == 2.0
+    assert audio_seconds(spoken(Audio(b"x" * 1500, "audio/ogg; codecs=opus"))) == 2.0
+
+
+def test_sound_is_counted_only_where_it_is_sent() -> None:
+    chat = Request(messages=(Message("user", "Hello", audio=(Audio(b"x", seconds=9),)),))
+    assert audio_seconds(chat) == 0
+
+
+def test_a_transcript_may_be_longer_than_a_chat_and_vectors_have_no_words() -> None:
+    assert most_output_tokens(spoken(Audio(b"x", seconds=1.0))) == 256
+    assert most_output_tokens(spoken(Audio(b"x", seconds=600))) == 600 * MOST_WORDS_PER_SECOND
+    assert most_output_tokens(Request(messages=(Message("user", "x"),), task="embed")) == 0
+
+
+def test_the_words_before_are_those_of_the_message_with_the_sound() -> None:
+    messages = (Message("user", "old"), Message("assistant", "no"), Message("user", "so he"))
+    assert words_before(Request(messages=messages, task="transcribe")) == "so he"
+    assert words_before(Request(messages=(Message("system", "x"),))) == ""

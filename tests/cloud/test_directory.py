@@ -10,7 +10,6 @@ import pytest
 
 from edgewise.cloud.directory import (
     PROVIDERS,
-    Provider,
     custom_row,
     find_row,
     is_loopback,
@@ -19,6 +18,7 @@ from edgewise.cloud.directory import (
 )
 from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.provider_row import Provider
 from edgewise.errors import SettingsError
 
 EVERY_ROW = pytest.mark.parametrize("row", PROVIDERS.values(), ids=lambda row: row.name)
@@ -46,6 +46,44 @@ def test_the_default_model_of_every_row_has_a_price(row: Provider) -> None:
     prices = LibraryPrices()
     assert prices.known(config) or not row.prices_published
     assert (prices.cost(config, 1_000_000, 0) > 0) is not row.free
+
+
+def test_these_providers_transcribe_and_these_embed() -> None:
+    assert {row.name: row.speech_model for row in PROVIDERS.values() if row.speech_model} == {
+        "gemini": "gemini-2.5-flash-lite",
+        "openai": "gpt-transcribe",
+        "groq": "whisper-large-v3-turbo",
+        "together": "openai/whisper-large-v3",
+        "mistral": "voxtral-mini-latest",
+        "cactus_cloud": "transcribe",
+    }
+    assert {row.name: row.embedding_model for row in PROVIDERS.values() if row.embedding_model} == {
+        "gemini": "gemini-embedding-001",
+        "openai": "text-embedding-3-small",
+        "mistral": "mistral-embed",
+    }
+
+
+# The price list has no whisper of Together's; its sound is charged at the upper price.
+@pytest.mark.parametrize(
+    "row",
+    [
+        row
+        for row in PROVIDERS.values()
+        if row.speech_model and row.prices_published and row.name != "together"
+    ],
+    ids=lambda row: row.name,
+)
+def test_models_that_hear_or_embed_have_a_price(row: Provider) -> None:
+    for model in filter(None, (row.speech_model, row.embedding_model)):
+        assert LibraryPrices().known(
+            ProviderConfig(name=row.name, protocol=row.protocol, model=model)
+        ), model
+
+
+def test_a_server_that_only_hears_needs_no_model_for_chat() -> None:
+    own = custom_row("ears", "http://127.0.0.1:9/v1", "", speech_model="whisper")
+    assert parse_choice("ears", custom=(own,)) == (own, "")
 
 
 def test_the_directory_holds_the_promised_providers() -> None:
