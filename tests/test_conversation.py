@@ -191,13 +191,13 @@ def test_the_cloud_gets_calls_and_results_and_the_last_step_has_to_answer(
     reply = talk.ask("What's the weather in Oslo?", request_id="mine")
     assert talk.steps[0].id == "mine"
     assert len(cloud.requests) == 3
-    offered = ["tools" in seen.body for seen in cloud.requests]
-    assert offered == [True, True, False]
+    assert all("tools" in seen.body for seen in cloud.requests), "results need their tools"
+    assert [seen.body.get("tool_choice") for seen in cloud.requests] == [None, None, "none"]
     told: Any = cloud.requests[1].body["messages"]
     assert [turn["role"] for turn in told] == ["user", "assistant", "tool"]
     assert told[2]["tool_call_id"] == told[1]["tool_calls"][0]["id"]
     assert "light rain" in told[2]["content"]
-    assert reply.tool_calls, "a model that calls without tools gets no further step"
+    assert reply.tool_calls, "a model that calls against the ban gets no further step"
 
 
 def test_what_a_private_turn_looked_up_stays_on_the_device() -> None:

@@ -15,7 +15,7 @@ from edgewise import EdgewiseError, Engine, Message, Settings, Tool
 from edgewise.errors import SettingsError
 from edgewise.function_calls import call_rules, find_call_calibration
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
-from edgewise.types.messages import ToolCall
+from edgewise.types.messages import ToolCall, ToolLike
 from edgewise.types.replies import CallReply, Finished
 from tests.flows.calling import (
     BOTH,
@@ -74,7 +74,7 @@ def test_a_cloud_that_declines_or_fails_changes_no_record(cloud: LoopbackCloud) 
 def test_running_a_call_confirms_it_unless_its_arguments_are_not_taken(
     cloud: LoopbackCloud,
 ) -> None:
-    tools = [set_timer, get_weather]
+    tools: list[ToolLike] = [set_timer, get_weather]
     with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
         engine.call(TWO, tools, execute=True, policy="local_only")
         assert counted(engine) == {"set_timer": (1, 0), "get_weather": (1, 0)}

@@ -85,14 +85,16 @@ class Conversation:
                 options = {**options, "private": True}
                 self._private += new
             if not left:
-                options = {**options, "tools": ()}
+                # Providers refuse a history with results where the tools are not told of.
+                options = {**options, "may_call": False}
             reply = yield from self._step(new, options, live=live)
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:
                 # It brings the patterns of function calls, which chat need not wait for.
                 from edgewise import tool_loop  # noqa: PLC0415
 
-                made = tool_loop.run_round(reply, options.get("tools", ()))
+                # What is called against the ban is the application's to make.
+                made = tool_loop.run_round(reply, options.get("tools", ()) if left else ())
                 reply, calls = made.reply, made.open_calls
                 self._remember(made.messages)
             self.steps.append(reply)

@@ -6,26 +6,34 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from edgewise import assembly, plugins
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.errors import EdgewiseError, InvalidRequest
+from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
-from edgewise.local.backend import CallBackend, ChatBackend
-from edgewise.record.books import Books
+from edgewise.local.backend import CallBackend, ChatBackend, SpeechBackend
+from edgewise.new_request import Prompt, new_request
+from edgewise.record.books import Answer, Books
 from edgewise.record.ledger import Ledger
 from edgewise.record.tool_record import ToolRecord
 from edgewise.settings import Settings
-from edgewise.types.messages import CallOptions, Message, Request, RequestOptions, Task, ToolLike
+from edgewise.types.messages import (
+    AudioLike,
+    CallOptions,
+    Request,
+    RequestOptions,
+    SpeechOptions,
+    Task,
+    ToolLike,
+)
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
-
-Prompt = str | Message | Sequence[Message]
+from edgewise.types.transcripts import Transcript
 
 
 class Engine:
@@ -47,6 +55,7 @@ class Engine:
         caller: CallBackend | None = None,
         cloud: Cloud | None = None,
         ledger: Ledger | None = None,
+        ears: SpeechBackend | None = None,
     ) -> None:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
@@ -54,6 +63,7 @@ class Engine:
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
         self._caller = caller
+        self._ears = ears
         self._cloud = cloud
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
@@ -82,11 +92,16 @@ class Engine:
 
         box = as_toolbox(tools)
         request = replace(self.request(prompt, tools=box.tools, **options), task="call")
-        self._prepare(request)
-        reply = self._books.keep(request, lambda attempts: self._calls(request, attempts))
+        reply = self.keep(request, lambda attempts: self._calls(request, attempts))
         if execute:
             return function_calls.run_calls(reply, box, self._tool_record)
         return reply
+
+    def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
+        """What is said in a sound file, given as a path, bytes or `Audio`."""
+        from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
+
+        return speech_requests.transcribe(self, audio, options)
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
@@ -105,23 +120,7 @@ class Engine:
 
     def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request, with the settings where the options are silent."""
-        given: dict[str, Any] = dict(options)
-        if "request_id" in given:
-            given["id"] = self._new_id(given.pop("request_id"))
-        if "stop" in given:
-            given["stop"] = tuple(given["stop"])
-        if "tools" in given:
-            from edgewise.functions.tool_schema import as_tools  # noqa: PLC0415  # as in _calls
-
-            given["tools"] = as_tools(given["tools"])
-        names = ("policy", "handoff", "threshold", "max_tokens", "store_text")
-        defaults = {name: getattr(self.settings, name) for name in names}
-        messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
-        request = Request(messages=messages, **(defaults | given))
-        if complaint := request.complaint:
-            raise InvalidRequest(complaint)
-        plugins.load("policies", request.policy)
-        return request
+        return new_request(prompt, options, self.settings, self.ledger.seen)
 
     def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""
@@ -141,17 +140,21 @@ class Engine:
             self._books.left(request, attempts)
             raise
         assert finished is not None, "a flow ends with Finished"
-        self._books.answered(
-            request, finished.reply
-        )  # before it is told, so that no crash loses it
+        # Before it is told, so that no crash loses it.
+        self._books.answered(request, finished.reply)
         yield finished
+
+    def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
+        """What `work` answers to a request, written down however it ends."""
+        self._prepare(request)
+        return self._books.keep(request, work)
 
     def _events(
         self, request: Request, attempts: list[Attempt], live: bool
     ) -> Generator[Event, None, None]:
         """Chat; with tools, the calls first, and chat where no tool serves the request."""
         if request.tools and request.policy != "cloud_only":
-            if request.messages[-1].role == "user":
+            if request.messages[-1].role == "user" and request.may_call:
                 reply = self._calls(request, attempts)
                 if reply.tool_calls or reply.signalled or reply.source == "cloud":
                     if reply.text:
@@ -197,6 +200,13 @@ class Engine:
                 self._caller = assembly.open_caller(self.settings)
             return self._caller
 
+    def ears(self) -> SpeechBackend:
+        """The model that hears speech. Raises ModelNotFound where it is not installed."""
+        with self._lock:
+            if self._ears is None:
+                self._ears = assembly.open_ears(self.settings)
+            return self._ears
+
     @property
     def cloud(self) -> Cloud:
         """The door to the cloud."""
@@ -225,14 +235,14 @@ class Engine:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
         _leave(self._streams)
         with self._lock:
-            for model in (self._backend, self._caller):
+            for model in (self._backend, self._caller, self._ears):
                 if model is not None:
                     model.close()
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
             self._doors.clear()
-            self._backend = self._caller = self._cloud = None
+            self._backend = self._caller = self._ears = self._cloud = None
         self.ledger.close()
 
     def __enter__(self) -> Self:
@@ -249,13 +259,6 @@ class Engine:
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
             door.prepare()
 
-    def _new_id(self, request_id: str) -> str:
-        if not request_id or "/" in request_id:
-            raise InvalidRequest(f"request id {request_id!r}: must be a word without '/'")
-        if self.ledger.seen(request_id):
-            raise InvalidRequest(f"request id {request_id!r} was used before")
-        return request_id
-
     def _rates(self) -> tuple[int, int]:
         with self._pricing:
             if self._cloud_rates is None:
@@ -267,13 +270,3 @@ def _leave(streams: weakref.WeakSet[Generator[Event, None, None]]) -> None:
     for stream in list(streams):
         with contextlib.suppress(ValueError):  # it is running on another thread, which will see
             stream.close()
-
-
-def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
-    if isinstance(prompt, str):
-        messages: tuple[Message, ...] = (Message("user", prompt, images=images),)
-    elif images:
-        raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
-    else:
-        messages = (prompt,) if isinstance(prompt, Message) else tuple(prompt)
-    return (Message("system", system), *messages) if system else messages

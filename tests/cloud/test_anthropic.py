@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,3 +223,10 @@ def test_an_unknown_error_inside_a_stream_is_the_servers_fault() -> None:
     body = stream(START) + f"event: error\ndata: {json.dumps(error)}\n\n"
     with RawServer(reply(body)) as server, pytest.raises(CloudFailed, match=r"Odd\."):
         ask(server)
+
+
+def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
+    request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
+    assert "tool_choice" not in payload(request, "claude-haiku-5-5", ROW)
+    body = payload(replace(request, may_call=False), "claude-haiku-5-5", ROW)
+    assert (body["tool_choice"], len(body["tools"])) == ({"type": "none"}, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,3 +129,9 @@ def test_an_error_without_a_readable_body_still_has_its_status() -> None:
         pytest.raises(CloudAuthFailed, match="403"),
     ):
         ask(server)
+
+
+def test_where_words_are_due_no_tools_are_offered() -> None:
+    request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
+    assert "[tools]" in flattened(request)
+    assert "[tools]" not in flattened(replace(request, may_call=False))

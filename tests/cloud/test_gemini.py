@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -176,3 +177,11 @@ def test_a_rate_limit_without_a_delay_is_one_all_the_same() -> None:
     with RawServer(sent) as server, pytest.raises(CloudRateLimited) as caught:
         ask(server)
     assert caught.value.retry_after_s is None
+
+
+def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
+    request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
+    assert "toolConfig" not in sent_for(request)
+    body = sent_for(replace(request, may_call=False))
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+    assert len(body["tools"]) == 1

@@ -150,6 +150,8 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
+        if not request.may_call:
+            body["tool_choice"] = {"type": "none"}
     if traits.thinking:
         body["thinking"] = {"type": traits.thinking}
     if traits.temperature:

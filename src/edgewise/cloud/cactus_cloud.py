@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.cloud.answer_format import in_words
-from edgewise.cloud.conversation import base64_text, estimated_finish, one_sound, refuse_task
+from edgewise.cloud.conversation import (
+    base64_text,
+    described,
+    estimated_finish,
+    one_sound,
+    refuse_task,
+)
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import mapped, reading, refused
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
@@ -90,16 +96,8 @@ def flattened(request: Request) -> str:
     if len(messages) == 1 and messages[0].role == "user" and not request.tools and not said:
         return messages[0].content
     lines = [line for message in messages for line in _lines(message)]
-    if request.tools:
-        tools = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-            }
-            for tool in request.tools
-        ]
-        lines.append(f"[tools] {json.dumps(tools)}")
+    if request.tools and request.may_call:
+        lines.append(f"[tools] {json.dumps([described(tool) for tool in request.tools])}")
     lines += [f"[answer] {said}"] if said else []
     return "\n".join(lines)
 

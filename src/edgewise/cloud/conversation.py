@@ -8,9 +8,10 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from edgewise.errors import CloudRejected
-from edgewise.types.messages import Audio, Image, Message, Request
+from edgewise.types.messages import Audio, Image, Message, Request, Tool
 from edgewise.types.tokens import Finish, FinishReason
 
 # Rough on purpose: used only where a provider reports no usage, and to reserve money beforehand.
@@ -66,6 +67,14 @@ def base64_text(medium: Image | Audio) -> str:
 
 def data_url(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64_text(image)}"
+
+
+def described(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
 
 
 def estimated_input_tokens(request: Request) -> int:

@@ -161,6 +161,8 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
             for tool in request.tools
         ]
         config["tools"] = [{"function_declarations": declarations}]
+        if not request.may_call:
+            config["tool_config"] = {"function_calling_config": {"mode": "NONE"}}
     return {"contents": _contents(paired(request.messages)), "config": config}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise.cloud import openai_speech, openai_vectors
 from edgewise.cloud.answer_format import openai_format
 from edgewise.cloud.connections import Try
-from edgewise.cloud.conversation import data_url, estimated_finish, paired
+from edgewise.cloud.conversation import data_url, described, estimated_finish, paired
 from edgewise.cloud.directory import row_for
 from edgewise.cloud.faults import (
     broken,
@@ -158,16 +158,10 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         body["stop"] = list(request.stop)
     if request.tools:
         body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.parameters),
-                },
-            }
-            for tool in request.tools
+            {"type": "function", "function": described(tool)} for tool in request.tools
         ]
+        if not request.may_call:
+            body["tool_choice"] = "none"
     if traits.reasoning_effort:
         body["reasoning_effort"] = traits.reasoning_effort
     if traits.thinking:

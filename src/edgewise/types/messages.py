@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, Literal, TypedDict, get_args
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -29,6 +30,10 @@ class Audio:
     data: bytes = field(repr=False)
     media_type: str = "audio/wav"
     seconds: float = 0.0
+
+
+# What can be transcribed: a path, the bytes of a file, or sound as messages carry it.
+AudioLike = str | PathLike[str] | bytes | Audio
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Request:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
+    may_call: bool = True  # False: the tools are only known, and an answer in words is due
     answer_schema: AnswerSchema | None = None
     threshold: float | None = None
     deadline_ms: float | None = None
@@ -187,9 +193,28 @@ class CallOptions(TypedDict, total=False):
     request_id: str
 
 
+class SpeechOptions(TypedDict, total=False):
+    """Keyword arguments of `Engine.transcribe`.
+
+    `progress` is called with the seconds of sound that were read, and with those in all (0 where
+    the file does not say).
+    """
+
+    language: str
+    policy: str
+    handoff: Handoff
+    private: bool
+    threshold: float
+    store_text: bool
+    budget_key: str
+    request_id: str
+    progress: Callable[[float, float], None]
+
+
 class RequestOptions(CallOptions, total=False):
     """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
 
     tools: Sequence[ToolLike]
+    may_call: bool
     images: Sequence[Image]
     answer_schema: AnswerSchema
