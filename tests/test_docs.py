@@ -327,6 +327,34 @@ def test_the_table_of_providers_is_the_directory() -> None:
     assert table.strip() == provider_table()
 
 
+SPEECH_BEGIN, SPEECH_END = "<!-- begin other models -->", "<!-- end other models -->"
+
+
+def other_models_table() -> str:
+    head = "| Name | Speech | Embeddings |\n|---|---|---|"
+    rows = (
+        f"| `{row.name}` | {_model(row.speech_model)} | {_model(row.embedding_model)} |"
+        for row in PROVIDERS.values()
+        if row.speech_model or row.embedding_model
+    )
+    return "\n".join((head, *rows))
+
+
+def _model(name: str) -> str:
+    return f"`{name}`" if name else "none"
+
+
+def test_the_table_of_other_models_is_the_directory() -> None:
+    page = words("docs/providers.md")
+    before, _, rest = page.partition(SPEECH_BEGIN)
+    table, _, after = rest.partition(SPEECH_END)
+    if WRITE:
+        table = other_models_table()
+        written = f"{before}{SPEECH_BEGIN}\n{table}\n{SPEECH_END}{after}"
+        PAGES["docs/providers.md"].write_text(written, "utf-8")
+    assert table.strip() == other_models_table()
+
+
 # -- the rest ---------------------------------------------------------------------------------
 
 
