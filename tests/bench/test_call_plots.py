@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,20 @@ from edgewise.bench.call_systems import Answered
 from edgewise.errors import SettingsError
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="it is installed")
-def test_without_matplotlib_the_message_says_what_to_install() -> None:
-    with pytest.raises(SettingsError, match="pip install matplotlib"):
+def test_without_matplotlib_the_message_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not there
+    with pytest.raises(SettingsError, match=r"pip install 'edgewise\[plots\]'"):
         check_drawing()
 
 
+def test_nothing_is_drawn_with_before_it_is_asked_for() -> None:
+    loads = "import sys, edgewise.bench.call_plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loads], check=False).returncode == 0
+
+
 def test_draws_three_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures need it; it is no dependency")
     case = CallCase("mine", "1", "go", (), (("go", {}),))
     rows = [
         (case, Answered(calls=(("go", {}),), confidences=(0.9,))),

@@ -17,7 +17,7 @@ _DOTS_PER_INCH = 120
 
 
 def check_drawing() -> None:
-    """Before hours of work: can anything be drawn? matplotlib is not among our dependencies."""
+    """Before hours of work: can anything be drawn? matplotlib comes with the extra `plots`."""
     _pyplot()
 
 
@@ -84,5 +84,5 @@ def _pyplot() -> Any:
     try:
         importlib.import_module("matplotlib").use("Agg")  # no window, no display
     except ImportError as error:
-        raise SettingsError("--plots needs matplotlib: pip install matplotlib") from error
+        raise SettingsError("--plots needs matplotlib: pip install 'edgewise[plots]'") from error
     return importlib.import_module("matplotlib.pyplot")
