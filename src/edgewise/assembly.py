@@ -19,11 +19,17 @@ from edgewise.cloud.provider_row import Provider
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
-from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts
+from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, SpeechBackend
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
-from edgewise.settings import DEFAULT_CALLER, DEFAULT_MODEL, ProviderSettings, Settings
+from edgewise.settings import (
+    DEFAULT_CALLER,
+    DEFAULT_EARS,
+    DEFAULT_MODEL,
+    ProviderSettings,
+    Settings,
+)
 from edgewise.types.messages import Task
 
 _log = logging.getLogger("edgewise")
@@ -53,6 +59,20 @@ def open_caller(settings: Settings) -> CallBackend:
     opener = plugins.load("local_backends", "llama_cpp")
     caller: CallBackend = opener(model, threads=settings.threads, context_tokens=context)
     return caller
+
+
+def open_ears(settings: Settings) -> SpeechBackend:
+    """The model that hears speech, not yet loaded; one of the user's own is a Whisper's folder."""
+    path = Path(settings.speech_model).expanduser()
+    if (path / "model.bin").is_file():
+        model = InstalledModel(path.name, path / "model.bin", "INT8", sha256="", bytes=0)
+    else:
+        model = _find_or_fetch(settings, settings.speech_model, DEFAULT_EARS)
+    if model.row is not None and model.row.kind != "speech":
+        raise ModelNotFound(f"{model.name} cannot hear; run `edgewise models` for those that can")
+    opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
+    ears: SpeechBackend = opener(model, threads=settings.threads)
+    return ears
 
 
 def find_model(settings: Settings) -> InstalledModel:

@@ -5,6 +5,7 @@
     ├── InvalidRequest             the request itself is malformed
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
     ├── LocalError                 something on the device
+    │   ├── ExtraMissing           a part that is installed on request; the message says how
     │   ├── ModelNotFound          no weights; the message says how to get them
     │   ├── ContextExceeded        the prompt is longer than the context window
     │   ├── StoreError             weights could not be fetched, joined or verified
@@ -53,6 +54,15 @@ class DoesNotFit(EdgewiseError):
 
 class LocalError(EdgewiseError):
     code = "local_failed"
+
+
+class ExtraMissing(LocalError):
+    code = "missing_extra"
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(
+            f"{package} is not installed: it comes with pip install 'edgewise[{extra}]'"
+        )
 
 
 class ModelNotFound(LocalError):

@@ -1,4 +1,4 @@
-"""Entry points: local backends, cloud providers and policies. Built-ins use the same door."""
+"""Entry points: backends for text and speech, cloud providers and policies. Built-ins use the same door."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from edgewise.errors import SettingsError
 
-Group = Literal["local_backends", "cloud_providers", "policies"]
+Group = Literal["local_backends", "speech_backends", "cloud_providers", "policies"]
 
 
 @cache

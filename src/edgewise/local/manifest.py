@@ -21,6 +21,7 @@ class Manifest:
     source_sha256   of the file as published, which is another one after re-quantisation
     vouched_by      who said what that hash must be: "edgewise" (its row) or "hub"
     converted_with  the release of gguf that re-quantised it; empty if nothing did
+    beside          the other files of the folder, each with its SHA-256
     """
 
     name: str
@@ -33,6 +34,11 @@ class Manifest:
     vouched_by: str
     converted_with: str = ""
     source: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self, folder: Path) -> str:
+        """The first of the files beside the weights that is not there; empty if all are."""
+        return next((name for name in self.beside if not (folder / name).is_file()), "")
 
     def seen(self, file: Path) -> Manifest:
         """The same, with the size and time the file has now."""
@@ -48,7 +54,8 @@ def read_manifest(folder: Path) -> Manifest | None:
             return None
         manifest = Manifest(**values)
         # A name is all that belongs here; a path would lead out of the folder.
-        return manifest if Path(manifest.file).name == manifest.file else None
+        names = (manifest.file, *manifest.beside)
+        return manifest if all(Path(name).name == name for name in names) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

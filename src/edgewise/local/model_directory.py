@@ -11,9 +11,11 @@ from edgewise.local.model_row import (
     PackageSource,
     numbered_parts,
 )
+from edgewise.local.speech_models import DEFAULT_EARS, SPEECH_ROWS
 
 __all__ = [
     "CALLER_MODEL",
+    "DEFAULT_EARS",
     "DEFAULT_MODEL",
     "ROWS",
     "HubSource",
@@ -267,6 +269,7 @@ ROWS: tuple[ModelRow, ...] = (
         default_system=_QUIET,
         description="Multilingual, knows tools; thinks aloud unless told /no_think.",
     ),
+    *SPEECH_ROWS,
 )
 
 

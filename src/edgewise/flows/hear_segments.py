@@ -1,0 +1,133 @@
+"""One chunk of sound on the device: words, without what was made up, each segment judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from edgewise.local.backend import SpeechBackend
+from edgewise.speech.audio import RATE, as_wav
+from edgewise.speech.chunks import VOICED, Chunk
+from edgewise.speech.guards import made_up, without_loops
+from edgewise.speech.segment_confidence import (
+    SegmentCalibration,
+    features_of,
+    signal_to_noise,
+)
+from edgewise.types.messages import Audio
+from edgewise.types.transcripts import Heard, Segment, Word
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import Samples
+
+MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
+CONTEXT_S = 0.4  # of sound sent with a segment on each side, as far as nobody speaks in it
+LEAST_CONTEXT_S = 0.1  # times of words are not exact
+AROUND_S = 0.5  # of sound that the noise is measured in
+
+
+@dataclass(slots=True)
+class Hearing:
+    """The device's part of one transcription. `number` gives each segment its id."""
+
+    ears: SpeechBackend
+    calibration: SegmentCalibration
+    number: Callable[[], int]
+    language: str = ""
+    dropped: list[Segment] = field(default_factory=list)
+    _last: list[str] = field(default_factory=list)
+
+    def hear(self, chunk: Chunk) -> list[Segment]:
+        """The segments of a chunk, times in the whole sound."""
+        found = []
+        for heard in self.ears.hear(chunk.samples, language=self.language):
+            self.language = self.language or heard.language
+            segment = self._judge(_moved(heard, chunk), chunk)
+            if segment is not None:
+                found.append(segment)
+        return found
+
+    def _judge(self, heard: Heard, chunk: Chunk) -> Segment | None:
+        voice = chunk.voice_between(heard.start, heard.end)
+        around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
+        features = features_of(heard, voice, signal_to_noise(around))
+        text, words, looping = without_loops(heard)
+        confidence, error = self.calibration.judge(features, looping=looping)
+        segment = Segment(
+            id=-1,
+            start=heard.start,
+            end=heard.end,
+            text=text,
+            words=words,
+            confidence=confidence,
+            expected_error=error,
+            language=heard.language,
+            codes=("repetition",) * looping,
+            features=features,
+        )
+        code = made_up(heard, voice, VOICED) or self._again(text)
+        if code:
+            self.dropped.append(replace(segment, codes=(code,), confidence=0.0))
+            return None
+        return replace(segment, id=self.number())
+
+    def _again(self, text: str) -> str:
+        """Loops also come as the same segment again and again."""
+        self._last = [*self._last[-MOST_ALIKE:], text]
+        alike = len(self._last) > MOST_ALIKE and len(set(self._last)) == 1
+        return "repetition" if alike else ""
+
+
+def _moved(heard: Heard, chunk: Chunk) -> Heard:
+    """Times in the whole sound, and none after the end of the chunk."""
+    last = chunk.start + chunk.seconds
+    words = tuple(
+        replace(
+            word, start=min(last, word.start + chunk.start), end=min(last, word.end + chunk.start)
+        )
+        for word in heard.words
+    )
+    start = min(last, heard.start + chunk.start)
+    return replace(heard, start=start, end=min(last, heard.end + chunk.start), words=words)
+
+
+def audio_of(segment: Segment, neighbours: list[Segment], chunk: Chunk) -> Audio:
+    """A segment's sound as a WAV, with a little around it but nobody else's words."""
+    before = [other.end for other in neighbours if other.end <= segment.start]
+    after = [other.start for other in neighbours if other.start >= segment.end]
+    room_before = segment.start - max(before, default=chunk.start)
+    room_after = min(after, default=chunk.start + chunk.seconds) - segment.end
+    samples = chunk.cut(segment.start - _context(room_before), segment.end + _context(room_after))
+    return audio_from(samples)
+
+
+def audio_from(samples: Samples) -> Audio:
+    return Audio(as_wav(samples), "audio/wav", len(samples) / RATE)
+
+
+def _context(room: float) -> float:
+    return max(LEAST_CONTEXT_S, min(CONTEXT_S, room))
+
+
+def corrected(segment: Segment, text: str) -> Segment:
+    """The cloud's text in place of the device's; times stay, words share them by their length."""
+    return replace(
+        segment,
+        text=text,
+        words=spread_words(text, segment.start, segment.end),
+        source="cloud",
+        replaced=segment.text,
+        error="",
+    )
+
+
+def spread_words(text: str, start: float, end: float) -> tuple[Word, ...]:
+    tokens = text.split()
+    total = sum(len(token) + 1 for token in tokens)
+    words, now = [], start
+    for token in tokens:
+        following = now + (end - start) * (len(token) + 1) / total
+        words.append(Word(token, round(now, 3), round(following, 3)))
+        now = following
+    return tuple(words)

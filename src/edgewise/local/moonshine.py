@@ -1,0 +1,172 @@
+"""Moonshine on the device: its encoder and decoder in ONNX Runtime, a token at a time.
+
+It hears as long as the sound is and no longer, where Whisper always hears 30 s; so it is quick
+with short stretches. It has no times of words: they share the stretch by their length.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
+from edgewise.local.backend import SPEECH_RATE, DeviceFacts
+from edgewise.local.model_store import InstalledModel
+from edgewise.types.transcripts import Heard, Word
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import Samples
+
+START, END = 1, 2  # tokens
+TOKENS_PER_SECOND = 6.5  # of English speech at its fastest; more is a loop
+LEAST_SAMPLES = SPEECH_RATE // 10  # the encoder needs a few frames
+
+
+def open_backend(model: InstalledModel, *, threads: int) -> Moonshine:
+    """The entry point `edgewise.speech_backends: moonshine`."""
+    return Moonshine(model, threads=threads)
+
+
+class Moonshine:
+    """One model, loaded when first used. `model.path` is its decoder; the rest lies beside it."""
+
+    def __init__(self, model: InstalledModel, *, threads: int) -> None:
+        self._decoder_file = model.path
+        self._threads = threads
+        self._parts: _Parts | None = None
+        self._lock = threading.Lock()
+        self._facts = DeviceFacts(
+            backend="moonshine",
+            model=model.name,
+            quantisation=model.quantisation,
+            context_tokens=model.row.context_tokens if model.row else 448,
+            languages=("en",),
+        )
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+        if len(samples) < LEAST_SAMPLES:
+            return []
+        with self._lock:
+            if self._parts is None:
+                self._parts = _Parts(self._decoder_file, self._threads)
+            try:
+                tokens = self._parts.write(samples)
+            # ONNX Runtime raises classes of its own that have no common name.
+            except Exception as error:
+                raise GenerationFailed(f"{self._facts.model} broke off: {error}") from error
+            text = self._parts.text([token for token, _ in tokens])
+            if not text:
+                return []
+            end = len(samples) / SPEECH_RATE
+            logprobs = [logprob for _, logprob in tokens]
+            return [
+                Heard(
+                    start=0.0,
+                    end=end,
+                    text=text,
+                    words=self._parts.words(tokens, end) if words else (),
+                    mean_logprob=sum(logprobs) / len(logprobs),
+                    language="en",
+                )
+            ]
+
+    def close(self) -> None:
+        with self._lock:
+            self._parts = None
+
+
+class _Parts:
+    """Encoder, decoder and tokenizer of a loaded model."""
+
+    def __init__(self, decoder: Path, threads: int) -> None:
+        # Speech is an extra, and its runtimes take their time to load.
+        try:
+            import onnxruntime  # noqa: PLC0415
+            from tokenizers import Tokenizer  # noqa: PLC0415
+        except ImportError as error:
+            raise ExtraMissing("speech", "onnxruntime") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 4
+        try:
+            self._encoder = onnxruntime.InferenceSession(
+                str(decoder.parent / "encoder_model.ort"), options
+            )
+            self._decoder = onnxruntime.InferenceSession(str(decoder), options)
+            self._tokenizer = Tokenizer.from_file(str(decoder.parent / "tokenizer.json"))
+        except Exception as error:  # as above: no common name, and a damaged file may do anything
+            raise ModelNotFound(f"{str(decoder.parent)!r} is no Moonshine: {error}") from error
+        inputs = {given.name: given.shape for given in self._decoder.get_inputs()}
+        self._past = {name: shape for name, shape in inputs.items() if "past" in name}
+        # The smaller model wants to know how much of the sound is sound: all of it.
+        self._masked = "encoder_attention_mask" in inputs
+
+    def write(self, samples: Samples) -> list[tuple[int, float]]:
+        """Tokens with their log-probabilities, the end's included."""
+        import numpy  # noqa: PLC0415
+
+        sound = samples[None, :].astype("float32", copy=False)
+        mask = numpy.ones(sound.shape, "int64")
+        given: dict[str, Any] = {"encoder_attention_mask": mask} if self._masked else {}
+        heard = {"input_values": sound} | ({"attention_mask": mask} if self._masked else {})
+        (given["encoder_hidden_states"],) = self._encoder.run(None, heard)
+        past = {
+            name: numpy.zeros((0, shape[1], 1, shape[3]), "float32")
+            for name, shape in self._past.items()
+        }
+        found: list[tuple[int, float]] = []
+        token = START
+        for step in range(math.ceil(TOKENS_PER_SECOND * sound.shape[1] / SPEECH_RATE) + 2):
+            logits, *present = self._decoder.run(
+                None,
+                {
+                    "input_ids": numpy.array([[token]], "int64"),
+                    "use_cache_branch": numpy.array([step > 0]),
+                    **given,
+                    **past,
+                },
+            )
+            last = logits[0, -1].astype("float64")
+            token = int(last.argmax())
+            found.append((token, float(last[token] - last.max() - _log_sum(last - last.max()))))
+            if token == END:
+                break
+            for name, value in zip(past, present, strict=True):
+                if step == 0 or ".decoder." in name:  # what the encoder heard does not change
+                    past[name] = value
+        return found
+
+    def text(self, tokens: list[int]) -> str:
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+
+    def words(self, tokens: list[tuple[int, float]], end: float) -> tuple[Word, ...]:
+        """Words with the product of their tokens' probabilities, and times by their length."""
+        groups: list[list[tuple[int, float]]] = []
+        for token, logprob in tokens:
+            if token in (START, END):
+                continue
+            piece = self._tokenizer.id_to_token(token) or ""
+            if piece.startswith("▁") or not groups:
+                groups.append([])
+            groups[-1].append((token, logprob))
+        texts = [self.text([token for token, _ in group]) for group in groups]
+        total = sum(len(text) + 1 for text in texts) or 1
+        words, now = [], 0.0
+        for text, group in zip(texts, groups, strict=True):
+            following = now + end * (len(text) + 1) / total
+            if text:
+                chance = math.exp(sum(logprob for _, logprob in group))
+                words.append(Word(text, round(now, 3), round(following, 3), chance))
+            now = following
+        return tuple(words)
+
+
+def _log_sum(values: Any) -> float:
+    import numpy  # noqa: PLC0415
+
+    return float(numpy.log(numpy.exp(values).sum()))

@@ -1,0 +1,90 @@
+"""A transcript as text, SubRip (SRT) or WebVTT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgewise.types.transcripts import Segment, Word
+
+LINE = 42  # characters that fit under a picture
+LINES = 2
+LONGEST_S = 7.0  # that one cue stays
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What is shown from one time to another."""
+
+    start: float
+    end: float
+    text: str
+
+
+def as_text(segments: Sequence[Segment]) -> str:
+    return " ".join(segment.text for segment in segments if segment.text)
+
+
+def as_srt(segments: Sequence[Segment]) -> str:
+    parts = [
+        f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n{cue.text}\n"
+        for number, cue in enumerate(cues(segments), start=1)
+    ]
+    return "\n".join(parts)
+
+
+def as_vtt(segments: Sequence[Segment]) -> str:
+    parts = [
+        f"{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n{_escaped(cue.text)}\n"
+        for cue in cues(segments)
+    ]
+    return "\n".join(["WEBVTT\n", *parts])
+
+
+def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
+    """Each segment, in pieces that fit under a picture where its words' times are known."""
+    for segment in segments:
+        if not segment.text:
+            continue
+        if not segment.words:
+            yield Cue(segment.start, segment.end, _lines(segment.text.split()))
+            continue
+        held: list[Word] = []
+        for word in segment.words:
+            if held and not _fits([*held, word]):
+                yield _cue(held)
+                held = []
+            held.append(word)
+        if held:
+            yield _cue(held)
+
+
+def _fits(words: Sequence[Word]) -> bool:
+    lines = _lines([word.text for word in words]).count("\n") + 1
+    return lines <= LINES and words[-1].end - words[0].start <= LONGEST_S
+
+
+def _cue(words: Sequence[Word]) -> Cue:
+    return Cue(words[0].start, words[-1].end, _lines([word.text for word in words]))
+
+
+def _lines(words: Sequence[str]) -> str:
+    lines = [""]
+    for word in words:
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and len(longer) > LINE:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
+
+
+def _clock(seconds: float, point: str) -> str:
+    whole = round(max(0.0, seconds) * 1000)
+    minutes, milliseconds = divmod(whole, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{milliseconds // 1000:02}{point}{milliseconds % 1000:03}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

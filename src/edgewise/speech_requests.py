@@ -1,0 +1,90 @@
+"""Speech for the engine: puts the flow's parts together. Loaded with the first sound."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import resources
+from typing import Any, Protocol, Unpack
+
+from edgewise import plugins
+from edgewise.cloud.provider import Cloud
+from edgewise.errors import InvalidRequest
+from edgewise.flows import transcribe as flow
+from edgewise.local.backend import SpeechBackend
+from edgewise.settings import Settings
+from edgewise.speech.audio import name_of
+from edgewise.speech.segment_confidence import (
+    UNCALIBRATED_SPEECH,
+    SegmentCalibration,
+    parse_segment_calibration,
+)
+from edgewise.types.messages import AudioLike, Request, RequestOptions, SpeechOptions, Task
+from edgewise.types.replies import Attempt
+from edgewise.types.transcripts import Transcript
+
+
+class Host(Protocol):
+    """What speech needs of the engine."""
+
+    settings: Settings
+
+    def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
+
+    def ears(self) -> SpeechBackend: ...
+
+    def cloud_for(self, task: Task) -> Cloud: ...
+
+    def keep(self, request: Request, work: Callable[[list[Attempt]], Transcript]) -> Transcript: ...
+
+
+def transcribe(host: Host, audio: AudioLike, options: SpeechOptions) -> Transcript:
+    """What is said in a sound file."""
+    request = speech_request(host, name_of(audio), options)
+    parts = flow.Parts(
+        ears=host.ears,
+        cloud=host.cloud_for("transcribe"),
+        policy=plugins.load("policies", request.policy),
+        calibration=find_speech_calibration,
+        clock=time.perf_counter,
+        progress=options.get("progress", silent),
+    )
+    return host.keep(request, lambda attempts: flow.transcribe(request, audio, parts, attempts))
+
+
+def silent(done_s: float, total_s: float) -> None:
+    """The progress callback of callers who show none."""
+
+
+def speech_request(host: Host, name: str, options: SpeechOptions) -> Request:
+    """A validated request; for the record its words are the name of the sound, not the sound."""
+    given: dict[str, Any] = dict(options)
+    given.pop("progress", None)
+    language = checked_language(given.pop("language", ""))
+    if "threshold" not in given:
+        given["threshold"] = host.settings.speech_threshold
+    return replace(host.request(name, **given), task="transcribe", language=language)
+
+
+def checked_language(language: str) -> str:
+    """As models and providers spell it: `en` for `en-GB`; empty where it is to be found out."""
+    plain = language.strip().lower().replace("_", "-").partition("-")[0]
+    if plain in ("", "auto"):
+        return ""
+    if not (plain.isascii() and plain.isalpha() and 2 <= len(plain) <= 3):
+        raise InvalidRequest(f"language {language!r}: a code like 'en'")
+    return plain
+
+
+def find_speech_calibration(ears: SpeechBackend | None) -> SegmentCalibration:
+    """The one shipped for this model and quantisation, else a plain one."""
+    if ears is None:
+        return UNCALIBRATED_SPEECH
+    facts = ears.facts()
+    name = f"{facts.model}-{facts.quantisation}".lower()
+    shipped = resources.files("edgewise.calibrations") / f"{name}.speech.json"
+    if not shipped.is_file():
+        return UNCALIBRATED_SPEECH
+    return parse_segment_calibration(json.loads(shipped.read_text("utf-8")), name)
