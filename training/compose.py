@@ -27,7 +27,7 @@ SHARES = {
     "parallel": 19,
     "parallel_multiple": 18,
     "pronoun": 3,
-    "irrelevant": 11,
+    "irrelevant": 15,
     "missing": 3,
 }
 LONG_LIST = 14  # tools; more of them are described tersely, so that the prompt stays short
