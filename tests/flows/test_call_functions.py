@@ -416,6 +416,18 @@ def test_a_deadline_the_device_would_miss_sends_the_request_to_the_cloud(
     assert (reply.source, reply.decision.degraded_code) == ("local", "cloud_server_error")
 
 
+def test_tools_that_the_device_has_read_already_cost_no_time_again(cloud: LoopbackCloud) -> None:
+    slow = replace(
+        SCRIPTED_CALLER_FACTS, prompt_tokens_per_second=20.0, output_tokens_per_second=1000.0
+    )
+    device = ScriptedCaller(['get_weather {"location":"London"}'], facts=slow)
+    deadline: dict[str, Any] = {"deadline_ms": 2500}
+    assert ask(cloud, device, ONE, **deadline).source == "cloud", "the tools are new to it"
+    assert ask(cloud, device, "What is the weather in Rome?").source != "none"
+    assert ask(cloud, device, ONE, **deadline).source == "local"
+    assert ask(cloud, device, ONE, TOOLS[::-1], **deadline).source == "cloud", "in another order"
+
+
 # -- the gates of the tiers -----------------------------------------------------------------------
 
 EASY = {"call_easy": 1.0, "call_hard": 1.0}

@@ -26,6 +26,7 @@ from edgewise.errors import (
 )
 from edgewise.flows.call_draft import CallDraft, with_repairs
 from edgewise.flows.call_walk import Parts, Walk
+from edgewise.flows.last_prompt import unread
 from edgewise.flows.speculate import Speculation
 from edgewise.flows.write_calls import MOST_RETRIES, write_on_device
 from edgewise.functions.assign import assign
@@ -119,7 +120,7 @@ def _open_device(walk: Walk) -> Misfit | None:
 
 
 def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
-    """Judged as if the tools' part of the prompt were new: only the runtime knows if it is."""
+    """Judged by what is new to the caller: the same tools as before are not read again."""
     if walk.request.deadline_ms is None:
         return None
     facts = caller.facts()
@@ -129,7 +130,7 @@ def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
         output_tokens_per_second=facts.output_tokens_per_second,
     )
     prompt = render_prompt(walk.offered, walk.request.messages[-1].content)
-    tokens = estimate_tokens([Message("user", prompt)])
+    tokens = estimate_tokens([Message("user", unread(caller, prompt))])
     return find_lateness(walk.request, capacity, tokens, USUAL_CALL_TOKENS)
 
 

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 
 from edgewise.errors import ContextExceeded, LocalError
+from edgewise.flows import last_prompt
 from edgewise.flows.call_draft import Written, with_repairs
 from edgewise.flows.call_walk import Walk
 from edgewise.flows.draft import LocalAttempt
@@ -156,7 +157,8 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
     with walk.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
     tokens: list[Token] = []
-    stream = caller.write_call(render_prompt(tools, text), grammar=grammar, max_tokens=MOST_TOKENS)
+    prompt = render_prompt(tools, text)
+    stream = caller.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
     with (
         walk.timed("model"),
         LocalAttempt(walk.request, walk.draft.attempts, caller.facts(), parts.clock) as attempt,
@@ -169,6 +171,7 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
             attempt.count()
             tokens.append(item)
         attempt.outcome = "answered"
+        last_prompt.note(caller, prompt)
     written = "".join(token.text for token in tokens)
     repaired = repair(written, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)

@@ -1,0 +1,41 @@
+"""What a caller has read already is not estimated again."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgewise.flows.last_prompt import note, unread
+from edgewise.local.backend import CallBackend
+from edgewise.testing import ScriptedCaller
+
+TEXT = st.text("ab", max_size=8)
+
+
+@given(TEXT, TEXT)
+def test_what_two_prompts_begin_with_is_read_once(before: str, after: str) -> None:
+    caller = ScriptedCaller(["none"])
+    assert unread(caller, after) == after
+    note(caller, before)
+    rest = unread(caller, after)
+    shared = after.removesuffix(rest) if rest else after
+    assert shared + rest == after and before.startswith(shared)
+    assert not rest or not before.startswith(shared + rest[0])
+
+
+def test_each_caller_has_read_its_own() -> None:
+    one, other = ScriptedCaller(["none"]), ScriptedCaller(["none"])
+    note(one, "tools and words")
+    assert unread(one, "tools and more") == "more"
+    assert unread(other, "tools and more") == "tools and more"
+
+
+def test_a_backend_that_cannot_be_remembered_is_new_every_time() -> None:
+    class Slotted:
+        __slots__ = ()
+
+    caller = cast(CallBackend, Slotted())
+    note(caller, "tools")
+    assert unread(caller, "tools") == "tools"
