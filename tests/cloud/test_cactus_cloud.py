@@ -12,9 +12,10 @@ from edgewise.cloud.cactus_cloud import flattened
 from edgewise.cloud.provider import Chunk
 from edgewise.errors import CloudAuthFailed, CloudMalformed, CloudRejected
 from edgewise.testing import LoopbackCloud
-from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
+from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
 from tests.cloud.adapter_cases import KEY, QUESTION, calls_of, finish_of, open_adapter, text_of
 from tests.cloud.raw_server import RawServer, Step, reply
+from tests.cloud.speech_cases import spoken
 
 PICTURE = Message("user", "What is this?", images=(Image(b"pic", "image/jpeg"),))
 
@@ -135,3 +136,32 @@ def test_where_words_are_due_no_tools_are_offered() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "[tools]" in flattened(request)
     assert "[tools]" not in flattened(replace(request, may_call=False))
+
+
+# -- speech ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("language", "sent"), [("", "en-US"), ("de", "de")])
+def test_sound_goes_to_its_own_endpoint_in_the_language_it_is_in(language: str, sent: str) -> None:
+    with LoopbackCloud() as cloud:
+        provider = open_adapter("cactus_cloud", cloud.cactus_url, model="transcribe")
+        list(provider.stream(spoken(Audio(b"wave", seconds=1.0), language=language), "try-1"))
+        provider.close()
+        (seen,) = cloud.requests
+    assert (seen.path, seen.headers["x-api-key"]) == ("/api/v1/transcribe", KEY)
+    assert seen.body == {"audio": "d2F2ZQ==", "mime_type": "audio/wav", "language": sent}
+
+
+@pytest.mark.parametrize("name", ["transcript", "text", "response", "analysis"])
+def test_a_transcript_is_found_under_any_of_its_names(name: str) -> None:
+    with RawServer(answers({name: "Good morning."})) as server:
+        chunks = ask(server, spoken())
+    finish = finish_of(chunks)
+    assert text_of(chunks) == "Good morning."
+    assert (finish.audio_seconds, finish.audio_tokens, finish.estimated) == (4.0, 128, True)
+
+
+@pytest.mark.parametrize("value", [[], {"error": "quota"}, {"transcript": 7}, {"words": "Hello"}])
+def test_something_else_than_a_transcript_is_malformed(value: Any) -> None:
+    with RawServer(answers(value)) as server, pytest.raises(CloudMalformed):
+        ask(server, spoken())
