@@ -44,14 +44,22 @@ def test_the_form_has_the_file_the_model_the_language_and_the_words_before() -> 
     assert seen.path == "/v1/audio/transcriptions"
     assert {name: value for name, value in seen.body.items() if name != "file"} == {
         "model": "gpt-transcribe",
-        "language": "en",
+        "languages[]": "en",
         "prompt": "and then she said",
-        "response_format": "json",
     }
 
 
 def test_what_is_not_known_is_not_sent() -> None:
-    assert set(sent(spoken()).body) == {"file", "model", "response_format"}
+    assert set(sent(spoken()).body) == {"file", "model"}
+
+
+def test_the_older_models_take_one_language_and_no_list() -> None:
+    with LoopbackCloud() as cloud:
+        provider = open_adapter("openai", cloud.openai_url, model="gpt-4o-transcribe")
+        list(provider.stream(spoken(language="en"), "try-1"))
+        provider.close()
+        (seen,) = cloud.requests
+    assert set(seen.body) == {"file", "model", "language"}
 
 
 @pytest.mark.parametrize("called", ["groq", "together"])

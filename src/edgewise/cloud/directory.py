@@ -25,6 +25,7 @@ _ROWS = (
         prices_as="google",
         speech_model="gemini-2.5-flash-lite",  # hears sound in a chat; it has no endpoint for it
         embedding_model="gemini-embedding-001",
+        image_side=3072,
     ),
     Provider(
         name="openai",
@@ -44,6 +45,7 @@ _ROWS = (
             ModelTraits(prefix="gpt-6", reasoning_effort="none"),
             ModelTraits(prefix="gpt-5.6", reasoning_effort="none"),
             ModelTraits(prefix="gpt-5", temperature=False),
+            ModelTraits(prefix="gpt-transcribe", languages=True),
             ModelTraits(prefix="o1", temperature=False),
             ModelTraits(prefix="o3", temperature=False),
             ModelTraits(prefix="o4", temperature=False),
@@ -57,6 +59,8 @@ _ROWS = (
         description="Anthropic's Messages API.",
         key_names=("ANTHROPIC_API_KEY",),
         seed_field="",
+        image_side=1568,
+        image_bytes=3_700_000,  # 5 MB in base64
         models=(
             # Only models up to Opus 4.6 take a temperature; a newer, unlisted one will not.
             ModelTraits(prefix="claude-3"),
@@ -255,4 +259,6 @@ def row_for(config: ProviderConfig) -> Provider:
         prices_published=False,
         seed_field=home.seed_field,
         models=home.models,
+        image_side=home.image_side,
+        image_bytes=home.image_bytes,
     )

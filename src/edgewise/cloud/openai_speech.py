@@ -55,12 +55,14 @@ def payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str
         "file": (f"speech.{ending}", sound.data, sound.media_type),
         "model": config.model,
     }
-    if request.language:
+    if request.language and row.traits(config.model).languages:
+        form["languages"] = [request.language]
+    elif request.language:
         form["language"] = request.language
-    if row.speech_prompt:
-        form["response_format"] = "json"
-        if words := words_before(request):
-            form["prompt"] = words
+    words = words_before(request)
+    if words and row.speech_prompt:
+        form["prompt"] = words
+    # JSON is what all of them send unasked; the newest models refuse to be asked for it.
     return form
 
 

@@ -22,12 +22,14 @@ class ModelTraits:
                       answers are not reproducible. True: always sent, 0 included.
     reasoning_effort  sent as it stands (OpenAI's protocol); "" sends none
     thinking          sent as `thinking.type` (Anthropic's and DeepSeek's); "" sends none
+    languages         True: takes a list of likely languages when it transcribes, and refuses one
     """
 
     prefix: str
     temperature: bool = True
     reasoning_effort: str = ""
     thinking: str = ""
+    languages: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Provider:
     embedding_model   what embeds; "": it does not
     least_audio_s     the shortest sound it charges for: shorter ones cost as much
     speech_prompt     False: refuses the words before as a hint when it transcribes
+    image_side        pixels beyond which it scales a picture down itself: more is never sent
+    image_bytes       the largest picture file it takes
     """
 
     name: str
@@ -67,6 +71,8 @@ class Provider:
     embedding_model: str = ""
     least_audio_s: float = 0.0
     speech_prompt: bool = True
+    image_side: int = 2048
+    image_bytes: int = 10_000_000
 
     def model_for(self, task: Task) -> str:
         """The model that is asked for a task unless the user names one; "" where there is none."""
