@@ -69,6 +69,11 @@ def test_whispers_elsewhere_take_the_same_form(called: str) -> None:
     assert (seen.body["prompt"], seen.body["language"]) == ("before", "de")
 
 
+def test_together_is_told_to_find_out_the_language() -> None:
+    assert sent(spoken(), "together").body["language"] == "auto"
+    assert "language" not in sent(spoken(), "groq").body
+
+
 def test_mistral_gets_no_prompt_which_it_would_refuse() -> None:
     seen = sent(spoken(words="before", language="fr"), "mistral")
     assert set(seen.body) == {"file", "model", "language"}

@@ -104,6 +104,7 @@ _ROWS = (
         key_names=("TOGETHER_API_KEY",),
         models=(ModelTraits(prefix="openai/gpt-oss", reasoning_effort="low"),),
         speech_model="openai/whisper-large-v3",
+        any_language="auto",  # it takes everything for English otherwise
     ),
     Provider(
         name="mistral",

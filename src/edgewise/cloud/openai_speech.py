@@ -55,10 +55,11 @@ def payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str
         "file": (f"speech.{ending}", sound.data, sound.media_type),
         "model": config.model,
     }
-    if request.language and row.traits(config.model).languages:
-        form["languages"] = [request.language]
-    elif request.language:
-        form["language"] = request.language
+    language = request.language or row.any_language
+    if language and row.traits(config.model).languages:
+        form["languages"] = [language]
+    elif language:
+        form["language"] = language
     words = words_before(request)
     if words and row.speech_prompt:
         form["prompt"] = words

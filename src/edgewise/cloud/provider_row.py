@@ -48,6 +48,7 @@ class Provider:
     embedding_model   what embeds; "": it does not
     least_audio_s     the shortest sound it charges for: shorter ones cost as much
     speech_prompt     False: refuses the words before as a hint when it transcribes
+    any_language      what it must be told to find out the language; "": it does so unasked
     image_side        pixels beyond which it scales a picture down itself: more is never sent
     image_bytes       the largest picture file it takes
     """
@@ -71,6 +72,7 @@ class Provider:
     embedding_model: str = ""
     least_audio_s: float = 0.0
     speech_prompt: bool = True
+    any_language: str = ""
     image_side: int = 2048
     image_bytes: int = 10_000_000
 
