@@ -112,6 +112,19 @@ def test_free_text_takes_the_spelling_of_the_request_but_choices_do_not() -> Non
     assert changes == ("as_said:city", "as_said:note")
 
 
+@pytest.mark.parametrize(
+    ("value", "request_text"),
+    [
+        ("mac n cheese", "add it to the mac  n cheese playlist"),
+        ("carbon_monoxide", "is there any carbon monoxide?"),
+    ],
+)
+def test_spaces_and_names_are_left_as_they_are(value: str, request_text: str) -> None:
+    tool = Tool("look", "", {"type": "object", "properties": {"what": {"type": "string"}}})
+    call = ToolCall("look", {"what": value})
+    assert as_said(call, tool, request_text) == (call, ())
+
+
 @pytest.mark.parametrize(("name", "description"), [("at", "e.g. 7:30 PM"), ("time", "")])
 def test_a_moment_is_not_spelled_as_said(name: str, description: str) -> None:
     field = {"type": "string", "description": description}

@@ -76,7 +76,8 @@ def prefer_grounded(
 def as_said(call: ToolCall, tool: Tool, request: str | Heard) -> tuple[ToolCall, tuple[str, ...]]:
     """Free text in the case, accents and marks of the request: `oslo` is `Oslo` if it says so.
 
-    Choices and values of a given form keep the schema's spelling. Changes: `as_said:ARGUMENT`.
+    Choices and values of a given form keep the schema's spelling, and `carbon_monoxide` is meant to
+    be a name. Spaces are not a spelling. Changes: `as_said:ARGUMENT`.
     """
     heard = request if isinstance(request, Heard) else hear(request)
     fields = parameters(tool.parameters)
@@ -92,7 +93,7 @@ def as_said(call: ToolCall, tool: Tool, request: str | Heard) -> tuple[ToolCall,
         if wanted(name, schema).role in _MOMENTS or (form is not None and form.holds(value)):
             continue  # `2:40 AM` as the example has it, though the request has 2.40 am.
         said = _spelled(value, heard)
-        if said is not None:
+        if said is not None and said != value and not ("_" in value and " " in said):
             arguments[name] = said
             changes.append(f"as_said:{name}")
     return (replace(call, arguments=arguments), tuple(changes)) if changes else (call, ())
@@ -131,7 +132,7 @@ def _spelled(value: str, heard: Heard) -> str | None:
     for index in range(len(spans) - count + 1):
         said = heard.text[spans[index][0] : spans[index + count - 1][1]]
         if len(said) <= len(value) + 8 and spaced(said) == spaced(value):
-            found.add(said)
+            found.add(" ".join(said.split()))
     return found.pop() if len(found) == 1 else None
 
 

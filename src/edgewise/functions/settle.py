@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable
 from dataclasses import replace
 
+from edgewise.functions.bare_amounts import bare_amounts
 from edgewise.functions.coerce import coerce_call
 from edgewise.functions.currencies import code_currencies
 from edgewise.functions.fill import as_said, drop_made_up, fill_missing, prefer_grounded
@@ -58,7 +59,15 @@ def _coerced(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[
     return coerce_call(call, tool, heard.text)
 
 
-_FORMS: tuple[_Step, ...] = (_coerced, unquote, write_moments, as_said, code_currencies, _coerced)
+_FORMS: tuple[_Step, ...] = (
+    _coerced,
+    unquote,
+    write_moments,
+    bare_amounts,
+    as_said,
+    code_currencies,
+    _coerced,
+)
 
 
 def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...]:
@@ -68,6 +77,7 @@ def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...
         unquote,
         write_moments,
         lambda call, tool, heard: date_moments(call, tool, heard, today),
+        bare_amounts,
         lambda call, tool, heard: prefer_grounded(call, tool, heard, whole),
         fill_missing,
         as_said,
