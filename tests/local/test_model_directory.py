@@ -27,11 +27,11 @@ def test_a_name_is_a_folder_name_the_store_accepts(row: ModelRow) -> None:
 
 
 @every_row
-def test_a_hash_is_a_sha256_and_a_file_is_a_gguf(row: ModelRow) -> None:
+def test_a_hash_is_a_sha256_and_a_file_that_chats_is_a_gguf(row: ModelRow) -> None:
     for sha256 in (row.sha256, row.result_sha256):
         assert sha256 is None or re.fullmatch(r"[0-9a-f]{64}", sha256)
     if isinstance(row.source, HubSource):
-        assert row.source.file.endswith(".gguf")
+        assert row.source.file.endswith(".gguf" if row.kind == "text" else ".bin")
         assert row.source.repo.count("/") == 1
 
 
@@ -41,6 +41,19 @@ def test_the_parts_of_a_package_add_up_to_a_file_with_a_known_hash(row: ModelRow
         assert sum(part.bytes for part in row.source.parts) == row.bytes
         assert all("==" in part.requirement for part in row.source.parts)
         assert row.sha256 is not None
+
+
+@every_row
+def test_a_file_beside_the_weights_has_a_known_hash_or_comes_from_the_hub(row: ModelRow) -> None:
+    for file in row.beside:
+        assert file.sha256 or isinstance(file.source, HubSource)
+        assert Path(file.name).name == file.name != row.file_name
+
+
+@every_row
+def test_a_model_that_hears_does_not_chat(row: ModelRow) -> None:
+    assert (row.kind == "speech") == (row.runtime != "llama_cpp")
+    assert row.kind == "text" or not row.chat
 
 
 @every_row

@@ -27,7 +27,7 @@ from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, correcte
 from edgewise.flows.transcript_draft import TranscriptDraft
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import Sound, open_sound
-from edgewise.speech.chunks import LONGEST_S, Chunk, cut_into_chunks
+from edgewise.speech.chunks import Chunk, cut_into_chunks
 from edgewise.speech.segment_confidence import SegmentCalibration
 from edgewise.types.messages import Audio, AudioLike, Request
 from edgewise.types.replies import Attempt
@@ -152,7 +152,8 @@ def _refusal(request: Request, plan: Plan) -> EdgewiseError:
 
 def _read(walk: _Walk, sound: Sound) -> None:
     on_device = walk.plan.first == "local"
-    longest_s = LONGEST_S if on_device else CLOUD_CHUNK_S
+    ears = walk.draft.ears
+    longest_s = ears.facts().chunk_s if on_device and ears is not None else CLOUD_CHUNK_S
     for chunk in cut_into_chunks(_told(walk, sound), longest_s=longest_s):
         walk.draft.speech_seconds += chunk.seconds
         if on_device:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, Token
 from edgewise.types.transcripts import Heard
@@ -34,7 +35,8 @@ class DeviceFacts:
     tools: bool = False
     schemas: bool = False  # holds an answer to a JSON Schema
     slots: int = 1  # requests it works on at once; more of them queue
-    languages: tuple[str, ...] = ()  # that a speech model knows; empty: many
+    languages: tuple[str, ...] = ()  # that a speech or embedding model knows; empty: many
+    space: str = ""  # of the vectors that an embedding model makes
     # Measured while serving, moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None
     output_tokens_per_second: float | None = None
@@ -102,6 +104,24 @@ class SpeechBackend(Protocol):
         Times are in seconds from the first sample. An empty `language` is found out, by models
         that know more than one, and said in each `Heard`. `words=False` saves finding each word's
         time. Thread-safe: calls wait for each other.
+        Raises GenerationFailed when the runtime breaks off.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class EmbedBackend(Protocol):
+    """Makes vectors of texts, all of one space."""
+
+    def facts(self) -> DeviceFacts:
+        """Cheap; may be called for every request. `space` is known before anything is loaded."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """One vector of length 1 per text, in their order; what else is among them changes nothing.
+
+        A text longer than `context_tokens` is read in windows. Thread-safe.
         Raises GenerationFailed when the runtime breaks off.
         """
         ...

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 START, END = 1, 2  # tokens
 TOKENS_PER_SECOND = 6.5  # of English speech at its fastest; more is a loop
+CHUNK_S = 10.0  # a chunk is one segment, and takes as long to hear as it is
 LEAST_SAMPLES = SPEECH_RATE // 10  # the encoder needs a few frames
 
 
@@ -43,6 +44,7 @@ class Moonshine:
             quantisation=model.quantisation,
             context_tokens=model.row.context_tokens if model.row else 448,
             languages=("en",),
+            chunk_s=CHUNK_S,
         )
 
     def facts(self) -> DeviceFacts:

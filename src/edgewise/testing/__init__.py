@@ -35,6 +35,7 @@ from edgewise.testing.loopback_cloud import (
 )
 from edgewise.testing.scripted_backend import ScriptedBackend, word_tokens
 from edgewise.testing.scripted_caller import ScriptedCaller
+from edgewise.testing.scripted_ears import ScriptedEars, heard
 from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [
@@ -48,10 +49,12 @@ __all__ = [
     "Scripted",
     "ScriptedBackend",
     "ScriptedCaller",
+    "ScriptedEars",
     "SeenRequest",
     "Silence",
     "Status",
     "black_hole",
+    "heard",
     "refused_url",
     "unresolvable_url",
     "word_tokens",

@@ -1,0 +1,151 @@
+"""Recordings with their words: read from a list, joined into documents, and made noisy."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgewise.errors import InvalidRequest
+from edgewise.speech.audio import RATE, open_sound
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Samples = NDArray[numpy.float32]
+
+# Decibels between speech and noise; None is the recording as it is.
+LEVELS: tuple[float | None, ...] = (None, 20.0, 10.0, 5.0, 0.0)
+DOCUMENT_S = 35.0
+VOICES_IN_BABBLE = 5
+_LOUDNESS = 0.06  # root mean square that every clip is brought to
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A recording and what is said in it. `kind` is "human" or "made"."""
+
+    path: Path
+    text: str
+    voice: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Clips of one voice after one another, with pauses; `level` is None where none was added."""
+
+    name: str
+    voice: str
+    kind: str
+    text: str
+    samples: Samples = field(repr=False)
+    level: float | None = None
+    noise: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return len(self.samples) / RATE
+
+
+def read_clips(path: Path) -> list[Clip]:
+    """A file with one JSON object per line: path, text, voice, kind; paths from its folder."""
+    try:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+        return [
+            Clip(path.parent / row["path"], row["text"], row["voice"], row["kind"]) for row in rows
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidRequest(f"{path}: not a list of recordings: {error!r}") from error
+
+
+def read_samples(path: Path) -> Samples:
+    """A whole recording, at one loudness."""
+    import numpy  # noqa: PLC0415 - benches alone need it
+
+    with open_sound(path) as sound:
+        samples = numpy.concatenate(list(sound.blocks()))
+    loudness = float(numpy.sqrt(numpy.square(samples).mean())) or 1.0
+    return (samples * (_LOUDNESS / loudness)).astype("float32")
+
+
+def documents(clips: Sequence[Clip], seed: int = 0) -> Iterator[Document]:
+    """Clips of the same voice, joined until a document is about DOCUMENT_S long."""
+    import numpy  # noqa: PLC0415
+
+    random = numpy.random.default_rng(seed)
+    by_voice = itertools.groupby(sorted(clips, key=lambda clip: (clip.kind, clip.voice)),
+                                 key=lambda clip: (clip.kind, clip.voice))  # fmt: skip
+    for (kind, voice), members in by_voice:
+        texts: list[str] = []
+        parts: list[Samples] = [_pause(random)]
+        number = 0
+        for clip in members:
+            texts.append(clip.text)
+            parts += [read_samples(clip.path), _pause(random)]
+            if sum(map(len, parts)) >= DOCUMENT_S * RATE:
+                yield _document(voice, kind, number, texts, parts)
+                texts, parts, number = [], [_pause(random)], number + 1
+        if texts:
+            yield _document(voice, kind, number, texts, parts)
+
+
+def _pause(random: numpy.random.Generator) -> Samples:
+    import numpy  # noqa: PLC0415
+
+    return numpy.zeros(int(RATE * random.uniform(0.4, 1.2)), "float32")
+
+
+def _document(
+    voice: str, kind: str, number: int, texts: Sequence[str], parts: Sequence[Samples]
+) -> Document:
+    import numpy  # noqa: PLC0415
+
+    return Document(f"{voice}-{number}", voice, kind, " ".join(texts), numpy.concatenate(parts))
+
+
+def with_noise(
+    document: Document, level: float | None, noise: str, others: Sequence[Document], seed: int
+) -> Document:
+    """The same with noise under it: "white", "pink", or "babble" of other voices."""
+    import numpy  # noqa: PLC0415
+
+    if level is None:
+        return document
+    random = numpy.random.default_rng(seed)
+    length = len(document.samples)
+    sound = _babble(others, length, random) if noise == "babble" else random.normal(size=length)
+    if noise == "pink":
+        spectrum = numpy.fft.rfft(sound)
+        sound = numpy.fft.irfft(spectrum / numpy.sqrt(numpy.arange(len(spectrum)) + 1.0), length)
+    power = numpy.square(sound).mean() or 1.0
+    wanted = _active_power(document.samples) / 10 ** (level / 10)
+    mixed = document.samples + sound * numpy.sqrt(wanted / power)
+    samples = (mixed / max(1.0, float(numpy.abs(mixed).max()))).astype("float32")
+    return Document(document.name, document.voice, document.kind, document.text, samples, level,
+                    noise)  # fmt: skip
+
+
+def _active_power(samples: Samples) -> float:
+    """Of the moments in which somebody speaks: pauses would make every noise look small."""
+    import numpy  # noqa: PLC0415
+
+    frames = samples[: len(samples) // 512 * 512].reshape(-1, 512)
+    energy = numpy.square(frames).mean(axis=1)
+    return float(energy[energy > 0.05 * energy.max()].mean())
+
+
+def _babble(
+    others: Sequence[Document], length: int, random: numpy.random.Generator
+) -> NDArray[numpy.float64]:
+    import numpy  # noqa: PLC0415
+
+    sound = numpy.zeros(length)
+    for index in random.choice(len(others), size=VOICES_IN_BABBLE):
+        other = others[int(index)].samples
+        sound += numpy.resize(numpy.roll(other, int(random.integers(len(other)))), length)
+    return sound
