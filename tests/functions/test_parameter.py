@@ -13,6 +13,8 @@ from edgewise.functions.parameter import (
     wanted,
     written_date,
 )
+from edgewise.functions.schema import read_parameters
+from edgewise.types.messages import Tool
 
 
 @pytest.mark.parametrize(
@@ -80,3 +82,24 @@ def test_a_date_is_written_by_its_template() -> None:
     assert written_date("2026-03-01", "dd/mm/yyyy") == "01/03/2026"
     assert written_date("2026-03-01", "yyyymmdd") == "20260301"
     assert written_date("2026-03-01", "hh:mm") == "2026-03-01"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"$ref": "#/$defs/Seat"},
+        {"$ref": "#/definitions/Seat"},
+        {"allOf": [{"$ref": "#/$defs/Seat"}]},
+        {"anyOf": [{"$ref": "#/$defs/Seat"}, {"type": "null"}]},
+        {"oneOf": [{"type": "null"}, {"type": "string", "enum": ["aisle"]}]},
+        {"allOf": [{"type": "string", "enum": ["aisle"]}]},
+        {"type": "string", "enum": ["aisle"]},
+    ],
+)
+def test_the_checks_and_the_grammar_read_a_schema_alike(field: dict[str, Any]) -> None:
+    seat = {"type": "string", "enum": ["aisle"]}
+    schema = {"$defs": {"Seat": seat}, "definitions": {"Seat": seat}, "properties": {"seat": field}}
+    found = parameters(schema)["seat"]
+    assert (found["type"], found["enum"]) == ("string", ["aisle"])
+    (read,) = read_parameters(Tool("book", "", schema)).fields or ()
+    assert {shape.kind for shape in read.shapes} - {"null"} == {"choice"}

@@ -110,7 +110,11 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """One form for the forms of a word. Crude on purpose: both sides are cut the same way."""
+    """One form for the forms of a word. Crude on purpose: both sides are cut the same way.
+
+    Tools are compared by it, so it also puts verbs together that ask for the same; values must
+    not be, see `fold.stem`.
+    """
     cut = _cut(word)
     return _SAME_ACTION.get(word) or _SAME_CUT.get(cut) or cut
 

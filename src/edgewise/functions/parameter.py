@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from edgewise.functions.find_durations import unit_name
 from edgewise.functions.fold import name_words, spaced, stem, words
+from edgewise.functions.schema import definitions_of, options_of
+from edgewise.functions.schema import resolve as follow
 
 Type = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
 Role = Literal[
@@ -94,22 +96,10 @@ def required(schema: Mapping[str, Any]) -> list[str]:
 
 def resolve(field: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A field with its `$ref` or its only non-null option put in its place."""
-    if not isinstance(field, Mapping):
-        return {}
-    found: Mapping[str, Any] = field
-    options = field.get("anyOf") or field.get("oneOf") or field.get("allOf")
-    if isinstance(options, list):
-        real = [one for one in options if isinstance(one, Mapping) and one.get("type") != "null"]
-        if len(real) == 1:
-            found = {**real[0], **field}
-    target = found.get("$ref")
-    if isinstance(target, str):
-        for group in ("$defs", "definitions"):
-            definitions = root.get(group)
-            if isinstance(definitions, Mapping) and target.startswith(f"#/{group}/"):
-                inner = definitions.get(target.rpartition("/")[2])
-                found = {**inner, **found} if isinstance(inner, Mapping) else found
-    return found
+    definitions = definitions_of(root)
+    found = follow(field, definitions)
+    options = options_of(found, definitions)
+    return {**options[0], **found} if len(options) == 1 else found
 
 
 def wanted(name: str, schema: Mapping[str, Any]) -> Wanted:

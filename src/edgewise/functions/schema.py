@@ -88,10 +88,11 @@ def resolve(raw: Any, definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """A field's schema with one `$ref` or lone `allOf` followed; {} where it is no schema."""
     if not isinstance(raw, Mapping):
         return {}
-    target = raw.get("$ref")
-    parts = raw.get("allOf")
+    target, parts = raw.get("$ref"), raw.get("allOf")
     if target is None and isinstance(parts, list) and len(parts) == 1:
-        target = parts[0].get("$ref") if isinstance(parts[0], Mapping) else None
+        lone = parts[0] if isinstance(parts[0], Mapping) else {}
+        raw = {**lone, **raw}
+        target = lone.get("$ref")
     found = definitions.get(target) if isinstance(target, str) else None
     return {**found, **raw} if isinstance(found, Mapping) else raw
 
