@@ -24,11 +24,11 @@ SYLLABLE_S = 0.18
 def voice(seconds: float, seed: int = 0) -> Samples:
     """Syllables for so many seconds."""
     random = numpy.random.default_rng(seed)
-    parts = []
+    parts: list[NDArray[numpy.float64]] = []
     while sum(map(len, parts)) < seconds * RATE:
         parts.append(_syllable(random))
     sound = numpy.concatenate(parts)[: int(seconds * RATE)]
-    return (0.3 * sound / numpy.abs(sound).max()).astype("float32")
+    return numpy.asarray(0.3 * sound / numpy.abs(sound).max(), "float32")
 
 
 def silence(seconds: float) -> Samples:
@@ -37,7 +37,7 @@ def silence(seconds: float) -> Samples:
 
 def noise(seconds: float, loudness: float = 0.05, seed: int = 0) -> Samples:
     random = numpy.random.default_rng(seed)
-    return (loudness * random.normal(size=int(seconds * RATE))).astype("float32")
+    return numpy.asarray(loudness * random.normal(size=int(seconds * RATE)), "float32")
 
 
 def wav(*parts: Samples) -> bytes:

@@ -52,6 +52,7 @@ COMMANDS = {
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
+    "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
 }
 
 

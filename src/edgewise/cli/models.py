@@ -97,6 +97,8 @@ def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
                 "installed": model is not None,
                 "default": row.name == settings.model,
                 "caller": row.name == settings.caller_model,
+                "ears": row.name == settings.speech_model,
+                "kind": row.kind,
                 "bytes": model.bytes if model else row.installed_bytes,
                 "quantisation": model.quantisation if model else row.installed_quantisation,
                 "licence": row.licence,
@@ -137,6 +139,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
             " · the default" if row["default"] else "",
             " · calls functions" if row["caller"] else "",
+            " · hears speech" if row["ears"] else "",
         )
         words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")
         screen.print(Padding(words, (0, 0, 0, 4), expand=False))

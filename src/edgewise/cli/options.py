@@ -55,38 +55,64 @@ complete_providers = _completer(_provider_names)
 complete_policies = _completer(lambda: plugins.names("policies"))
 
 
+_PLACE = (
+    click.option(
+        "--policy",
+        "-p",
+        help=f"Where it may be answered: {', '.join(POLICIES)}, or a plug-in's.",
+        shell_complete=complete_policies,
+    ),
+    click.option("--local", is_flag=True, help="Short for --policy local_only."),
+    click.option("--cloud", is_flag=True, help="Short for --policy cloud_only."),
+    click.option("--private", is_flag=True, help="Never leaves the device."),
+)
+
+
+def speech_routing(command: Command) -> Command:
+    """--policy and its companions, for commands that hear something."""
+    return _all_of(
+        command,
+        *_PLACE,
+        click.option(
+            "--threshold",
+            "-t",
+            type=click.FloatRange(0, 1),
+            help="Hand segments off below this confidence; 0 never does.",
+        ),
+        click.option(
+            "--model",
+            "-m",
+            help="Local model: a name, or a folder with a Whisper for CTranslate2.",
+            shell_complete=complete_models,
+        ),
+    )
+
+
 def routing(command: Command) -> Command:
     """--policy and its companions, for commands that ask something."""
-    for option in reversed(
-        (
-            click.option(
-                "--policy",
-                "-p",
-                help=f"Where it may be answered: {', '.join(POLICIES)}, or a plug-in's.",
-                shell_complete=complete_policies,
-            ),
-            click.option("--local", is_flag=True, help="Short for --policy local_only."),
-            click.option("--cloud", is_flag=True, help="Short for --policy cloud_only."),
-            click.option("--private", is_flag=True, help="Never leaves the device."),
-            click.option(
-                "--threshold",
-                "-t",
-                type=click.FloatRange(0, 1),
-                help="Hand off below this confidence; 0 never does.",
-            ),
-            click.option(
-                "--model",
-                "-m",
-                help="Local model: a name, or the path of a GGUF file.",
-                shell_complete=complete_models_and_files,
-            ),
-            click.option("--system", "-s", help="System prompt."),
-            click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
-            click.option(
-                "--temperature", type=click.FloatRange(0), help="0 is repeatable (default)."
-            ),
-        )
-    ):
+    return _all_of(
+        command,
+        *_PLACE,
+        click.option(
+            "--threshold",
+            "-t",
+            type=click.FloatRange(0, 1),
+            help="Hand off below this confidence; 0 never does.",
+        ),
+        click.option(
+            "--model",
+            "-m",
+            help="Local model: a name, or the path of a GGUF file.",
+            shell_complete=complete_models_and_files,
+        ),
+        click.option("--system", "-s", help="System prompt."),
+        click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+        click.option("--temperature", type=click.FloatRange(0), help="0 is repeatable (default)."),
+    )
+
+
+def _all_of(command: Command, *given: Callable[[Command], Command]) -> Command:
+    for option in reversed(given):
         command = option(command)
     return command
 

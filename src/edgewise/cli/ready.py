@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from edgewise.cli.render import console, download_bar, megabytes
 from edgewise.errors import ModelNotFound, StoreError
@@ -29,6 +30,13 @@ def ensure_caller(settings: Settings, policy: str | None = None) -> Settings:
     return _ensure(settings, settings.caller_model, policy, "No function caller: ")
 
 
+def ensure_ears(settings: Settings, policy: str | None = None) -> Settings:
+    """As ensure_model, for the model that hears speech; one of the user's own is a folder."""
+    if Path(settings.speech_model).expanduser().is_dir():
+        return settings
+    return _ensure(settings, settings.speech_model, policy, "No speech model: ")
+
+
 def _ensure(
     settings: Settings, name: str, policy: str | None, lack: str, leave_for: Sequence[str] = ()
 ) -> Settings:
@@ -45,7 +53,7 @@ def _ensure(
     if not settings.fetch_default_model:
         return settings
     side = console(stderr=True)
-    side.say(f"Getting {row.name}, {megabytes(row.bytes)} (once; kept in the cache) …")
+    side.say(f"Getting {row.name}, {megabytes(row.download_bytes)} (once; kept in the cache) …")
     try:
         with download_bar() as progress:
             store.pull(row.name, progress, leave_for=leave_for)

@@ -36,6 +36,7 @@ class DeviceFacts:
     schemas: bool = False  # holds an answer to a JSON Schema
     slots: int = 1  # requests it works on at once; more of them queue
     languages: tuple[str, ...] = ()  # that a speech or embedding model knows; empty: many
+    chunk_s: float = LONGEST_CHUNK_S  # of sound that a speech model does best with, at most
     space: str = ""  # of the vectors that an embedding model makes
     # Measured while serving, moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None

@@ -1,0 +1,247 @@
+"""`edgewise transcribe`: sound files in, text, subtitles or JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from edgewise.cli import options
+from edgewise.cli.main import exit_code
+from edgewise.cli.ready import ensure_ears
+from edgewise.cli.render import (
+    COLOURS,
+    confidence,
+    console,
+    dollars,
+    milliseconds,
+    print_json,
+    why,
+)
+from edgewise.cli.streams import json_text, printable
+from edgewise.cloud.directory import PROVIDERS
+from edgewise.engine import Engine
+from edgewise.errors import EdgewiseError
+from edgewise.settings import Settings
+from edgewise.speech.subtitles import as_srt, as_vtt
+from edgewise.types.transcripts import Segment, Transcript
+
+PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by the cloud"}
+# How keys of known providers begin, for those who give a key without a name.
+_PREFIXES = {"AIza": "gemini", "sk-ant-": "anthropic", "gsk_": "groq", "sk-": "openai"}
+
+WRITERS: dict[str, Callable[[Transcript], str]] = {
+    "text": lambda transcript: "".join(f"{each.text}\n" for each in transcript.segments),
+    "srt": lambda transcript: as_srt(transcript.segments),
+    "vtt": lambda transcript: as_vtt(transcript.segments),
+    "json": lambda transcript: json_text(transcript.to_dict()) + "\n",
+}
+ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@options.speech_routing
+@click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
+@click.option(
+    "--format",
+    "-f",
+    "style",
+    type=click.Choice(list(WRITERS)),
+    default="text",
+    help="What to write.",
+)
+@click.option(
+    "--output", "-o", metavar="DIR", type=click.Path(file_okay=False), help="One file each, in DIR."
+)
+@click.option(
+    "--cloud-key",
+    metavar="[PROVIDER=]KEY",
+    help="A provider's key for this run alone; it is not kept.",
+)
+@click.option("--store-text", is_flag=True, help="Keep the words in the ledger.")
+@click.option(
+    "--why", "explain", is_flag=True, help="Say what was in doubt, and what became of it."
+)
+@options.as_json
+@click.pass_context
+def transcribe(
+    context: click.Context,
+    /,
+    files: tuple[str, ...],
+    style: str,
+    output: str | None,
+    cloud_key: str | None,
+    explain: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Write down what is said in sound files: wav, mp3, flac, ogg, m4a, webm and the like.
+
+    The device hears everything; segments it is unsure of go to the cloud, where there is a
+    key, and come back into their place. The words go to standard output, everything else to
+    standard error. With --json several FILEs give a list.
+
+    \b
+    edgewise transcribe meeting.mp3
+    edgewise transcribe --local --format srt --output subtitles *.wav
+    edgewise transcribe --cloud-key openai=KEY --threshold 0.8 --why interview.m4a
+    """
+    settings, request = _split(given)
+    if cloud_key:
+        settings = _with_key(settings, cloud_key)
+    settings = ensure_ears(settings, request.get("policy"))
+    folder = Path(output) if output else None
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    results: list[dict[str, Any]] = []
+    failure: EdgewiseError | None = None
+    with Engine(settings) as engine:
+        for file in files:
+            try:
+                transcript = _one(engine, file, request)
+            except EdgewiseError as error:
+                if len(files) == 1:
+                    raise
+                failure = error
+                results.append(
+                    {"file": file, "success": False, "error": str(error), "code": error.code}
+                )
+                console(stderr=True).say((f"{file}: ", "red"), f"{error} [{error.code}]")
+                continue
+            results.append({"file": file, **transcript.to_dict()})
+            _write(transcript, file, folder, style, as_json)
+            if not as_json or explain:
+                _tell(transcript, explain)
+    if as_json:
+        print_json(results[0] if len(files) == 1 else results)
+    if failure is not None:
+        context.exit(exit_code(failure))
+
+
+def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """As options.split; --model is the one that hears."""
+    model = given.pop("model")
+    settings, request = options.split(given | {"model": None})
+    return settings.with_changes(speech_model=model) if model else settings, request
+
+
+def _with_key(settings: Settings, text: str) -> Settings:
+    """The key in the place of the provider's variable, for this process alone."""
+    provider, equals, key = text.partition("=")
+    if not equals or provider not in PROVIDERS:
+        key = text
+        found = [name for prefix, name in _PREFIXES.items() if key.startswith(prefix)]
+        first = [name.partition("/")[0] for name in settings.chain]
+        provider = next(iter((*first, *found)), "")
+    row = PROVIDERS.get(provider)
+    if row is None or not row.key_names or not key.strip():
+        raise click.UsageError("--cloud-key: say whose key it is: --cloud-key PROVIDER=KEY")
+    environment = dict(settings.environment) | {row.key_names[0]: key.strip()}
+    return settings.with_changes(environment=environment)
+
+
+def _one(engine: Engine, file: str, request: dict[str, Any]) -> Transcript:
+    with _bar(printable(Path(file).name)) as progress:
+        return engine.transcribe(file, progress=progress, **request)
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Callable[[float, float], None]]:
+    """How much of the sound is read; nothing where standard error is not a terminal."""
+    side = console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[clock]}", markup=False),
+        TimeRemainingColumn(),
+        console=side,
+        disable=not side.is_terminal,
+        transient=True,
+    )
+    with progress:
+        task = progress.add_task(label, total=None, clock="")
+
+        def report(done_s: float, total_s: float) -> None:
+            clock = f"{clock_of(done_s)} of {clock_of(total_s)}" if total_s else clock_of(done_s)
+            progress.update(task, completed=done_s, total=total_s or None, clock=clock)
+
+        yield report
+
+
+def clock_of(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _write(
+    transcript: Transcript, file: str, folder: Path | None, style: str, as_json: bool
+) -> None:
+    if folder is None:
+        if not as_json:
+            click.echo(printable_lines(WRITERS[style](transcript)), nl=False)
+        return
+    path = folder / f"{Path(file).stem}.{ENDINGS[style]}"
+    path.write_text(WRITERS[style](transcript), encoding="utf-8")
+    if not as_json:
+        click.echo(str(path))
+
+
+def printable_lines(text: str) -> str:
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _tell(transcript: Transcript, explain: bool) -> None:
+    side = console(stderr=True)
+    side.print(_summary(transcript))
+    if explain:
+        side.print(why(transcript))
+        for segment in transcript.segments:
+            if segment.source == "cloud" or segment.error or segment.codes:
+                side.print(about(segment))
+        for segment in transcript.dropped:
+            line = f"  {clock_of(segment.start)} dropped ({' '.join(segment.codes)}): "
+            side.say((line, "dim"), segment.replaced or segment.text)
+
+
+def about(segment: Segment) -> Text:
+    """A segment in doubt: who wrote it, in place of what, and how sure the device was."""
+    line = Text(f"  {clock_of(segment.start)} ")
+    line.append(segment.source, style=COLOURS[segment.source])
+    line.append(f" · device's confidence {confidence(segment.confidence)}")
+    if segment.codes:
+        line.append(f" · {' '.join(segment.codes)}", style="yellow")
+    if segment.error:
+        line.append(f" · not corrected: {segment.error}", style="yellow")
+    if segment.replaced is not None:
+        line.append(f"\n    - {printable(segment.replaced)}\n    + {printable(segment.text)}")
+    return line
+
+
+def _summary(transcript: Transcript) -> Text:
+    line = Text("└ ", style="dim")
+    place = PLACES.get(transcript.source, transcript.source)
+    line.append(place, style=f"bold {COLOURS[transcript.source]}")
+    sent = transcript.decision.features.get("sent_seconds", 0.0)
+    facts = [
+        transcript.model,
+        f"device's confidence {confidence(transcript.confidence)}",
+        f"{clock_of(transcript.seconds)} of sound in {milliseconds(transcript.total_ms)}",
+        f"{sent:.0f} s sent" if sent else "",
+        dollars(transcript.usage.cost_microdollars),
+        " ".join(transcript.codes),
+    ]
+    line.append("".join(f" · {fact}" for fact in facts if fact))
+    if transcript.needs_cloud_handoff:
+        line.append(" · parts in doubt", style="yellow")
+    if transcript.degraded:
+        code = transcript.decision.degraded_code
+        line.append(f" · degraded: {code}", style="bold yellow")
+    return line
