@@ -69,3 +69,12 @@ def default_caller() -> Iterator[InstalledModel]:
         yield ModelStore(MODELS_DIR).find(Settings().caller_model)
     except ModelNotFound as error:
         pytest.fail(f"{error} (make test does that)")
+
+
+@pytest.fixture(scope="session")
+def default_embedder() -> Iterator[InstalledModel]:
+    """The model that makes vectors; `make test` pulls it too."""
+    try:
+        yield ModelStore(MODELS_DIR).find(Settings().embed_model)
+    except ModelNotFound as error:
+        pytest.fail(f"{error} (make test does that)")

@@ -40,11 +40,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins"},
+    "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "new_request": VALUES | {"functions", "settings", "plugins"},
     "speech_requests": VALUES | DOERS | {"flows", "settings", "plugins"},
     "engine": VALUES
     | DOERS
-    | {"flows", "settings", "plugins", "assembly", "function_calls", "speech_requests"}
+    | {"flows", "settings", "plugins", "assembly"}
+    | {"function_calls", "speech_requests", "embedding_requests"}
     | {"new_request"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},

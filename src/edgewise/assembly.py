@@ -19,14 +19,23 @@ from edgewise.cloud.provider_row import Provider
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
-from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, SpeechBackend
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    DeviceFacts,
+    EmbedBackend,
+    SpeechBackend,
+)
+from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
+from edgewise.local.onnx_embedder import require_runtime
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
     DEFAULT_CALLER,
     DEFAULT_EARS,
     DEFAULT_MODEL,
+    DEFAULT_EMBEDDER,
     ProviderSettings,
     Settings,
 )
@@ -86,6 +95,19 @@ def find_caller(settings: Settings) -> InstalledModel:
 
 
 def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
+def open_embedder(settings: Settings) -> EmbedBackend:
+    """The model that makes vectors, not yet loaded. Without its runtime nothing is fetched."""
+    row = row_named(settings.embed_model.strip().lower())
+    if row is not None and row.kind != "embedding":
+        raise ModelNotFound(f"{row.name} cannot embed; run `edgewise models` for those that can")
+    if row is not None and row.runtime == "onnx":
+        require_runtime()
+    model = _find_or_fetch(settings, settings.embed_model, DEFAULT_EMBEDDER)
+    opener = plugins.load("embed_backends", model.row.runtime if model.row else "onnx")
+    embedder: EmbedBackend = opener(model, threads=settings.threads)
+    return embedder
+
+
     store = ModelStore(settings.models_dir)
     try:
         return store.find(name)

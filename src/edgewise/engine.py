@@ -17,12 +17,13 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
-from edgewise.local.backend import CallBackend, ChatBackend, SpeechBackend
+from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
 from edgewise.new_request import Prompt, new_request
 from edgewise.record.books import Answer, Books
 from edgewise.record.ledger import Ledger
 from edgewise.record.tool_record import ToolRecord
 from edgewise.settings import Settings
+from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
@@ -56,6 +57,7 @@ class Engine:
         cloud: Cloud | None = None,
         ledger: Ledger | None = None,
         ears: SpeechBackend | None = None,
+        embedder: EmbedBackend | None = None,
     ) -> None:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
@@ -64,6 +66,7 @@ class Engine:
         self._backend = backend
         self._caller = caller
         self._ears = ears
+        self._embedder = embedder
         self._cloud = cloud
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
@@ -102,6 +105,12 @@ class Engine:
         from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
 
         return speech_requests.transcribe(self, audio, options)
+
+    def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
+        """A vector per text, all of the one `space` that the result names."""
+        from edgewise import embedding_requests  # noqa: PLC0415  # as in _calls
+
+        return embedding_requests.embed(self, texts, options)
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
@@ -207,6 +216,12 @@ class Engine:
                 self._ears = assembly.open_ears(self.settings)
             return self._ears
 
+    def embedder(self) -> EmbedBackend:
+        """The model that makes vectors. Raises ModelNotFound where it is not installed."""
+        with self._lock:
+            self._embedder = self._embedder or assembly.open_embedder(self.settings)
+            return self._embedder
+
     @property
     def cloud(self) -> Cloud:
         """The door to the cloud."""
@@ -235,14 +250,14 @@ class Engine:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
         _leave(self._streams)
         with self._lock:
-            for model in (self._backend, self._caller, self._ears):
+            for model in (self._backend, self._caller, self._ears, self._embedder):
                 if model is not None:
                     model.close()
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
             self._doors.clear()
-            self._backend = self._caller = self._ears = self._cloud = None
+            self._backend = self._caller = self._ears = self._embedder = self._cloud = None
         self.ledger.close()
 
     def __enter__(self) -> Self:

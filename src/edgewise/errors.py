@@ -3,6 +3,7 @@
     EdgewiseError
     ├── SettingsError              a value in the environment, the TOML file or a call is wrong
     ├── InvalidRequest             the request itself is malformed
+    ├── SpaceMismatch              vectors of the space asked for cannot be made here
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
     ├── LocalError                 something on the device
     │   ├── ExtraMissing           a part that is installed on request; the message says how
@@ -44,6 +45,12 @@ class SettingsError(EdgewiseError):
 
 class InvalidRequest(EdgewiseError):
     code = "invalid_request"
+
+
+class SpaceMismatch(EdgewiseError):
+    """Two models' vectors do not mix: the message says how to get those that were asked for."""
+
+    code = "space_mismatch"
 
 
 class DoesNotFit(EdgewiseError):

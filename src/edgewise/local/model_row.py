@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Requantised = Literal["q8_0", "q4_0"]
-Kind = Literal["text", "speech"]
+Kind = Literal["text", "speech", "embedding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class ModelRow:
     kind, runtime   what it is for, and which backend opens it
     file            what the weights are called in the model's folder; empty: as GGUF files are
     beside          other files of that folder
-    languages       that a speech model knows; empty: many
+    languages       that a speech or embedding model knows; empty: many
+    dimensions      of the vectors that an embedding model makes
     """
 
     name: str

@@ -47,7 +47,9 @@ class Books:
 
     def answered(self, request: Request, reply: Reply) -> None:
         try:
-            avoided = avoided_microdollars(reply, self.rates()) if reply.source == "local" else 0
+            # The rates are those of chat, which costs many times what embedding does.
+            counts = reply.source == "local" and request.task != "embed"
+            avoided = avoided_microdollars(reply, self.rates()) if counts else 0
             self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
         except LedgerError as error:  # the answer is worth more than its record
             _log.warning("request %s is not in the ledger: %s", request.id, error)

@@ -36,6 +36,7 @@ from edgewise.testing.loopback_cloud import (
 from edgewise.testing.scripted_backend import ScriptedBackend, word_tokens
 from edgewise.testing.scripted_caller import ScriptedCaller
 from edgewise.testing.scripted_ears import ScriptedEars, heard
+from edgewise.testing.scripted_embedder import ScriptedEmbedder
 from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "ScriptedBackend",
     "ScriptedCaller",
     "ScriptedEars",
+    "ScriptedEmbedder",
     "SeenRequest",
     "Silence",
     "Status",

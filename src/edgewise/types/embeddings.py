@@ -1,0 +1,82 @@
+"""What texts become when they are embedded: vectors, the space they are in, and what to doubt."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from typing_extensions import override
+
+from edgewise.types.messages import Handoff
+from edgewise.types.replies import Reply
+
+# 32-bit floats, or 8-bit whole numbers where those were asked for. Numpy reads it without a copy.
+Vector: TypeAlias = "array[float] | array[int]"
+
+# What there is to know of a text's vector; never a made-up number.
+TextCode = Literal["windowed", "language_outside_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What a local model made of some texts, in their order.
+
+    windows  how many pieces each text was read in; 1 unless it is longer than the model's window
+    """
+
+    vectors: tuple[array[float], ...]
+    windows: tuple[int, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embeddings(Reply):
+    """One vector of length 1 per text, all of the same space; none where only signalled.
+
+    space       names the model, its precision and the number of dimensions: vectors of two spaces
+                must not be compared
+    scales      of 8-bit vectors: value = whole number * scale; empty for 32-bit floats
+    windows     how many pieces each text was read in; the cloud does not say, and has 0
+    text_codes  what to know of each text's vector, as `windowed`
+    """
+
+    vectors: tuple[Vector, ...] = ()
+    space: str = ""
+    dimensions: int = 0
+    scales: tuple[float, ...] = ()
+    windows: tuple[int, ...] = ()
+    text_codes: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """What is to be known of any of the texts."""
+        return tuple(sorted({code for codes in self.text_codes for code in codes}))
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        return super(Embeddings, self).to_dict() | {
+            "response": None,
+            "space": self.space,
+            "dimensions": self.dimensions,
+            "vectors": [vector.tolist() for vector in self.vectors],
+            "scales": list(self.scales),
+            "windows": list(self.windows),
+            "codes": list(self.codes),
+            "text_codes": [list(codes) for codes in self.text_codes],
+        }
+
+
+class EmbedOptions(TypedDict, total=False):
+    """Keyword arguments of `Engine.embed`."""
+
+    space: str
+    int8: bool
+    dimensions: int
+    policy: str
+    handoff: Handoff
+    private: bool
+    store_text: bool
+    budget_key: str
+    request_id: str
