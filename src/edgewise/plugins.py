@@ -1,4 +1,4 @@
-"""Entry points: backends for text and speech, cloud providers and policies. Built-ins use the same door."""
+"""Entry points: local runtimes, cloud providers and policies. Built-ins use the same door."""
 
 from __future__ import annotations
 

@@ -114,6 +114,7 @@ class ModelRow:
     file: str = ""
     beside: tuple[SideFile, ...] = ()
     languages: tuple[str, ...] = ()
+    dimensions: int = 0
 
     @property
     def file_name(self) -> str:
