@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
@@ -78,7 +79,11 @@ def find_call_calibration(caller: CallBackend | None) -> CallCalibration:
     if caller is None:
         return UNCALIBRATED_CALLS
     facts = caller.facts()
-    name = f"{facts.model}-{facts.quantisation}".lower()
+    return _shipped_calibration(f"{facts.model}-{facts.quantisation}".lower())
+
+
+@lru_cache(maxsize=8)  # asked for with every request
+def _shipped_calibration(name: str) -> CallCalibration:
     shipped = resources.files("edgewise.calibrations") / f"{name}.calls.json"
     if not shipped.is_file():
         return UNCALIBRATED_CALLS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,14 @@ def test_a_tool_that_takes_other_arguments_starts_afresh(ledger: Ledger) -> None
     assert record.shares([OTHER_LAMP]) == {}
     assert record.shares([LAMP])["lamp"] < 0.3
     ledger.close()
+
+
+def test_a_schema_that_is_no_json_has_a_key_all_the_same() -> None:
+    knot: dict[str, object] = {}
+    knot["knot"] = knot
+    strange: list[dict[Any, Any]] = [{1: 2, "a": 3}, {(1, 2): 3}, knot, {"\ud800": 1}]
+    keys = {key_of(Tool("strange", "", schema)) for schema in strange}
+    assert len(keys) == len(strange)
 
 
 def test_a_ledger_that_fails_is_only_warned_of(

@@ -84,7 +84,10 @@ class ToolRecord:
 
 def key_of(tool: Tool) -> ToolKey:
     """A tool that takes other arguments is another one, whatever its name."""
-    schema = json.dumps(tool.parameters, sort_keys=True, default=str)
+    try:
+        schema = json.dumps(tool.parameters, sort_keys=True, default=str)
+    except (TypeError, ValueError, RecursionError):  # keys that are no text, or a knot
+        schema = repr(tool.parameters)
     return ToolKey(tool.name, hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:16])
 
 
