@@ -80,10 +80,12 @@ def test_nothing_to_note_opens_nothing(ledger: Ledger) -> None:
 
 def test_threads_lose_nothing(ledger: Ledger) -> None:
     record = ToolRecord(ledger)
-    threads = [
-        threading.Thread(target=lambda: [record.note([(LAMP, True)]) for _ in range(20)])
-        for _ in range(4)
-    ]
+
+    def count() -> None:
+        for _ in range(20):
+            record.note([(LAMP, True)])
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
