@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -92,14 +92,18 @@ def _moved(heard: Heard, chunk: Chunk) -> Heard:
     return replace(heard, start=start, end=min(last, heard.end + chunk.start), words=words)
 
 
-def audio_of(segment: Segment, neighbours: list[Segment], chunk: Chunk) -> Audio:
-    """A segment's sound as a WAV, with a little around it but nobody else's words."""
+def audio_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> Audio:
+    """A segment's sound as a WAV."""
+    return audio_from(chunk.cut(*span_of(segment, neighbours, chunk)))
+
+
+def span_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> tuple[float, float]:
+    """From when to when a segment is sent: with a little around it but nobody else's words."""
     before = [other.end for other in neighbours if other.end <= segment.start]
     after = [other.start for other in neighbours if other.start >= segment.end]
     room_before = segment.start - max(before, default=chunk.start)
     room_after = min(after, default=chunk.start + chunk.seconds) - segment.end
-    samples = chunk.cut(segment.start - _context(room_before), segment.end + _context(room_after))
-    return audio_from(samples)
+    return segment.start - _context(room_before), segment.end + _context(room_after)
 
 
 def audio_from(samples: Samples) -> Audio:

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 BLOCK_S = 4.0  # of sound decoded at a time
-# A file that ends this much earlier than it says is one that was cut off.
-LOST_S, LOST_SHARE = 1.0, 0.02
+# A file that ends this much earlier than it says is one that was cut off. Those without an index
+# have their length guessed from how they begin.
+LOST_S, LOST_SHARE, LOST_GUESS = 1.0, 0.02, 0.1
 
 
 class Sound:
     """One open file. `seconds` is what it says of itself, 0 where it does not say."""
 
-    def __init__(self, container: Any, name: str) -> None:
+    def __init__(self, container: Any, name: str, *, shorter: bool = False) -> None:
+        self._shorter = shorter
         self._container = container
         self._stream = container.streams.audio[0]
         self._name = name
@@ -38,14 +40,10 @@ class Sound:
     @property
     def codes(self) -> tuple[str, ...]:
         """What turned out to be wrong with it, once it was read to its end."""
+        guessed = self._container.format.name in ("mp3", "aac", "ac3")
         lost = self.seconds - self.read_seconds
-        cut = self._says_its_length and lost > max(LOST_S, LOST_SHARE * self.seconds)
-        return ("truncated_audio",) * cut + ("damaged_audio",) * self.damaged
-
-    @property
-    def _says_its_length(self) -> bool:
-        # A stream without an index has its length guessed from its first second.
-        return self._container.format.name not in ("mp3", "aac", "ac3")
+        cut = lost > max(LOST_S, self.seconds * (LOST_GUESS if guessed else LOST_SHARE))
+        return ("truncated_audio",) * (cut or self._shorter) + ("damaged_audio",) * self.damaged
 
     def blocks(self) -> Iterator[Samples]:
         """All of it, about BLOCK_S at a time. Damaged places are passed over."""
@@ -125,7 +123,7 @@ def open_sound(audio: AudioLike) -> Iterator[Sound]:
     with container:
         if not container.streams.audio:
             raise InvalidRequest(f"{name} has no sound in it")
-        yield Sound(container, name)
+        yield Sound(container, name, shorter=_wav_is_cut(audio))
 
 
 def name_of(audio: AudioLike) -> str:
@@ -155,6 +153,21 @@ def _source(audio: AudioLike, name: str) -> Any:
         raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
     # As an address of FFmpeg's, a colon in a name would be taken for a protocol.
     return f"file:{path}"
+
+
+def _wav_is_cut(audio: AudioLike) -> bool:
+    """FFmpeg takes a WAV's length from the file, so that it never misses anything."""
+    if isinstance(audio, bytes | Audio):
+        data = audio.data if isinstance(audio, Audio) else audio
+        head, size = data[:8], len(data)
+    else:
+        path = Path(audio).expanduser()
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(8)
+    said = int.from_bytes(head[4:8], "little") + 8
+    # One that was written to a pipe says 0, or as much as the field holds.
+    return head[:4] == b"RIFF" and 44 < said < 0xFFFF_FF00 and said > size + RATE
 
 
 def _declared_seconds(container: Any, stream: Any) -> float:

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+import wave
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from edgewise import plugins
+from edgewise.errors import (
+    CloudClosed,
+    CloudError,
+    CloudFailed,
+    CloudTimeout,
+    DoesNotFit,
+    GenerationFailed,
+    InvalidRequest,
+    ModelNotFound,
+)
+from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
+from edgewise.local.backend import DeviceFacts, SpeechBackend
+from edgewise.speech.segment_confidence import UNCALIBRATED_SPEECH
+from edgewise.testing import ScriptedEars, heard
+from edgewise.types.messages import Message, Request
+from edgewise.types.replies import Attempt
+from edgewise.types.transcripts import Heard, Transcript
+from tests.flows.hearing_clouds import HearingCloud
+from tests.speech.made_voice import Samples, noise, silence, voice, wav
+
+SURE, UNSURE = 0.97, 0.15
+TWO = [heard("the first part", 0.2, 2.0, SURE), heard("mumble mumble", 2.6, 4.4, UNSURE)]
+TALK = wav(silence(0.5), voice(5.0), silence(0.5))
+
+
+def run(
+    ears: SpeechBackend | Exception,
+    cloud: HearingCloud,
+    audio: bytes = TALK,
+    *,
+    attempts: list[Attempt] | None = None,
+    progress: list[tuple[float, float]] | None = None,
+    **options: Any,
+) -> Transcript:
+    request = Request(messages=(Message("user", "a file"),), task="transcribe", **options)
+
+    def open_ears() -> SpeechBackend:
+        if isinstance(ears, Exception):
+            raise ears
+        return ears
+
+    ticks = itertools.count()
+    parts = Parts(
+        ears=open_ears,
+        cloud=cloud,
+        policy=plugins.load("policies", request.policy),
+        calibration=lambda _: UNCALIBRATED_SPEECH,
+        clock=lambda: float(next(ticks)),
+        progress=lambda done, total: (progress if progress is not None else []).append(
+            (done, total)
+        ),
+    )
+    return transcribe(request, audio, parts, attempts if attempts is not None else [])
+
+
+def seconds_of(data: bytes) -> float:
+    with wave.open(io.BytesIO(data)) as file:
+        return float(file.getnframes() / file.getframerate())
+
+
+def test_only_the_segment_in_doubt_goes_to_the_cloud_and_comes_back_into_its_place() -> None:
+    cloud = HearingCloud({1: "the second part"})
+    result = run(ScriptedEars([TWO]), cloud)
+    assert cloud.segments == [1]
+    assert result.text == "the first part the second part"
+    assert [segment.source for segment in result.segments] == ["local", "cloud"]
+    assert (result.segments[1].replaced, result.segments[0].replaced) == ("mumble mumble", None)
+    assert result.source == "mixed" and result.cloud_handoff and not result.degraded
+    assert result.decision.code == "handoff_low_confidence"
+    assert not result.needs_cloud_handoff
+
+
+def test_times_stay_and_the_clouds_words_share_them() -> None:
+    result = run(ScriptedEars([TWO]), HearingCloud({1: "a longer second part"}))
+    before, after = TWO[1], result.segments[1]
+    assert after.end - after.start == pytest.approx(before.end - before.start)
+    assert [word.text for word in after.words] == ["a", "longer", "second", "part"]
+    assert after.words[0].start == pytest.approx(after.start)
+    assert after.words[-1].end == pytest.approx(after.end)
+    assert all(word.probability is None for word in after.words)
+    assert all(one.end <= two.start + 1e-6 for one, two in itertools.pairwise(after.words))
+
+
+def test_a_little_sound_around_the_segment_is_sent_but_not_the_neighbours_words() -> None:
+    close = [heard("sure words here", 0.2, 2.5, SURE), heard("mumble", 2.6, 3.6, UNSURE)]
+    cloud = HearingCloud()
+    run(ScriptedEars([close]), cloud)
+    (audio,) = cloud.asked[0].messages[0].audio
+    # 0.1 s is free before it; after it nobody speaks, and 0.4 s is as much as is ever sent.
+    assert audio.media_type == "audio/wav"
+    assert seconds_of(audio.data) == pytest.approx(1.0 + 0.1 + 0.4, abs=0.02)
+    assert audio.seconds == pytest.approx(seconds_of(audio.data), abs=0.001)
+    assert cloud.asked[0].messages[0].content == "sure words here"
+
+
+def test_a_sure_device_asks_nobody() -> None:
+    cloud = HearingCloud()
+    result = run(ScriptedEars([TWO[:1]]), cloud)
+    assert not cloud.asked
+    assert (result.decision.code, result.source) == ("kept_confident", "local")
+    assert result.confidence is not None and 0.5 < result.confidence < 1.0
+
+
+def test_a_threshold_of_zero_never_hands_off_and_one_of_one_always_does() -> None:
+    cloud = HearingCloud()
+    assert run(ScriptedEars([TWO]), cloud, threshold=0.0).source == "local"
+    assert not cloud.asked
+    assert run(ScriptedEars([TWO]), cloud, threshold=1.0).source == "cloud"
+    assert cloud.segments == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "shut", "code"),
+    [
+        ({"private": True}, None, "private"),
+        ({}, CloudClosed("no key", code="no_key"), "no_key"),
+        ({}, CloudClosed("spent", code="budget_spent"), "budget_spent"),
+    ],
+)
+def test_a_closed_cloud_leaves_the_devices_words_and_says_why(
+    options: dict[str, Any], shut: CloudClosed | None, code: str
+) -> None:
+    cloud = HearingCloud(shut=shut)
+    result = run(ScriptedEars([TWO]), cloud, **options)
+    assert not cloud.asked
+    assert result.text == "the first part mumble mumble"
+    assert result.decision.code == "kept_in_doubt"
+    assert result.degraded and result.decision.degraded_code == code
+    assert result.needs_cloud_handoff
+
+
+def test_a_failing_cloud_leaves_the_devices_words_and_the_segment_says_why() -> None:
+    cloud = HearingCloud(otherwise=CloudFailed("500"))
+    attempts: list[Attempt] = []
+    result = run(ScriptedEars([TWO]), cloud, attempts=attempts)
+    assert result.text == "the first part mumble mumble"
+    assert result.segments[1].error == "cloud_server_error"
+    assert result.segments[1].source == "local"
+    assert (result.decision.code, result.decision.degraded_code) == (
+        "fallback_local",
+        "cloud_server_error",
+    )
+    assert [attempt.outcome for attempt in attempts] == ["answered", "cloud_server_error"]
+
+
+def test_one_failure_among_many_degrades_the_whole_and_spoils_no_other() -> None:
+    four = [heard(f"mumble number {n}", n + 0.1, n + 0.9, UNSURE) for n in range(4)]
+    answers: dict[int, str | CloudError] = {n: f"segment {n}" for n in (0, 1, 3)}
+    cloud = HearingCloud(answers | {2: CloudTimeout("late")})
+    result = run(ScriptedEars([four]), cloud)
+    assert [segment.text for segment in result.segments] == [
+        "segment 0",
+        "segment 1",
+        "mumble number 2",
+        "segment 3",
+    ]
+    assert result.degraded and result.decision.degraded_code == "cloud_timeout"
+    assert result.source == "mixed"
+
+
+def test_answers_out_of_order_land_in_their_own_segments() -> None:
+    four = [heard(f"mumble number {n}", n + 0.1, n + 0.9, UNSURE) for n in range(4)]
+    cloud = HearingCloud({n: f"segment {n}" for n in range(4)}, late=frozenset({0, 1}))
+
+    # Segments 0 and 1 are held until 2 and 3 were asked for: three are under way at once.
+    def watch() -> None:
+        while not {2, 3} <= set(cloud.segments):
+            threading.Event().wait(0.005)
+        cloud.release()
+
+    threading.Thread(target=watch, daemon=True).start()
+    result = run(ScriptedEars([four]), cloud)
+    assert [segment.text for segment in result.segments] == [f"segment {n}" for n in range(4)]
+    assert 2 <= cloud.most_busy <= 3
+
+
+def test_each_segments_attempts_are_named_apart_and_the_devices_comes_first() -> None:
+    attempts: list[Attempt] = []
+    cloud = HearingCloud()
+    result = run(ScriptedEars([TWO]), cloud, attempts=attempts, threshold=1.0)
+    assert sorted(request.part for request in cloud.asked) == ["s0.", "s1."]
+    assert len({request.id for request in cloud.asked}) == 1
+    assert [attempt.place for attempt in attempts] == ["local", "cloud", "cloud"]
+    assert result.attempts[-1].shown_chars == len("the cloud heard this") * 2
+
+
+def test_signal_sends_nothing_and_names_the_doubt() -> None:
+    cloud = HearingCloud()
+    result = run(ScriptedEars([TWO]), cloud, handoff="signal")
+    assert not cloud.asked
+    assert result.decision.code == "signalled_low_confidence"
+    assert result.cloud_handoff and result.needs_cloud_handoff
+    assert result.text == "the first part mumble mumble"
+
+
+def test_local_only_keeps_what_is_in_doubt_without_being_degraded() -> None:
+    result = run(ScriptedEars([TWO]), HearingCloud(), policy="local_only")
+    assert result.decision.code == "policy_local_only"
+    assert result.source == "local" and not result.degraded and result.needs_cloud_handoff
+
+
+def test_cloud_only_never_opens_the_device() -> None:
+    cloud = HearingCloud({0: "all of it"})
+    result = run(AssertionError("opened"), cloud, policy="cloud_only")
+    assert (result.text, result.source) == ("all of it", "cloud")
+    assert result.decision.code == "policy_cloud_only"
+    assert result.confidence is None
+
+
+def test_cloud_only_raises_where_the_cloud_fails_or_is_shut() -> None:
+    with pytest.raises(CloudFailed):
+        run(ScriptedEars([TWO]), HearingCloud(otherwise=CloudFailed("500")), policy="cloud_only")
+    shut = HearingCloud(shut=CloudClosed("no key", code="no_key"))
+    with pytest.raises(CloudClosed):
+        run(ScriptedEars([TWO]), shut, policy="cloud_only")
+
+
+def test_prefer_cloud_falls_back_to_the_device_for_what_the_cloud_did_not_hear() -> None:
+    ears = ScriptedEars([TWO])
+    result = run(ears, HearingCloud(otherwise=CloudFailed("500")), policy="prefer_cloud")
+    assert (result.text, result.source) == ("the first part mumble mumble", "local")
+    assert result.decision.code == "fallback_local"
+    assert result.degraded and result.decision.degraded_code == "cloud_server_error"
+
+
+def test_without_a_model_the_cloud_hears_all_and_without_both_there_is_an_error() -> None:
+    missing = ModelNotFound("no ears")
+    result = run(missing, HearingCloud({0: "all of it"}))
+    assert (result.text, result.decision.code) == ("all of it", "handoff_no_local_model")
+    with pytest.raises(ModelNotFound, match="no ears"):
+        run(missing, HearingCloud(shut=CloudClosed("no key", code="no_key")))
+    with pytest.raises(DoesNotFit, match="cloud failed"):
+        run(missing, HearingCloud(otherwise=CloudFailed("500")))
+
+
+def test_a_language_the_model_does_not_know_is_the_clouds_or_refused() -> None:
+    facts = DeviceFacts(
+        backend="scripted", model="deaf", quantisation="none", context_tokens=1, languages=("en",)
+    )
+    ears = ScriptedEars([TWO], facts=facts)
+    cloud = HearingCloud({0: "alles"})
+    result = run(ears, cloud, language="de")
+    assert (result.text, result.decision.code) == ("alles", "handoff_language_unsupported")
+    assert (result.language, cloud.asked[0].language) == ("de", "de")
+    with pytest.raises(DoesNotFit, match="knows en"):
+        run(ears, cloud, language="de", policy="local_only")
+    assert not ears.listened
+
+
+def test_a_device_that_breaks_off_hands_the_chunk_over_or_raises() -> None:
+    result = run(ScriptedEars([TWO], fails=True), HearingCloud({0: "all of it"}))
+    assert (result.text, result.decision.code) == ("all of it", "handoff_local_failed")
+    with pytest.raises(GenerationFailed):
+        run(ScriptedEars([TWO], fails=True), HearingCloud(), policy="local_only")
+
+
+def test_words_on_silence_are_dropped_and_kept_apart() -> None:
+    quiet = [TWO[0], heard("Thanks for watching!", 5.3, 5.9, SURE)]
+    result = run(ScriptedEars([quiet]), HearingCloud(), wav(voice(5.0), silence(1.5)))
+    assert result.text == "the first part"
+    (dropped,) = result.dropped
+    assert (dropped.text, dropped.codes, dropped.confidence) == (
+        "Thanks for watching!",
+        ("silence",),
+        0.0,
+    )
+
+
+def test_silence_and_noise_hold_no_words_and_never_reach_the_model() -> None:
+    ears = ScriptedEars([TWO])
+    for sound in (silence(8.0), noise(8.0)):
+        result = run(ears, HearingCloud(), wav(sound))
+        assert (result.text, result.segments, result.confidence) == ("", (), None)
+        assert result.seconds == pytest.approx(8.0, abs=0.1)
+        assert result.speech_seconds == 0.0
+    assert not ears.listened
+
+
+def test_a_loop_is_said_once_and_doubted_however_sure_it_looks() -> None:
+    loop = " ".join(["and so on"] * 20)
+    cloud = HearingCloud(shut=CloudClosed("no key", code="no_key"))
+    result = run(ScriptedEars([[heard(loop, 0.2, 4.8, 0.99)]]), cloud)
+    (segment,) = result.segments
+    assert segment.text == "and so on"
+    assert segment.codes == ("repetition",)
+    assert segment.confidence is not None and segment.confidence <= 0.05
+    assert segment.expected_error is not None and segment.expected_error >= 0.95
+
+
+def test_the_same_segment_again_and_again_is_dropped_after_the_second() -> None:
+    again = [heard("Thank you.", n + 0.1, n + 0.9, SURE) for n in range(5)]
+    result = run(ScriptedEars([again]), HearingCloud())
+    assert result.text == "Thank you. Thank you."
+    assert [segment.codes for segment in result.dropped] == [("repetition",)] * 3
+
+
+def test_where_the_cloud_hears_nobody_the_devices_words_are_dropped() -> None:
+    result = run(ScriptedEars([TWO]), HearingCloud({1: ""}))
+    assert result.text == "the first part"
+    assert [segment.replaced for segment in result.dropped] == ["mumble mumble"]
+
+
+def test_times_are_those_of_the_whole_sound() -> None:
+    sound = wav(silence(3.0), voice(3.0), silence(6.0), voice(3.0))
+    ears = ScriptedEars([[heard("one", 0.5, 1.5)], [heard("two", 0.5, 1.5)]])
+    result = run(ears, HearingCloud(), sound)
+    assert [segment.text for segment in result.segments] == ["one", "two"]
+    first, second = result.segments
+    assert 2.5 < first.start < 4.5 and 11.5 < second.start < 14.5
+    assert second.words[0].start == pytest.approx(second.start)
+
+
+def test_progress_grows_to_the_end_of_the_sound() -> None:
+    told: list[tuple[float, float]] = []
+    run(ScriptedEars([TWO]), HearingCloud(), wav(silence(20.0), voice(2.0)), progress=told)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == pytest.approx((22.0, 22.0), abs=0.1)
+
+
+def test_no_more_than_a_few_segments_wait_for_the_cloud_at_once() -> None:
+    many = [heard(f"mumble number {n}", n / 2 + 1, n / 2 + 1.5, UNSURE) for n in range(16)]
+    cloud = HearingCloud({n: f"segment {n}" for n in range(16)})
+    result = run(ScriptedEars([many]), cloud, wav(voice(10.0)))
+    assert len(result.segments) > MOST_OUTSTANDING  # the made voice is not always taken for one
+    assert all(segment.text == f"segment {segment.id}" for segment in result.segments)
+    assert cloud.most_busy <= 3 < MOST_OUTSTANDING
+
+
+def test_leaving_stops_what_is_under_way_and_settles_it() -> None:
+    class Leaving(ScriptedEars):
+        @override
+        def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+            if self.listened:
+                raise KeyboardInterrupt
+            return super().hear(samples, language=language, words=words)
+
+    attempts: list[Attempt] = []
+    sound = wav(voice(3.0), silence(6.0), voice(3.0))
+    with pytest.raises(KeyboardInterrupt):
+        run(Leaving([TWO]), HearingCloud(late=frozenset({1})), sound, attempts=attempts)
+    assert [(each.place, each.outcome) for each in attempts] == [
+        ("local", "cancelled"),
+        ("cloud", "cancelled"),
+    ]
+
+
+def test_what_is_not_sound_is_refused_before_anything_is_opened() -> None:
+    for data, words in ((b"", "empty"), (b"dear diary, " * 50, "not sound")):
+        with pytest.raises(InvalidRequest, match=words):
+            run(AssertionError("opened"), HearingCloud(), data)
