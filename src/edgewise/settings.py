@@ -58,6 +58,8 @@ class Settings:
     threads: int = field(default_factory=default_threads)
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
+    projector: str = ""  # path of the projector (mmproj) of a GGUF file that sees pictures
+    private_image_urls: bool = False  # fetch images from addresses in private networks
     # How requests are routed unless they say otherwise
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"

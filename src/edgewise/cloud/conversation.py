@@ -83,12 +83,12 @@ def estimated_input_tokens(request: Request) -> int:
     for message in request.messages:
         characters += len(message.content)
         characters += sum(len(json.dumps(dict(call.arguments))) for call in message.tool_calls)
-        images += len(message.images)
+        images += sum(image.tokens or TOKENS_PER_IMAGE for image in message.images)
     for tool in request.tools:
         characters += len(tool.name) + len(tool.description)
         characters += len(json.dumps(dict(tool.parameters)))
     sound = math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
-    return estimated_tokens(characters) + images * TOKENS_PER_IMAGE + sound
+    return estimated_tokens(characters) + images + sound
 
 
 def estimated_tokens(characters: int) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from edgewise.cloud import charges
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.conversation import estimated_finish
+from edgewise.cloud.pictures import ready_to_leave
 from edgewise.cloud.provider import (
     Chunk,
     CloudProvider,
@@ -127,6 +128,7 @@ class Door:
                 continue
             try:
                 lane.get()  # loading an SDK is not waiting for the network
+                ready = ready_to_leave(request, lane.config)
             except (EdgewiseError, ImportError) as error:
                 lane.breaker.released()
                 last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")
@@ -138,7 +140,7 @@ class Door:
                 return
             trip = _Trip(lane, f"{request.id}/{request.part}{len(journal)}", self.clock(), stop)
             try:
-                yield from self._attempt(request, trip, journal, live, give_up)
+                yield from self._attempt(ready, trip, journal, live, give_up)
                 return
             except CloudError as error:
                 last = error

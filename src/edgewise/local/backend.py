@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
+from edgewise.types.sights import Sight
 from edgewise.types.tokens import Finish, Token
 from edgewise.types.transcripts import Heard
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Samples = NDArray[numpy.float32]
+    PictureArray = NDArray[numpy.uint8]
 
 TokenStream = Generator[Token | Finish, None, None]
 
@@ -128,3 +130,24 @@ class EmbedBackend(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class VisionBackend(Protocol):
+    """A device skill: sees one kind of thing in pictures, with the evidence for each."""
+
+    def facts(self) -> DeviceFacts:
+        """Cheap; may be called for every request."""
+        ...
+
+    def look(self, pixels: PictureArray) -> Sight:
+        """What is in a picture: rows of columns of red, green and blue. Thread-safe.
+
+        Raises ExtraMissing or ModelNotFound where it cannot be loaded, GenerationFailed when the
+        runtime breaks off.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+Eyes = dict[str, VisionBackend]  # the skills of an engine that were needed so far, by name

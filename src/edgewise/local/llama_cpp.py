@@ -25,6 +25,7 @@ from edgewise.local.generation import Channel, Generation
 from edgewise.local.llama_tokens import read_tokens
 from edgewise.local.model_store import InstalledModel
 from edgewise.local.plain_turns import plain_turns
+from edgewise.local.projector import pictured_turns
 from edgewise.types.messages import AnswerSchema, Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
@@ -32,6 +33,7 @@ Chunks = Channel[Mapping[str, Any]]
 
 ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
+PICTURE_BATCH = 512  # the tokens of one picture have to fit: they look at each other
 SMOOTHING = 0.3  # weight of the newest request in the measured speeds
 
 _STREAMED: dict[str, Any] = {
@@ -67,10 +69,12 @@ class LlamaCpp:
             model=model.name,
             quantisation=model.quantisation,
             context_tokens=context_tokens,
+            images=model.projector is not None,
             schemas=True,
             slots=slots,
         )
         self._path = model.path
+        self._projector = model.projector
         self._threads = threads
         self._server: Any = None
         self._workers: dict[threading.Thread, threading.Event] = {}
@@ -142,7 +146,9 @@ class LlamaCpp:
             if self._server is None:
                 folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
                 self._folders.append(folder)
-                self._server = _load(self._path, folder, self._threads, self._facts)
+                self._server = _load(
+                    self._path, folder, self._threads, self._facts, self._projector
+                )
             return self._server
 
     def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: Chunks) -> None:
@@ -199,7 +205,9 @@ class LlamaCpp:
         if already:  # the runtime continues a last message that is the assistant's
             messages.append({"role": "assistant", "content": already})
         body: dict[str, Any] = {
-            "messages": messages,
+            "messages": pictured_turns(messages, request.messages)
+            if request.has_images
+            else messages,
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "seed": request.seed,
@@ -246,7 +254,9 @@ def _map_error(error: Mapping[str, Any]) -> Exception:
     return GenerationFailed(f"llama.cpp: {error.get('message', error)}")
 
 
-def _load(path: Path, folder: Path, threads: int, facts: DeviceFacts) -> Any:
+def _load(
+    path: Path, folder: Path, threads: int, facts: DeviceFacts, projector: Path | None
+) -> Any:
     xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
@@ -254,6 +264,10 @@ def _load(path: Path, folder: Path, threads: int, facts: DeviceFacts) -> Any:
     params.n_parallel = facts.slots
     params.kv_unified = False
     params.n_batch = params.n_ubatch = PREFILL_BATCH
+    if projector is not None:
+        params.mmproj.path = str(projector)
+        params.mmproj_use_gpu = False
+        params.n_batch = params.n_ubatch = PICTURE_BATCH
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.warmup = False  # with fit_params: start in 0.2 s instead of 1.2 s
     params.fit_params = False

@@ -13,12 +13,14 @@ from edgewise.local.model_row import (
     numbered_parts,
 )
 from edgewise.local.speech_models import DEFAULT_EARS, SPEECH_ROWS
+from edgewise.local.vision_models import OBJECT_FINDER, VISION_ROWS
 
 __all__ = [
     "CALLER_MODEL",
     "DEFAULT_EARS",
     "DEFAULT_EMBEDDER",
     "DEFAULT_MODEL",
+    "OBJECT_FINDER",
     "ROWS",
     "HubSource",
     "ModelRow",
@@ -273,6 +275,7 @@ ROWS: tuple[ModelRow, ...] = (
     ),
     *SPEECH_ROWS,
     *EMBEDDING_ROWS,
+    *VISION_ROWS,
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Requantised = Literal["q8_0", "q4_0"]
-Kind = Literal["text", "speech", "embedding"]
+Kind = Literal["text", "speech", "embedding", "vision"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class InstalledModel:
     sha256: str
     bytes: int
     row: ModelRow | None = None
+    projector: Path | None = None  # of a model that sees
 
 
 class ModelStore:

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal, TypedDict, get_args
+from pathlib import Path
+from typing import Any, Literal, Self, TypedDict, get_args
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
@@ -17,10 +18,49 @@ Task = Literal["chat", "call", "transcribe", "embed"]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as bytes; adapters encode it the way their provider wants it."""
+    """A picture as the bytes of a file, or where to get them.
+
+    It is looked at when the request runs: turned the right way up, its metadata left behind, and
+    one that cannot be shown is refused with the reason.
+
+    name    what errors call it: its path or address
+    url     fetched when the request runs, if `data` is empty; private networks only where allowed
+    tokens  what a provider will count for it; 0: not known. Set when it leaves the device
+    """
 
     data: bytes = field(repr=False)
     media_type: str = "image/png"
+    name: str = ""
+    url: str = ""
+    tokens: int = 0
+
+    @classmethod
+    def from_path(cls, path: str | PathLike[str]) -> Self:
+        """The file's bytes. Raises OSError where there is none."""
+        data = Path(path).expanduser().read_bytes()
+        return cls(data, media_type_of(data), name=str(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "") -> Self:
+        return cls(data, media_type_of(data), name=name)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        return cls(b"", name=url, url=url)
+
+
+def media_type_of(data: bytes) -> str:
+    """From the first bytes, whatever a file is called; PNG where they say nothing."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    begins = {
+        b"\xff\xd8\xff": "image/jpeg",
+        b"GIF8": "image/gif",
+        b"BM": "image/bmp",
+        b"II*\0": "image/tiff",
+        b"MM\0*": "image/tiff",
+    }
+    return next((kind for mark, kind in begins.items() if data.startswith(mark)), "image/png")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""What the device saw in pictures: lines of text, objects, and the reply they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from typing_extensions import override
+
+from edgewise.types.replies import Reply
+
+# Corners in pixels, clockwise from where the text (or the object) begins.
+Box = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text as it was read, with the reader's own score."""
+
+    text: str
+    score: float
+    box: Box = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """An object that was found, with the finder's own score."""
+
+    name: str
+    score: float
+    box: Box = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One picture as a device skill saw it; `quality` holds what was measured of the picture."""
+
+    lines: tuple[Line, ...] = ()
+    things: tuple[Thing, ...] = ()
+    width: int = 0
+    height: int = 0
+    quality: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenReply(Reply):
+    """A reply to a request with pictures.
+
+    skill   the device skill whose answer this is ("reads text", "names objects"), or what the
+            device could do although no skill answers the question; empty where none had a part
+    sights  what it saw, picture by picture
+    notes   what was done to pictures before anybody looked, as "only the first of 12 frames"
+    """
+
+    skill: str = ""
+    sights: tuple[Sight, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        return super(SeenReply, self).to_dict() | {
+            "skill": self.skill,
+            "sights": [asdict(sight) | {"quality": dict(sight.quality)} for sight in self.sights],
+            "notes": list(self.notes),
+        }

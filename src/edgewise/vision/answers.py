@@ -1,0 +1,207 @@
+"""Makes an answer of what the device saw, with the chance that it is right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from edgewise.types.sights import Sight
+from edgewise.vision.classes import plural
+from edgewise.vision.documents import count_cues
+from edgewise.vision.fields import find_field
+from edgewise.vision.question import Wanted
+from edgewise.vision.reading_order import rows_of
+from edgewise.vision.sight_confidence import (
+    SightCalibration,
+    presence_chance,
+    row_features,
+    text_features,
+    thing_chance,
+)
+
+NO_TEXT = "There is no text in the picture that the device can read."
+UNFOUND = 0.1  # the chance given to an answer that only says what was not found
+CLEAR_CUES = 3  # that speak for a kind of paper, less those against it
+LIKELY = 0.5
+MISSED_OF_MANY = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAnswer:
+    """`features` are those behind the confidence, for the record."""
+
+    text: str
+    confidence: float
+    features: Mapping[str, float] = field(default_factory=dict)
+
+
+def answer_from(
+    wanted: Wanted, sights: Sequence[Sight], calibration: SightCalibration
+) -> SeenAnswer:
+    """One answer for all pictures; it is as sure as the least sure of them."""
+    answers = [_one(wanted, sight, calibration) for sight in sights]
+    if len(answers) == 1:
+        return answers[0]
+    texts = [f"Image {number}: {one.text}" for number, one in enumerate(answers, 1)]
+    least = min(answers, key=lambda one: one.confidence)
+    together = math.prod(one.confidence for one in answers)
+    return SeenAnswer("\n".join(texts), together, least.features)
+
+
+def describe(sights: Sequence[Sight], calibration: SightCalibration | None) -> str:
+    """What the device can say about pictures when the question itself is beyond it."""
+    told = []
+    for number, sight in enumerate(sights, 1):
+        rows = [row.text for row in rows_of(sight.lines)]
+        seen = _listed(sight, calibration) if calibration else ""
+        parts = [f"it reads: {' / '.join(rows)}" if rows else "it reads no text"]
+        if calibration is not None:
+            parts.append(f"it sees: {seen}" if seen else "it recognises no object")
+        which = f"In image {number} " if len(sights) > 1 else ""
+        words = "; ".join(parts)
+        told.append(f"{which}{words}" if which else words[0].upper() + words[1:])
+    beyond = "No skill of the device answers this question. What it can tell of the picture: "
+    return beyond.replace("picture", "pictures" if len(sights) > 1 else "picture") + ". ".join(told)
+
+
+def _one(wanted: Wanted, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    match wanted.asked:
+        case "all_text":
+            return _all_text(sight, calibration)
+        case "field":
+            return _field(wanted.names[0], sight, calibration)
+        case "document":
+            return _document(wanted.names, sight, calibration)
+        case "mention":
+            return _mention(wanted.names[0], sight, calibration)
+        case "present":
+            return _present(wanted.names[0], sight, calibration)
+        case "count":
+            return _count(wanted.names[0], sight, calibration)
+        case "choose":
+            return _choose(wanted.names, sight, calibration)
+        case "list":
+            return _list(sight, calibration)
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def _all_text(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    rows = rows_of(sight.lines)
+    if not rows:
+        return SeenAnswer(NO_TEXT, calibration.empty)
+    features = text_features(sight)
+    return SeenAnswer("\n".join(row.text for row in rows), calibration.whole.of(features), features)
+
+
+def _field(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    rows = rows_of(sight.lines)
+    value, rivals = find_field([row.text for row in rows], name)
+    if not value:
+        return SeenAnswer(f"The device finds no {name} in the text.", UNFOUND)
+    holder = next((row for row in rows if value in row.text), rows[0])
+    features = row_features(holder, sight)
+    # Several different values behind the same label: any of them may be the one that is meant.
+    return SeenAnswer(value, calibration.row.of(features) / max(1, rivals), features)
+
+
+def _document(kinds: Sequence[str], sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    rows = rows_of(sight.lines)
+    if not rows:
+        return SeenAnswer(NO_TEXT, UNFOUND)
+    text = "\n".join(row.text for row in rows)
+    lead = {
+        kind: telling - 2 * foreign
+        for kind in kinds
+        for telling, foreign in [count_cues(text, kind)]
+    }
+    best = max(kinds, key=lambda kind: lead[kind])
+    features = text_features(sight) | {"cues": float(lead[best])}
+    if len(kinds) > 1:
+        second = max(lead[kind] for kind in kinds if kind != best)
+        sure = _squash(min(lead[best] - CLEAR_CUES + 1, lead[best] - second))
+        return SeenAnswer(f"By its words: {_with_article(best)}.", sure, features)
+    if lead[best] >= CLEAR_CUES:
+        sure = _squash(lead[best] - CLEAR_CUES + 1)
+        return SeenAnswer(f"Yes: by its words it is {_with_article(best)}.", sure, features)
+    # Few words, or badly read ones, say little about what the paper is not.
+    enough = len(text) >= 40
+    sure = _squash(2 - lead[best]) * (calibration.whole.of(features) if enough else LIKELY)
+    return SeenAnswer(f"No: its words are not those of {_with_article(best)}.", sure, features)
+
+
+def _mention(words: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    rows = rows_of(sight.lines)
+    holder = next((row for row in rows if _folded(words) in _folded(row.text)), None)
+    if holder is not None:
+        features = row_features(holder, sight)
+        # Misread letters do not happen to spell what is asked for.
+        return SeenAnswer(
+            f'Yes: "{holder.text}".', 0.5 + calibration.row.of(features) / 2, features
+        )
+    if not rows:
+        return SeenAnswer(f"No. {NO_TEXT}", calibration.empty)
+    features = text_features(sight)
+    return SeenAnswer(f'No, it does not say "{words}".', calibration.whole.of(features), features)
+
+
+# -- objects --------------------------------------------------------------------------------------
+
+
+def _present(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    chance = presence_chance(sight.things, name, calibration)
+    features = {"chance": chance}
+    if chance >= LIKELY:
+        return SeenAnswer(f"Yes, there is {_with_article(name)}.", chance, features)
+    return SeenAnswer(f"No {name} was found.", 1.0 - chance, features)
+
+
+def _count(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    chances = [thing_chance(thing, calibration) for thing in sight.things if thing.name == name]
+    likely = [chance for chance in chances if chance >= LIKELY]
+    sure = math.prod(chance if chance >= LIKELY else 1.0 - chance for chance in chances)
+    if not likely:
+        sure = 1.0 - presence_chance(sight.things, name, calibration)
+    # Small and half-hidden ones are missed more often the more there are.
+    sure *= MISSED_OF_MANY ** max(0, len(likely) - 1)
+    return SeenAnswer(f"{plural(name, len(likely))}.", sure, {"count": float(len(likely))})
+
+
+def _choose(names: Sequence[str], sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    best = {name: presence_chance(sight.things, name, calibration) for name in names}
+    ranked = sorted(names, key=lambda name: -best[name])
+    first = ranked[0]
+    if best[first] < LIKELY:
+        return SeenAnswer("None of these was found.", min(UNFOUND, 1 - best[first]), best)
+    sure = best[first] * math.prod(1 - best[name] for name in ranked[1:])
+    return SeenAnswer(f"{first}.", sure, best)
+
+
+def _list(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+    likely = [
+        chance for thing in sight.things if (chance := thing_chance(thing, calibration)) >= LIKELY
+    ]
+    if not likely:
+        return SeenAnswer("The device recognises no object.", UNFOUND)
+    return SeenAnswer(f"{_listed(sight, calibration)}.", math.prod(likely))
+
+
+def _listed(sight: Sight, calibration: SightCalibration) -> str:
+    names = [thing.name for thing in sight.things if thing_chance(thing, calibration) >= LIKELY]
+    return ", ".join(plural(name, names.count(name)) for name in dict.fromkeys(names))
+
+
+def _squash(lead: float) -> float:
+    """Cues in the lead to a chance: none is a coin's throw, two are nearly sure."""
+    return 1.0 / (1.0 + math.exp(-1.8 * lead))
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"\W+", "", text.casefold())
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

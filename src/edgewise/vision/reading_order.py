@@ -1,0 +1,78 @@
+"""Puts lines of text that were found in a picture into rows, as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from edgewise.types.sights import Line
+
+_SAME_ROW = 0.5  # of a line's height: centres nearer than this are on one row
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Lines side by side. `score` is the lowest of theirs: a row is as good as its worst part."""
+
+    text: str
+    score: float
+    height: float
+
+
+def tilt(lines: Sequence[Line]) -> float:
+    """The angle of the text in radians: the middle of its lines'."""
+    angles = [
+        math.atan2(line.box[1][1] - line.box[0][1], line.box[1][0] - line.box[0][0])
+        for line in lines
+        if len(line.box) >= 2
+    ]
+    return median(angles) if angles else 0.0
+
+
+def text_height(line: Line) -> float:
+    if len(line.box) < 4:
+        return 0.0
+    (x0, y0), (x3, y3) = line.box[0], line.box[3]
+    return math.hypot(x3 - x0, y3 - y0)
+
+
+def rows_of(lines: Sequence[Line]) -> list[Row]:
+    """Rows from the top, each from the left, along the text's own direction."""
+    written = [line for line in lines if line.text.strip()]
+    angle = tilt(written)
+    placed = sorted(((_place(line, angle), line) for line in written), key=lambda pair: pair[0][1])
+    rows: list[list[tuple[tuple[float, float], Line]]] = []
+    for place, line in placed:
+        if rows and _same_row(place, line, rows[-1]):
+            rows[-1].append((place, line))
+        else:
+            rows.append([(place, line)])
+    return [_row([line for _, line in sorted(row, key=lambda pair: pair[0][0])]) for row in rows]
+
+
+def _same_row(
+    place: tuple[float, float], line: Line, row: Sequence[tuple[tuple[float, float], Line]]
+) -> bool:
+    middle = sum(found[1] for found, _ in row) / len(row)
+    height = max(text_height(line), *(text_height(other) for _, other in row))
+    return abs(place[1] - middle) < _SAME_ROW * height
+
+
+def _place(line: Line, angle: float) -> tuple[float, float]:
+    """The middle of a line, turned so that text runs level."""
+    if not line.box:
+        return 0.0, 0.0
+    x = sum(point[0] for point in line.box) / len(line.box)
+    y = sum(point[1] for point in line.box) / len(line.box)
+    cos, sin = math.cos(-angle), math.sin(-angle)
+    return x * cos - y * sin, x * sin + y * cos
+
+
+def _row(lines: Sequence[Line]) -> Row:
+    return Row(
+        "  ".join(line.text.strip() for line in lines),
+        min(line.score for line in lines),
+        min(text_height(line) for line in lines),
+    )
