@@ -26,7 +26,7 @@ FILES_CROSSED = 15
 
 # room: the rooms (or single modules) it may import besides itself
 VALUES = {"errors", "types"}
-DOERS = {"decide", "functions", "speech", "vision", "record", "local", "cloud"}
+DOERS = {"decide", "functions", "speech", "search", "vision", "record", "local", "cloud"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"errors", "types", "engine", "conversation", "settings"},
     "errors": set(),
@@ -54,6 +54,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
+    "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
+    "picture_text": VALUES | DOERS | {"engine"},
 }
 EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}
 MAY_IMPORT["bench"] = EVERYTHING - {"cli", "server"}

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from edgewise.cli import options
+from edgewise.cli.context import show_sources, with_passages
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.prompt import read_prompt
-from edgewise.cli.ready import ensure_model
+from edgewise.cli.ready import ensure_embedder, ensure_model
 from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
 from edgewise.engine import Engine
+from edgewise.search.cite import sources
+from edgewise.types.passages import Hit
 from edgewise.types.replies import Reply
 
 
 @click.command()
 @click.argument("question", nargs=-1)
 @options.routing
+@click.option(
+    "--context",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Answer from the texts of this folder, with citations; a handoff sends them along.",
+)
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
 @click.option(
     "--deadline-ms",
@@ -34,6 +44,7 @@ def ask(
     context: click.Context,
     /,
     question: tuple[str, ...],
+    folder: Path | None,
     signal: bool,
     explain: bool,
     as_json: bool,
@@ -48,6 +59,7 @@ def ask(
     \b
     edgewise ask "What is the capital of France?"
     edgewise ask --local --json "2+2?" | jq .confidence
+    edgewise ask --private --context ~/notes "When does the ferry leave?"
     git diff | edgewise ask --private "Summarise this change."
     """
     if given["evidence"] and not as_json:
@@ -56,14 +68,22 @@ def ask(
     settings, request = options.split(given)
     if signal:
         request["handoff"] = "signal"
+    if folder is not None:
+        settings = ensure_embedder(settings)
     settings = ensure_model(settings, request.get("policy"))
+    hits: list[Hit] = []
     with Engine(settings) as engine:
+        if folder is not None:
+            prompt, hits = with_passages(engine, prompt, folder, request)
         if as_json:
             with Waiting(console(stderr=True), "thinking"):
                 reply = engine.complete(prompt, **request)
-            print_json(reply.to_dict())
+            beside = {} if folder is None else {"sources": sources(hits, reply.text)}
+            print_json(reply.to_dict() | beside)
         else:
             reply = _show(engine, prompt, request)
+            if folder is not None:
+                show_sources(hits, reply.text, console(stderr=True))
             if explain:
                 console(stderr=True).print(why(reply))
     if reply.signalled:

@@ -22,6 +22,7 @@ from edgewise.errors import (
     LedgerError,
     ModelNotFound,
     SettingsError,
+    SpaceMismatch,
     StoreError,
 )
 
@@ -31,6 +32,7 @@ EXIT_USAGE = 2
 EXIT_CODES: tuple[tuple[type[EdgewiseError], int], ...] = (
     (SettingsError, EXIT_USAGE),
     (InvalidRequest, EXIT_USAGE),
+    (SpaceMismatch, 3),
     (DoesNotFit, 3),
     (CloudError, 4),
     (ModelNotFound, 5),
@@ -49,6 +51,9 @@ COMMANDS = {
     "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),
     "demo": ("edgewise.cli.demo:demo", "Watch a few requests being answered and routed."),
     "doctor": ("edgewise.cli.doctor:doctor", "What works here, what is missing, how to fix it."),
+    "embed": ("edgewise.cli.embed:embed", "Turn texts into vectors of one space."),
+    "find": ("edgewise.cli.index:find", "Search a folder by meaning."),
+    "index": ("edgewise.cli.index:index", "Read a folder, so that find can search it."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),

@@ -117,19 +117,44 @@ def _all_of(command: Command, *given: Callable[[Command], Command]) -> Command:
     return command
 
 
+def placement(command: Command) -> Command:
+    """--policy and its companions, for commands that take no prompt."""
+    for option in reversed(
+        (
+            click.option(
+                "--policy",
+                "-p",
+                help=f"Where it may be done: {', '.join(POLICIES)}, or a plug-in's.",
+                shell_complete=complete_policies,
+            ),
+            click.option("--local", is_flag=True, help="Short for --policy local_only."),
+            click.option("--cloud", is_flag=True, help="Short for --policy cloud_only."),
+            click.option("--private", is_flag=True, help="Never leaves the device."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """Command-line words into settings for the engine and options for its requests."""
+    overrides = {"model": model} if (model := given.pop("model")) else {}
+    options = placed(given)
+    if "system" in options:
+        options["system"] = without_surrogates(options["system"])
+    return Settings.load(**overrides), options
+
+
+def placed(given: dict[str, Any]) -> dict[str, Any]:
+    """What was said, with the three ways to say a policy as one."""
     policy, local, cloud = given.pop("policy"), given.pop("local"), given.pop("cloud")
     if sum(map(bool, (policy, local, cloud))) > 1:
         raise click.UsageError("--policy, --local and --cloud exclude each other")
     if local or cloud:
         policy = "local_only" if local else "cloud_only"
-    overrides = {"model": model} if (model := given.pop("model")) else {}
     # Not by truth: a threshold or a temperature of 0 was said, a flag that is False was not.
     options = {name: v for name, v in given.items() if v is not None and v is not False}
-    if "system" in options:
-        options["system"] = without_surrogates(options["system"])
     if policy:
         plugins.load("policies", policy)  # before a model is fetched for a typing error
         options["policy"] = policy
-    return Settings.load(**overrides), options
+    return options

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.cli.render import console, download_bar, megabytes
-from edgewise.errors import ModelNotFound, StoreError
+from edgewise.errors import ExtraMissing, ModelNotFound, StoreError
 from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import ModelStore
+from edgewise.local.onnx_embedder import require_runtime
 from edgewise.settings import Settings
 
 
@@ -35,6 +36,15 @@ def ensure_ears(settings: Settings, policy: str | None = None) -> Settings:
     if Path(settings.speech_model).expanduser().is_dir():
         return settings
     return _ensure(settings, settings.speech_model, policy, "No speech model: ")
+
+
+def ensure_embedder(settings: Settings, policy: str | None = None) -> Settings:
+    """As ensure_model, for the model that makes vectors; not fetched where it could not run."""
+    try:
+        require_runtime()
+    except ExtraMissing:
+        return settings.with_changes(fetch_default_model=False)
+    return _ensure(settings, settings.embed_model, policy, "No embedding model: ")
 
 
 def _ensure(

@@ -1,0 +1,115 @@
+"""Search a folder by meaning: an index that is kept up to date, and questions answered from it."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from edgewise.engine import Engine
+from edgewise.errors import InvalidRequest
+from edgewise.flows.index_folder import Parts, Progress, update_index
+from edgewise.search.cite import cited_prompt, room_for_passages
+from edgewise.search.documents import PictureReader
+from edgewise.search.exact_scan import Scan
+from edgewise.search.index_store import IndexStore
+from edgewise.settings import Settings
+from edgewise.types.embeddings import Embeddings
+from edgewise.types.passages import Hit, IndexReport
+
+
+def index_path(settings: Settings, folder: Path) -> Path:
+    """Among the user's data, not in the folder, which may be read-only or shared."""
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
+    return settings.data_dir / "indexes" / f"{name}.sqlite3"
+
+
+def silent(done: int, total: int, name: str) -> None:
+    """The progress callback of callers who show none."""
+
+
+class FolderIndex:
+    """The index of one folder, pinned to one space.
+
+        with Engine() as engine, FolderIndex(engine, "notes") as index:
+            index.update()
+            for hit in index.find("when does the ferry leave?"):
+                print(hit.place, hit.score)
+
+    Files are embedded under `policy`, which unlike that of a question is to stay on the device:
+    nobody expects a search to send a folder away. `pictures` reads the text in images.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: str | Path,
+        *,
+        policy: str = "local_only",
+        pictures: PictureReader | None = None,
+    ) -> None:
+        self.folder = Path(folder).expanduser()
+        if not self.folder.is_dir():
+            raise InvalidRequest(f"{str(folder)!r} is not a folder")
+        self._engine = engine
+        self._policy = policy
+        self._pictures = pictures
+        self.store = IndexStore(index_path(engine.settings, self.folder))
+        self._scan: tuple[int, Scan] | None = None
+
+    def update(self, progress: Progress = silent, *, rebuild: bool = False) -> IndexReport:
+        """Read what is new or changed, forget what is gone; `rebuild` starts over."""
+        if rebuild:
+            self.store.clear()
+        parts = Parts(embed=self._embed, pictures=self._pictures, progress=progress)
+        return update_index(self.folder, self.store, parts)
+
+    def find(self, query: str, most: int = 5) -> list[Hit]:
+        """The passages nearest in meaning, best first."""
+        if not query.strip():
+            raise InvalidRequest("there is nothing to look for")
+        if not self.store.space:
+            return []
+        made = self._engine.embed(query, space=self.store.space, policy=self._policy)
+        (vector,) = made.vectors
+        hits = []
+        for number, score in self._scanned().nearest(array("f", vector), most):
+            if (found := self.store.passage(number)) is not None:
+                path, passage = found
+                hits.append(
+                    Hit(
+                        path=path,
+                        first_line=passage.first_line,
+                        last_line=passage.last_line,
+                        text=passage.text,
+                        score=round(score, 4),
+                    )
+                )
+        return hits
+
+    def cite(
+        self, question: str, *, context_tokens: int, answer_tokens: int, most: int = 3
+    ) -> tuple[str, list[Hit]]:
+        """The question with passages to answer it from, as many as the window holds, and those."""
+        room = room_for_passages(context_tokens, question, answer_tokens)
+        return cited_prompt(question, self.find(question, most), room)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _embed(self, texts: Sequence[str]) -> Embeddings:
+        return self._engine.embed(texts, space=self.store.space, policy=self._policy, int8=True)
+
+    def _scanned(self) -> Scan:
+        generation = self.store.generation
+        if self._scan is None or self._scan[0] != generation:
+            self._scan = generation, Scan.of(*self.store.vectors())
+        return self._scan[1]
