@@ -31,6 +31,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.functions.check import EASY_GATE, FULL_GATE
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.model_store import InstalledModel
+from edgewise.server_settings import KeySettings, ServerSettings
 from edgewise.settings import ProviderSettings, Settings
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.calls import ComplaintCode
@@ -274,10 +275,15 @@ def test_every_setting_is_on_its_page_with_default_and_variable() -> None:
         assert found, each.name
         if isinstance(each.default, str | int | float | tuple):
             assert found[1] == f"`{as_toml(each.default)}`", each.name
-        in_environment = each.name not in ("difficulty", "providers", "environment")
+        in_environment = each.name not in ("difficulty", "providers", "server", "environment")
         assert found[2] == (f"`EDGEWISE_{each.name.upper()}`" if in_environment else "none")
     for each in fields(ProviderSettings):
         assert re.search(rf"^\| `{each.name}` \|", page, re.M), each.name
+    for each in (*fields(ServerSettings), *fields(KeySettings)):
+        rows = re.findall(rf"^\| `{each.name}` \| `(.*?)` \| .+ \|$", page, re.M)
+        if isinstance(each.default, str | int | float | tuple):
+            assert as_toml(each.default) in rows, each.name
+        assert rows, each.name
 
 
 def test_every_settings_file_on_a_page_is_accepted(tmp_path: Path) -> None:

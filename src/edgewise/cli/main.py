@@ -57,6 +57,8 @@ COMMANDS = {
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
+    "see": ("edgewise.cli.see:see", "Ask about pictures."),
+    "serve": ("edgewise.cli.serve:serve", "Serve OpenAI's and Anthropic's APIs."),
     "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
 }
 

@@ -1,0 +1,150 @@
+"""Answers a request of any wire, whole or streamed: read, route, run, write, note."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from edgewise.errors import EdgewiseError
+from edgewise.record.books import Cancelled
+from edgewise.server import report
+from edgewise.server.clients import Client
+from edgewise.server.faults import BROKEN, LATE, Fault, fault_of
+from edgewise.server.fields import parse_body
+from edgewise.server.house import House
+from edgewise.server.journal import Served
+from edgewise.server.relay import Head, Work
+from edgewise.server.routing import read_routing, resolve_model
+from edgewise.server.visit import Visit
+from edgewise.server.wire import Ask, Opening, Wire, Writer, to_json
+from edgewise.types.messages import Request
+from edgewise.types.replies import Event, Finished, Switched, TextDelta
+
+JSON = {"content-type": "application/json"}
+EVENTS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # proxies must pass each event on as it comes
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One HTTP request, read to its end. Header names are lower-case."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    client: Client
+    visit: Visit
+    path: Mapping[str, str]  # the parts of the path that the route names
+
+
+def answer(house: House, wire: Wire, incoming: Incoming) -> Work:
+    """The whole of one request, on its own thread. Nothing is raised but what nobody foresaw."""
+    served = Served(endpoint=wire.name, client=incoming.client.name)
+    fault: Fault | None = None
+    try:
+        ask, request = _understood(house, wire, incoming, served)
+        answered = _streamed if ask.stream else _whole
+        yield from answered(house, wire, ask, request, served, incoming.visit)
+    except EdgewiseError as error:
+        fault = _fault(error, incoming.visit)
+        served.left = fault is None
+    except GeneratorExit:
+        served.left = True
+        raise
+    except Exception:
+        fault = BROKEN
+        raise
+    finally:
+        begun = served.status != 0
+        if fault is not None:
+            served.status, served.code = fault.status, fault.code
+        if served.left:
+            served.code = Cancelled.code
+        house.journal.note(served)
+    if fault is not None and not begun:
+        yield Head(fault.status, JSON | fault.all_headers())
+        yield to_json(wire.error(fault))
+
+
+def _fault(error: EdgewiseError, visit: Visit) -> Fault | None:
+    """What to tell the client; None where it is gone."""
+    if isinstance(error, Cancelled):
+        return LATE if visit.late else None
+    return fault_of(error)
+
+
+def _understood(
+    house: House, wire: Wire, incoming: Incoming, served: Served
+) -> tuple[Ask, Request]:
+    ask = wire.read(parse_body(incoming.body), remote_images=house.server.remote_images)
+    served.stream, served.model = ask.stream, ask.model[:80]
+    route = resolve_model(
+        ask.model, local_model=house.local_model, any_model=house.server.any_model
+    )
+    options = {**ask.options, **read_routing(ask.metadata, incoming.headers), **route.options}
+    if incoming.client.budget_key:
+        options["budget_key"] = incoming.client.budget_key
+    incoming.visit.cloud = route.cloud
+    request = house.engine.request(ask.messages, **options)
+    served.id = request.id
+    return ask, request
+
+
+def _whole(
+    house: House, wire: Wire, ask: Ask, request: Request, served: Served, visit: Visit
+) -> Work:
+    with closing(house.engine.run(request, live=False)) as events:
+        for event in events:
+            visit.check()
+            if isinstance(event, TextDelta) and served.first_s is None:
+                served.first_s = time.perf_counter() - served.started
+            if isinstance(event, Finished):
+                reply = event.reply
+    served.reply, served.status, served.code = reply, 200, reply.decision.code
+    body = to_json(wire.whole(ask, reply, report.report(reply)))
+    yield Head(200, JSON | report.headers(reply) | {"content-length": str(len(body))})
+    yield body
+
+
+def _streamed(
+    house: House, wire: Wire, ask: Ask, request: Request, served: Served, visit: Visit
+) -> Work:
+    """The head is sent with the first text: until then a fault can still have its own status."""
+    writer = wire.writer(ask, request.id)
+    switched: Switched | None = None
+    try:
+        with closing(house.engine.run(request, live=True)) as events:
+            for event in events:
+                visit.check()
+                if served.status == 0:
+                    if isinstance(event, Switched):
+                        switched = event
+                        continue
+                    opening = Opening(request.id, _source(event), switched)
+                    served.first_s = time.perf_counter() - served.started
+                    served.status = 200
+                    yield Head(200, EVENTS | report.opening_headers(opening))
+                    yield b"".join(writer.begin(opening))
+                yield b"".join(_written(writer, event, served))
+    except EdgewiseError as error:
+        fault = _fault(error, visit)
+        if served.status and fault is not None:
+            yield b"".join(writer.failed(fault))
+        raise
+
+
+def _written(writer: Writer, event: Event, served: Served) -> Iterator[bytes]:
+    if isinstance(event, TextDelta):
+        return writer.text(event)
+    if isinstance(event, Switched):
+        return writer.switched(event)
+    served.reply, served.code = event.reply, event.reply.decision.code
+    return writer.end(event.reply, report.report(event.reply))
+
+
+def _source(event: TextDelta | Finished) -> str:
+    return event.source if isinstance(event, TextDelta) else event.reply.source

@@ -1,0 +1,87 @@
+"""The application: which path is whose."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from edgewise.server import catalogue, health
+from edgewise.server.answer import Incoming, answer
+from edgewise.server.chat_wire import ChatWire, openai_error
+from edgewise.server.endpoint import Endpoint
+from edgewise.server.faults import Fault
+from edgewise.server.guard import Guard
+from edgewise.server.house import House
+from edgewise.server.messages_wire import MessagesWire, anthropic_error
+from edgewise.server.relay import Work
+from edgewise.server.responses_wire import ResponsesWire
+from edgewise.server.wire import Wire
+
+Answerer = Callable[[House, Incoming], Work]
+
+
+def _over(wire: Wire) -> Answerer:
+    return lambda house, incoming: answer(house, wire, incoming)
+
+
+# The route table: method, path, name in logs and counts, and who answers on a thread.
+# A new family of endpoints is a file of its own and a line here.
+ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
+    ("POST", "/v1/chat/completions", "chat.completions", _over(ChatWire())),
+    ("POST", "/v1/responses", "responses", _over(ResponsesWire())),
+    ("POST", "/v1/messages", "messages", _over(MessagesWire())),
+    ("GET", "/v1/models", "models", catalogue.model_list),
+    ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
+    ("GET", "/metrics", "metrics", health.metrics),
+)
+
+
+def make_app(house: House) -> Starlette:
+    """An ASGI application around a house; starting it warms the house, stopping it closes it."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        threading.Thread(target=house.warm_up, name="edgewise-warm-up", daemon=True).start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(house.close)
+
+    checks = health.Health(house)
+    routes: list[BaseRoute] = [
+        Route(path, Endpoint(house, name, partial(work, house)), methods=[method])
+        for method, path, name, work in ROUTES
+    ]
+    routes += [
+        Route("/healthz", checks.alive, methods=["GET"]),
+        Route("/readyz", checks.ready, methods=["GET"]),
+    ]
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=[Middleware(Guard, house=house)],
+        exception_handlers={404: _no_such_path, 405: _wrong_method},
+    )
+
+
+async def _no_such_path(request: Request, _: Exception) -> Response:
+    return _faulty(request, 404, "not_found", f"there is no {request.url.path[:80]!r} here")
+
+
+async def _wrong_method(request: Request, _: Exception) -> Response:
+    return _faulty(request, 405, "method_not_allowed", f"not with {request.method}")
+
+
+def _faulty(request: Request, status: int, code: str, words: str) -> Response:
+    fault = Fault(status=status, code=code, message=words)
+    write = anthropic_error if request.url.path.startswith("/v1/messages") else openai_error
+    return JSONResponse(write(fault), status_code=status)

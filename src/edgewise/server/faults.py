@@ -1,0 +1,122 @@
+"""What a client is told when something is wrong: a status, a code, and words without secrets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from edgewise.errors import (
+    CloudAuthFailed,
+    CloudClosed,
+    CloudError,
+    CloudRateLimited,
+    CloudRejected,
+    CloudTimeout,
+    ContextExceeded,
+    DeviceBusy,
+    DoesNotFit,
+    EdgewiseError,
+    InvalidRequest,
+    LedgerError,
+    ModelNotFound,
+    SettingsError,
+)
+from edgewise.record.redact import short_error
+from edgewise.server.fields import BadField
+
+# OpenAI's words for the kind of an error; Anthropic's are in its wire.
+_KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+_CLOSED = {"private": 400, "budget_spent": 429}
+# A second try cannot help: the official clients would make two.
+_NOT_WORTH_RETRYING = {"budget_spent", "no_key", "no_local_model", "provider_unusable"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One error as the wires write it."""
+
+    status: int
+    code: str
+    message: str
+    param: str = ""
+    retry_after_s: float | None = None
+    retry: bool = True
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        if self.status == 429:
+            return "insufficient_quota" if self.code == "budget_spent" else "rate_limit_error"
+        if self.status >= 500:
+            return "server_error"
+        return _KINDS.get(self.status, "invalid_request_error")
+
+    def all_headers(self) -> dict[str, str]:
+        headers = dict(self.headers)
+        if self.retry_after_s is not None:
+            headers["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
+        if not self.retry:
+            headers["x-should-retry"] = "false"
+        return headers
+
+
+class Refusal(EdgewiseError):
+    """Raised where the server itself says no."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def refuse(status: int, code: str, message: str, *, param: str = "") -> Refusal:
+    return Refusal(Fault(status=status, code=code, message=message, param=param))
+
+
+def fault_of(error: EdgewiseError) -> Fault:
+    """The status that fits an error, and its words with everything like a key masked."""
+    if isinstance(error, Refusal):
+        return error.fault
+    code = "context_length_exceeded" if isinstance(error, ContextExceeded) else error.code
+    return Fault(
+        status=_status(error),
+        code=code,
+        message=short_error(str(error)),
+        param=error.path if isinstance(error, BadField) else "",
+        retry_after_s=_wait(error),
+        retry=error.code not in _NOT_WORTH_RETRYING,
+    )
+
+
+BROKEN = Fault(status=500, code="internal_error", message="the server failed; its log says how")
+LATE = Fault(status=504, code="timeout", message="the answer took longer than the server allows")
+
+
+def _wait(error: EdgewiseError) -> float | None:
+    if isinstance(error, CloudClosed) and error.code == "breaker_open":
+        return error.retry_after_s or 1.0
+    return getattr(error, "retry_after_s", None)
+
+
+def _status(error: EdgewiseError) -> int:
+    if isinstance(error, CloudError):
+        return _cloud_status(error)
+    for kinds, status in (
+        ((InvalidRequest, SettingsError, DoesNotFit, ContextExceeded), 400),
+        ((DeviceBusy,), 429),
+        ((ModelNotFound, LedgerError), 503),
+    ):
+        if isinstance(error, kinds):
+            return status
+    return 500
+
+
+def _cloud_status(error: CloudError) -> int:
+    if isinstance(error, CloudClosed):
+        return _CLOSED.get(error.code, 503)
+    if isinstance(error, CloudRateLimited):
+        return 429
+    if isinstance(error, CloudTimeout):
+        return 504
+    if isinstance(error, CloudRejected):
+        return error.status if error.status and 400 <= error.status < 500 else 400
+    return 503 if isinstance(error, CloudAuthFailed) else 502

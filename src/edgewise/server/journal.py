@@ -1,0 +1,121 @@
+"""What is written down of every request that was served: a line of JSON, counts, and listeners."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgewise.server.metrics import CONFIDENCES, Metrics
+from edgewise.types.replies import Reply
+
+log = logging.getLogger("edgewise.server")
+
+
+@dataclass(slots=True, kw_only=True)
+class Served:
+    """One request: filled in while it is served, noted when it ends. Holds no text of it."""
+
+    endpoint: str
+    client: str = ""
+    id: str = ""
+    model: str = ""
+    stream: bool = False
+    status: int = 0
+    code: str = ""  # the decision's, or the error's
+    left: bool = False
+    reply: Reply | None = None
+    at: float = field(default_factory=time.time)
+    started: float = field(default_factory=time.perf_counter)
+    first_s: float | None = None
+    total_s: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "at": round(self.at, 3),
+            "endpoint": self.endpoint,
+            "client": self.client,
+            "id": self.id,
+            "model": self.model,
+            "stream": self.stream,
+            "status": self.status,
+            "code": self.code,
+            "left": self.left,
+            "first_ms": None if self.first_s is None else round(1000 * self.first_s, 1),
+            "total_ms": round(1000 * self.total_s, 1),
+        }
+        if self.reply is not None:
+            found |= {
+                "source": self.reply.source,
+                "answered_by": self.reply.model,
+                "confidence": self.reply.confidence,
+                "degraded": self.reply.decision.degraded_code,
+                "needs_cloud_handoff": self.reply.needs_cloud_handoff,
+                "cost_microdollars": self.reply.usage.cost_microdollars,
+                "input_tokens": self.reply.usage.input_tokens,
+                "output_tokens": self.reply.usage.output_tokens,
+                "attempts": len(self.reply.attempts),
+            }
+        return found
+
+
+class Journal:
+    """Takes down requests as they end. `listeners` get each one, on the thread that served it."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self.listeners: list[Callable[[Served], None]] = []
+
+    def note(self, served: Served) -> None:
+        served.total_s = time.perf_counter() - served.started
+        self._count(served)
+        log.info("%s", json.dumps(served.to_dict(), ensure_ascii=False))
+        for listener in list(self.listeners):
+            listener(served)
+
+    def refused(self, endpoint: str, status: int, code: str, client: str = "") -> None:
+        """Turned away before it was read."""
+        self.metrics.add("edgewise_refused_total", status=str(status), code=code)
+        line = {"at": round(time.time(), 3), "endpoint": endpoint, "client": client}
+        log.info("%s", json.dumps(line | {"status": status, "code": code}))
+
+    def _count(self, served: Served) -> None:
+        add, observe = self.metrics.add, self.metrics.observe
+        reply = served.reply
+        source = reply.source if reply else "none"
+        add(
+            "edgewise_requests_total",
+            endpoint=served.endpoint,
+            source=source,
+            code=served.code,
+            status=str(served.status),
+        )
+        if served.left:
+            add("edgewise_disconnects_total", endpoint=served.endpoint)
+        where = served.endpoint
+        observe("edgewise_request_seconds", served.total_s, endpoint=where, source=source)
+        if served.first_s is not None:
+            observe("edgewise_first_token_seconds", served.first_s, endpoint=where, source=source)
+        if reply is not None:
+            self._count_reply(reply)
+
+    def _count_reply(self, reply: Reply) -> None:
+        add = self.metrics.add
+        if reply.confidence is not None:
+            self.metrics.observe("edgewise_confidence", reply.confidence, CONFIDENCES)
+        if reply.degraded:
+            add("edgewise_degraded_total", code=reply.decision.degraded_code)
+        if reply.usage.cost_microdollars:
+            add("edgewise_cost_microdollars_total", reply.usage.cost_microdollars)
+        for each in reply.attempts:
+            add(
+                "edgewise_attempts_total",
+                place=each.place,
+                backend=each.backend,
+                outcome=each.outcome,
+            )
+            add("edgewise_tokens_total", each.input_tokens, place=each.place, kind="input")
+            add("edgewise_tokens_total", each.output_tokens, place=each.place, kind="output")

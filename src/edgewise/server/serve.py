@@ -1,0 +1,160 @@
+"""Runs the server: in this process until it is told to stop, or beside it for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from typing_extensions import override
+
+from edgewise.errors import SettingsError
+from edgewise.server.house import House
+from edgewise.server_settings import ServerSettings
+from edgewise.settings import Settings
+
+START_S = 30.0
+HEADER_BYTES = 65_536
+BACKLOG = 2048
+
+
+def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what runs, at most `drain_s`."""
+    house, listener = _prepared(settings, parts)
+    with listener:
+        announce(url_of(listener))
+        # The runner gives signals back when it is done; by then they have done their work.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        with contextlib.suppress(KeyboardInterrupt):
+            _runner(house).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def running(
+    settings: Settings, look: Callable[[House], None] = lambda _: None, **parts: Any
+) -> Iterator[str]:
+    """The address of a server that runs on a thread while inside. For tests and notebooks.
+
+    `look` is shown what the endpoints share.
+    """
+    house, listener = _prepared(settings, parts)
+    look(house)
+    runner = _runner(house)
+    thread = threading.Thread(
+        target=runner.run, kwargs={"sockets": [listener]}, name="edgewise-server", daemon=True
+    )
+    with listener:
+        thread.start()
+        try:
+            if not house.warm.wait(START_S):
+                raise SettingsError("the server did not start")
+            yield url_of(listener)
+        finally:
+            runner.should_exit = True
+            thread.join(settings.server.drain_s + START_S)
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
+
+
+def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[House, socket.socket]:
+    house = House(settings, **parts)
+    if not house.clients.keyed and not _is_loopback(settings.server.host):
+        raise SettingsError(
+            f"listening on {settings.server.host!r} lets others in: set a key first "
+            "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
+        )
+    return house, _listen(settings.server)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name: nobody knows where it will point tomorrow
+        return False
+
+
+def _listen(server: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    # By protocol: the event loop switches Nagle's algorithm off only where it sees TCP, and with
+    # it every small answer would wait 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform != "win32":  # there it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((server.host, server.port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(
+            f"cannot listen on {server.host}:{server.port}: {error.strerror or error}"
+        ) from error
+    return listener
+
+
+def _runner(house: House) -> Any:
+    # Here: the command line lists its commands without them, and they are an extra.
+    try:
+        import uvicorn  # noqa: PLC0415
+
+        from edgewise.server.app import make_app  # noqa: PLC0415
+        from edgewise.server.patient_protocol import protocol_with  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            f"the server needs its extra: pip install 'edgewise[server]' ({error})"
+        ) from error
+
+    class Runner(uvicorn.Server):
+        @override
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            house.draining = True
+            await super().shutdown(sockets)
+
+    return Runner(
+        uvicorn.Config(
+            make_app(house),
+            http=protocol_with(house.server.header_s),
+            ws="auto",
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            timeout_graceful_shutdown=max(1, round(house.server.drain_s)),
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            server_header=False,
+            date_header=True,
+        )
+    )
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: a request's own, or one made of a message."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        words = record.getMessage()
+        if words.startswith("{"):
+            return words
+        return json.dumps({"level": record.levelname.lower(), "message": words})
+
+
+def log_to_stderr() -> None:
+    """For `edgewise serve`: a library must not touch anybody's logging."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name in ("edgewise", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if name == "edgewise" else logging.WARNING)
+        logger.propagate = False

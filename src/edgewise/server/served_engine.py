@@ -1,0 +1,168 @@
+"""An engine that many clients share: they queue for its models in turn, and can leave at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import override
+
+from edgewise import assembly
+from edgewise.cloud.provider import Chunk, Cloud, Stop
+from edgewise.engine import Engine
+from edgewise.errors import CloudClosed, GenerationFailed, InvalidRequest
+from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, TokenStream
+from edgewise.record.books import Cancelled
+from edgewise.server.turnstile import Turnstile
+from edgewise.server.visit import Visit, current
+from edgewise.settings import Settings
+from edgewise.types.messages import Request, Task
+from edgewise.types.replies import Attempt
+
+MOST_CHOICES = 64  # cloud models that clients may name; each keeps its connections
+
+
+class ServedEngine(Engine):
+    """`Engine`, with a turnstile before each local model and a way to call off every wait."""
+
+    def __init__(self, settings: Settings, *, queue: int, **parts: Any) -> None:
+        super().__init__(settings, **parts)
+        self._places = queue
+        self._shared: dict[int, QueuedModel] = {}
+        self._choices: dict[tuple[str, Task], Cloud] = {}
+        self._sharing = threading.Lock()
+
+    @override
+    def backend(self) -> ChatBackend:
+        return self._share(super().backend())
+
+    @override
+    def caller(self) -> CallBackend:
+        return self._share(super().caller())
+
+    @override
+    def cloud_for(self, task: Task) -> Cloud:
+        visit = current.get()
+        if visit is None:
+            return super().cloud_for(task)
+        if not visit.cloud:
+            return ServedCloud(super().cloud_for(task), visit)
+        return ServedCloud(self._chosen(visit.cloud, task), visit)
+
+    @property
+    def turnstiles(self) -> dict[str, Turnstile]:
+        """By the model's name; only of models that were asked for."""
+        with self._sharing:
+            return {each.facts().model: each.turnstile for each in self._shared.values()}
+
+    def _share(self, model: Any) -> QueuedModel:
+        with self._sharing:
+            if id(model) not in self._shared:
+                self._shared[id(model)] = QueuedModel(
+                    model, Turnstile(model.facts().slots, self._places)
+                )
+            return self._shared[id(model)]
+
+    def _chosen(self, choice: str, task: Task) -> Cloud:
+        """The door to one provider's one model; breakers and budgets are the engine's."""
+        with self._sharing:
+            if (choice, task) not in self._choices:
+                if len(self._choices) >= MOST_CHOICES:
+                    raise InvalidRequest(f"model: {MOST_CHOICES} cloud models are in use already")
+                settings = self.settings.with_changes(chain=(choice,))
+                self._choices[choice, task] = assembly.open_door(
+                    settings, self.ledger, task, self._breakers
+                )
+            return self._choices[choice, task]
+
+    @override
+    def close(self) -> None:
+        super().close()
+        with self._sharing:
+            for door in self._choices.values():
+                close = getattr(door, "close", None)
+                if close is not None:
+                    close()
+            self._choices.clear()
+            self._shared.clear()
+
+
+class QueuedModel:
+    """A local model behind a turnstile. Chats and writes calls, as far as the model does."""
+
+    def __init__(self, model: Any, turnstile: Turnstile) -> None:
+        self._model = model
+        self.turnstile = turnstile
+
+    def facts(self) -> DeviceFacts:
+        facts: DeviceFacts = self._model.facts()
+        return facts
+
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        return self._in_turn(lambda: self._model.generate(request, already=already))
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        return self._in_turn(
+            lambda: self._model.write_call(
+                prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+            )
+        )
+
+    def close(self) -> None:
+        self._model.close()
+
+    def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
+        visit = current.get() or Visit()
+        with self.turnstile.turn(visit), closing(begin()) as tokens:
+            # A backend without `abort` is left at its next token.
+            abort = getattr(tokens, "abort", _nothing)
+            with visit.waking(abort):
+                try:
+                    for item in tokens:
+                        visit.check()
+                        yield item
+                except GenerationFailed:
+                    visit.check()  # it was called off
+                    raise
+
+
+def _nothing() -> None:
+    """What waking does to a model that cannot be called off."""
+
+
+@dataclass(slots=True)
+class ServedCloud:
+    """The door as one request sees it: leaving breaks its connection."""
+
+    door: Cloud
+    visit: Visit
+
+    def closed(self, request: Request) -> CloudClosed | None:
+        return self.door.closed(request)
+
+    def stream(
+        self,
+        request: Request,
+        journal: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
+    ) -> Generator[Chunk, None, None]:
+        stop = stop or Stop()
+        chunks = self.door.stream(request, journal, live=live, patience_s=patience_s, stop=stop)
+        with self.visit.waking(stop.ask), closing(chunks):
+            yield from chunks
+        if stop.asked:
+            raise Cancelled("the caller left")

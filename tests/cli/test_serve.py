@@ -1,0 +1,152 @@
+"""`edgewise serve` as a process of its own: starts, serves, drains, ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx2
+import pytest
+
+from edgewise.testing import Answer, LoopbackCloud
+
+HELLO = [{"role": "user", "content": "Hello?"}]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+
+
+@pytest.fixture
+def cloud() -> Iterator[LoopbackCloud]:
+    with LoopbackCloud() as server:
+        server.always(Answer(text="From afar."))
+        yield server
+
+
+@contextmanager
+def process(cloud: LoopbackCloud, *words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    environment = os.environ | {
+        "OPENAI_API_KEY": "sk-cloud-secret-0123456789",
+        "OPENAI_BASE_URL": cloud.openai_url,
+        **variables,
+    }
+    started = subprocess.Popen(
+        [sys.executable, "-m", "edgewise", "serve", "--policy", "cloud_only", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.communicate()
+
+
+def address(started: subprocess.Popen[str]) -> str:
+    assert started.stdout
+    said = ""
+    while "}" not in said:
+        line = started.stdout.readline()
+        assert line, started.stderr and started.stderr.read()
+        said += line
+    found: dict[str, str] = json.loads(said)
+    assert found["openai_base_url"] == f"{found['url']}/v1"
+    return found["url"]
+
+
+def post(url: str, **body: Any) -> httpx2.Response:
+    whole = {"model": "auto", "messages": HELLO, **body}
+    return httpx2.post(f"{url}/v1/chat/completions", json=whole, timeout=30)
+
+
+def test_it_says_where_it_listens_with_a_line_to_try(cloud: LoopbackCloud) -> None:
+    with process(cloud, "--port", "0") as started:
+        assert started.stdout
+        first = started.stdout.readline()
+        assert first.startswith("Listening on http://127.0.0.1:")
+        shown = started.stdout.readline() + started.stdout.readline()
+        assert shown.startswith("curl ")
+        if shutil.which("curl"):
+            line = shown.replace("curl ", "curl --silent --retry-connrefused --retry 5 ", 1)
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
+            assert json.loads(done.stdout)["choices"][0]["message"]["content"] == "From afar."
+
+
+def test_sigterm_lets_a_running_stream_finish_and_ends_well(cloud: LoopbackCloud) -> None:
+    cloud.always(Answer(text="one two three four five", chunk_size=4, delay_between_s=0.15))
+    with process(cloud, "--port", "0", "--json") as started:
+        url = address(started)
+        body = {"model": "auto", "messages": HELLO, "stream": True}
+        text = ""
+        with httpx2.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=30) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            started.send_signal(signal.SIGTERM)
+            text = "\n".join(lines)
+        assert text.endswith("data: [DONE]\n")
+        assert started.wait(20) == 0
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"{url}/healthz")
+
+
+def test_what_does_not_finish_in_time_is_cancelled(cloud: LoopbackCloud) -> None:
+    cloud.always(Answer(text="word " * 1000, delay_between_s=0.1))
+    config = {"EDGEWISE_CONFIG_DIR": os.environ["EDGEWISE_HOME"]}
+    os.makedirs(os.environ["EDGEWISE_HOME"], exist_ok=True)
+    with open(f"{os.environ['EDGEWISE_HOME']}/config.toml", "w", encoding="utf-8") as file:
+        file.write("[server]\ndrain_s = 1\n")
+    with process(cloud, "--port", "0", "--json", **config) as started:
+        url = address(started)
+        asking = threading.Thread(target=lambda: _ignored(url))
+        asking.start()
+        cloud.wait_for(lambda seen: len(seen.requests) == 1, timeout=20)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(20) == 0
+        cloud.wait_for(lambda seen: seen.disconnects == 1)
+        asking.join(20)
+
+
+def _ignored(url: str) -> None:
+    with suppress(httpx2.HTTPError):
+        post(url, stream=True)
+
+
+def test_the_log_is_json_without_words_or_keys(cloud: LoopbackCloud) -> None:
+    with process(cloud, "--port", "0", "--json", EDGEWISE_SERVER_KEY="server-key-1") as started:
+        url = address(started)
+        assert post(url).status_code == 401
+        headers = {"authorization": "Bearer server-key-1"}
+        body = {"model": "auto", "messages": HELLO}
+        answer = httpx2.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=30)
+        assert answer.status_code == 200
+        started.send_signal(signal.SIGINT)
+        assert started.wait(20) == 0
+        assert started.stderr
+        lines = [json.loads(line) for line in started.stderr.read().splitlines()]
+    served = [line for line in lines if line.get("endpoint") == "chat.completions"]
+    assert [line["status"] for line in served if "source" in line] == [200]
+    for word in ("server-key", "sk-cloud", "Hello", "afar"):
+        assert word not in json.dumps(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--host", "0.0.0.0"), "key"),
+        (("--port", "99999"), "range"),
+        (("--host", "256.1.1.1", "--key", "k"), "cannot listen"),
+    ],
+)
+def test_what_cannot_be_is_said(cloud: LoopbackCloud, words: tuple[str, ...], said: str) -> None:
+    with process(cloud, *words) as started:
+        assert started.wait(30) == 2
+        assert started.stderr and said in started.stderr.read()

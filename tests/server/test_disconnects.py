@@ -1,0 +1,201 @@
+"""A client that leaves, at whatever moment, leaves nothing behind: no slot, no thread, no money."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from edgewise.server.visit import Visit
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
+from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from tests.server.conftest import Serving
+from tests.server.served import HELLO, Served, request_threads, wait_until
+
+ROUNDS = 1000
+
+
+def post(served: Served, *, whole: bool = True, **body: object) -> socket.socket:
+    """Sends a request, or all but the end of it, on a connection of its own."""
+    content = json.dumps({"model": "auto", "messages": HELLO, **body}).encode()
+    head = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(content)
+    )
+    connection = served.raw()
+    connection.sendall(head + (content if whole else content[:-5]))
+    return connection
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+    connection.close()
+
+
+def clean(served: Served) -> None:
+    """Nothing of any request is left."""
+    served.settle()
+    wait_until(lambda: request_threads() == 0)
+    for turnstile in served.house.engine.turnstiles.values():
+        assert (turnstile.busy, turnstile.waiting) == (0, 0)
+
+
+def slow_model(slots: int = 1) -> ScriptedBackend:
+    facts = replace(SCRIPTED_FACTS, slots=slots)
+    return ScriptedBackend.confident("word " * 400, delay_s=0.02, facts=facts)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_leaving_stops_the_local_model(serving: Serving, stream: bool) -> None:
+    backend = slow_model()
+    served = serving(backend, settings={"max_tokens": 400})
+    connection = post(served, model="local", stream=stream)
+    wait_until(lambda: backend.generated > 2)
+    connection.close()
+    wait_until(lambda: backend.closed_early == 1)
+    clean(served)
+    assert served.metric('edgewise_disconnects_total{endpoint="chat.completions"}') == 1
+    row = served.house.engine.ledger.recent()[0]
+    assert row["error_code"] == "cancelled"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("after", [0, 2])
+def test_leaving_breaks_the_cloud_call_and_settles_it(
+    serving: Serving, cloud: LoopbackCloud, stream: bool, after: int
+) -> None:
+    served = serving()
+    cloud.always(Silence(after_chunks=after))
+    connection = post(served, model="cloud/openai", stream=stream)
+    cloud.wait_for(lambda seen: len(seen.requests) == 1)
+    connection.close()
+    cloud.wait_for(lambda seen: seen.disconnects == 1)
+    clean(served)
+    (row,) = served.house.engine.ledger.recent()
+    found = served.house.engine.ledger.get(row["id"])
+    assert found and [each["state"] for each in found["attempts"]] == ["settled"]
+
+
+def test_leaving_the_queue_frees_the_place(serving: Serving) -> None:
+    backend = slow_model()
+    served = serving(backend, queue=1, settings={"max_tokens": 400})
+    first = post(served, model="local")
+    wait_until(lambda: backend.generated > 0)
+    turnstile = served.house.engine.turnstiles["scripted-1"]
+    waiting = post(served, model="local")
+    wait_until(lambda: turnstile.waiting == 1)
+    assert served.chat(model="local").status_code == 429
+    waiting.close()
+    wait_until(lambda: turnstile.waiting == 0)
+    assert backend.started == 1, "it never began"
+    first.close()
+    clean(served)
+
+
+def test_leaving_while_the_body_is_sent_leaves_nothing(serving: Serving) -> None:
+    served = serving()
+    for _ in range(20):
+        post(served, whole=False).close()
+        reset(post(served, whole=False))
+    clean(served)
+    assert served.chat().status_code == 200
+
+
+def test_leaving_before_the_answer_is_read_leaves_nothing(serving: Serving) -> None:
+    served = serving()
+    for _ in range(20):
+        reset(post(served, stream=True))
+    clean(served)
+
+
+def phases(
+    served: Served, backend: ScriptedBackend, cloud: LoopbackCloud
+) -> list[Callable[[], None]]:
+    """One way to leave for each phase of a request."""
+    dice = random.Random(7)
+
+    def half_sent() -> None:
+        reset(post(served, whole=False))
+
+    def at_once() -> None:
+        reset(post(served, model="local", stream=True))
+
+    def soon(model: str, stream: bool) -> Callable[[], None]:
+        def leave() -> None:
+            connection = post(served, model=model, stream=stream)
+            time.sleep(dice.random() * 0.02)
+            reset(connection) if dice.random() < 0.5 else connection.close()
+
+        return leave
+
+    def after_first_bytes() -> None:
+        connection = post(served, model="local", stream=True)
+        with connection, contextlib.suppress(ConnectionError):
+            connection.recv(200)
+
+    def half_closed() -> None:
+        with post(served, model="cloud/openai") as connection:
+            connection.shutdown(socket.SHUT_WR)
+            time.sleep(dice.random() * 0.01)
+
+    return [
+        half_sent,
+        at_once,
+        soon("local", True),
+        soon("local", False),
+        soon("cloud/openai", True),
+        soon("cloud/openai", False),
+        soon("auto", True),
+        after_first_bytes,
+        half_closed,
+    ]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
+def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    facts = replace(SCRIPTED_FACTS, slots=2)
+    backend = ScriptedBackend.confident("word " * 40, delay_s=0.002, facts=facts)
+    served = serving(backend, queue=8)
+    cloud.always(Answer(text="word " * 40, delay_between_s=0.002))
+    ways = phases(served, backend, cloud)
+    for way in ways:  # what is made once is made
+        way()
+    clean(served)
+    before = descriptors()
+    for number in range(ROUNDS):
+        ways[number % len(ways)]()
+    clean(served)
+    wait_until(lambda: descriptors() <= before + 8)  # idle connections to the cloud
+    assert served.chat(model="local").status_code == 200
+    assert served.chat(model="cloud/openai").status_code == 200
+    states = {
+        attempt["state"]
+        for row in served.house.engine.ledger.recent(limit=1000)
+        for attempt in (served.house.engine.ledger.get(row["id"]) or {})["attempts"]
+    }
+    assert states == {"settled"}, "no reservation is left open"
+
+
+def test_a_visit_wakes_whoever_waits_and_only_while_it_does() -> None:
+    woken: list[str] = []
+    visit = Visit()
+    with visit.waking(lambda: woken.append("first")):
+        pass
+    with visit.waking(lambda: woken.append("second")):
+        visit.leave()
+        visit.leave()
+    assert woken == ["second"]
+    assert visit.gone

@@ -1,0 +1,169 @@
+"""Who gets in: names, origins, keys, and how often."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import openai
+import pytest
+
+from edgewise.errors import SettingsError
+from edgewise.server import serve
+from edgewise.server.clients import Allowance, Clients
+from edgewise.settings import Settings
+from edgewise.testing import LoopbackCloud
+from tests.server.conftest import Serving
+from tests.server.served import HELLO, Served
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.0.0.1:8484", "localhost:99", "[::1]:8484", "192.168.1.20", "LOCALHOST"],
+)
+def test_addresses_and_localhost_are_good_names(session_served: Served, host: str) -> None:
+    assert session_served.http.get("/v1/models", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io"])
+def test_other_names_are_refused_so_that_a_page_cannot_rebind_one(
+    session_served: Served, host: str
+) -> None:
+    response = session_served.http.get("/v1/models", headers={"host": host})
+    assert response.status_code in (400, 403)
+
+
+def test_a_name_can_be_allowed(serving: Serving) -> None:
+    served = serving(hosts=["box.example"])
+    assert served.http.get("/v1/models", headers={"host": "box.example:8484"}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+def test_pages_of_other_origins_may_not_ask(session_served: Served, origin: str) -> None:
+    response = session_served.chat(headers={"origin": origin})
+    assert response.status_code == 403
+    assert response.json()["error"]["code"] == "origin_not_allowed"
+    asked = session_served.http.options(
+        "/v1/chat/completions",
+        headers={"origin": origin, "access-control-request-method": "POST"},
+    )
+    assert asked.status_code == 403
+    assert "access-control-allow-origin" not in asked.headers
+
+
+def test_the_server_s_own_page_may_ask(served: Served) -> None:
+    assert served.chat(headers={"origin": served.url}).status_code == 200
+
+
+def test_an_allowed_origin_gets_its_headers(serving: Serving) -> None:
+    served = serving(origins=["https://app.example"])
+    origin = {"origin": "https://app.example"}
+    asked = served.http.options("/v1/chat/completions", headers=origin)
+    assert asked.status_code == 204
+    assert asked.headers["access-control-allow-origin"] == "https://app.example"
+    answer = served.chat(headers=origin)
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert "access-control-allow-origin" not in served.chat().headers
+
+
+def test_a_key_is_asked_for_everywhere_but_for_health(serving: Serving) -> None:
+    served = serving(key="the-right-key")
+    for path in ("/v1/models", "/metrics", "/v1/nothing"):
+        assert served.http.get(path).status_code == 401
+    wrong = {"authorization": "Bearer the-wrong-key"}
+    assert served.chat(headers=wrong).json()["error"]["code"] == "invalid_api_key"
+    assert served.chat(headers={"authorization": "Basic dGhl"}).status_code == 401
+    right = {"authorization": "bearer the-right-key"}
+    assert served.chat(headers=right).status_code == 200
+    assert served.http.get("/healthz").status_code == 200
+    assert served.http.get("/readyz").status_code == 200
+
+
+def test_the_official_client_says_authentication_error(serving: Serving) -> None:
+    served = serving(environment={"EDGEWISE_SERVER_KEY": "from-the-environment"})
+    with pytest.raises(openai.AuthenticationError):
+        served.openai("nonsense").models.list()
+    assert served.openai("from-the-environment").models.list().data
+
+
+def test_without_a_key_any_will_do_on_this_machine(served: Served) -> None:
+    assert served.openai("whatever").models.list().data
+
+
+def test_listening_elsewhere_needs_a_key(tmp_path: Path) -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.20", "box.example"):
+        settings = Settings.load({}, data_dir=tmp_path, server={"host": host, "port": 0})
+        with pytest.raises(SettingsError, match="key"), serve.running(settings):
+            pass
+
+
+def test_each_key_has_its_own_budget_and_cannot_choose_another(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(
+        keys={
+            "poor": {
+                "key_sha256": hashlib.sha256(b"poor-key").hexdigest(),
+                "budgets": ["$0.000001/day"],
+            },
+            "rich": {"key_env": "RICH_KEY"},
+        },
+        environment={"RICH_KEY": "rich-key"},
+    )
+    poor = {"authorization": "Bearer poor-key", "x-edgewise-budget-key": "rich"}
+    spent = served.chat(model="cloud/openai", headers=poor)
+    assert (spent.status_code, spent.json()["error"]["code"]) == (429, "budget_spent")
+    rich = {"authorization": "Bearer rich-key"}
+    assert served.chat(model="cloud/openai", headers=rich).status_code == 200
+    assert len(cloud.requests) == 1
+
+
+def test_a_key_whose_variable_is_missing_stops_the_server_from_starting(serving: Serving) -> None:
+    with pytest.raises(SettingsError, match="NO_SUCH_KEY"):
+        serving(keys={"app": {"key_env": "NO_SUCH_KEY"}})
+
+
+def test_a_client_that_asks_too_often_is_told_when_to_come_again(serving: Serving) -> None:
+    served = serving(
+        keys={"app": {"key_env": "APP_KEY", "requests_per_minute": 2}},
+        environment={"APP_KEY": "app-key"},
+    )
+    headers = {"authorization": "Bearer app-key"}
+    statuses = [served.chat(headers=headers).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+    refused = served.chat(headers=headers)
+    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    assert served.http.get("/v1/models", headers=headers).status_code == 200
+
+
+def test_an_allowance_fills_up_again_but_not_beyond_a_minute() -> None:
+    now = [100.0]
+    allowance = Allowance(60, clock=lambda: now[0])
+    assert [allowance.take() for _ in range(60)] == [0.0] * 60
+    assert allowance.take() == pytest.approx(1.0)
+    now[0] += 2
+    assert [allowance.take() == 0 for _ in range(3)] == [True, True, False]
+    now[0] += 10_000
+    assert [allowance.take() == 0 for _ in range(61)].count(True) == 60
+
+
+def test_every_key_is_compared_whole(tmp_path: Path) -> None:
+    settings = Settings.load({}, data_dir=tmp_path, server={"key": "abc"})
+    clients = Clients(settings)
+    assert clients.admit({"authorization": "Bearer abc"}, "here").name == "key"
+    for shown in ("ab", "abcd", "", "ABC", "абв", "\udcff"):
+        with pytest.raises(Exception, match="key"):
+            clients.admit({"authorization": f"Bearer {shown}"}, "here")
+
+
+def test_messages_of_the_guard_have_the_shape_of_their_api(serving: Serving) -> None:
+    served = serving(key="k")
+    body = {"model": "auto", "max_tokens": 5, "messages": HELLO}
+    refused = served.http.post("/v1/messages", json=body).json()
+    assert refused["type"] == "error" and refused["error"]["type"] == "authentication_error"
+
+
+def test_what_is_not_there_is_404_and_a_wrong_method_405(session_served: Served) -> None:
+    assert session_served.http.post("/v1/nothing").status_code == 404
+    wrong = session_served.http.get("/v1/chat/completions")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")

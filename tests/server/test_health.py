@@ -1,0 +1,101 @@
+"""What operators see: health, readiness, counts, and one line per request without any words."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from edgewise.server.metrics import Metrics
+from edgewise.server.serve import JsonLines
+from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
+from tests.server.conftest import Serving
+from tests.server.served import Served, wait_until
+
+
+def test_it_lives_and_is_ready(served: Served) -> None:
+    assert served.http.get("/healthz").json() == {"status": "ok"}
+    assert served.http.get("/readyz").json() == {"status": "ready", "local_model": "scripted-1"}
+
+
+def test_it_is_not_ready_while_it_drains(served: Served) -> None:
+    served.house.draining = True
+    response = served.http.get("/readyz")
+    assert (response.status_code, response.json()["status"]) == (503, "draining")
+
+
+def test_what_happened_is_counted(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ScriptedBackend.doubtful("Perhaps."), settings={"budgets": ["$3/day"]})
+    served.chat()
+    served.chat(model="local")
+    served.chat(temperature="hot")
+    cloud.always(Status(503))
+    served.chat()
+    served.settle()
+    assert served.metric('edgewise_requests_total{code="handoff_low_confidence"') == 1
+    assert served.metric('edgewise_requests_total{code="policy_local_only"') == 1
+    assert served.metric('edgewise_requests_total{code="invalid_request"') == 1
+    assert served.metric('edgewise_degraded_total{code="cloud_server_error"}') == 1
+    assert served.metric("edgewise_cost_microdollars_total") > 0
+    assert served.metric("edgewise_request_seconds_count") == 4
+    assert served.metric("edgewise_confidence_count") == 3
+    assert served.metric('edgewise_slots{model="scripted-1"}') == 1
+    assert 0 < served.metric("edgewise_budget_remaining_microdollars") < 3_000_000
+    assert served.metric('edgewise_breaker_open{provider="openai"}') in (0, 1)
+    assert served.metric("edgewise_refused_total") == 0
+    served.http.get("/v1/models", headers={"host": "evil.example"})
+    assert served.metric('edgewise_refused_total{code="host_not_allowed",status="403"}') == 1
+
+
+def test_the_text_is_well_formed() -> None:
+    metrics = Metrics()
+    metrics.add("edgewise_requests_total", endpoint='a"b\\c\nd')
+    metrics.observe("edgewise_request_seconds", 0.3, source="local")
+    metrics.observe("edgewise_request_seconds", 1000, source="local")
+    lines = metrics.written({("edgewise_slots", ()): 4.0}).splitlines()
+    assert 'edgewise_requests_total{endpoint="a\\"b\\\\c\\nd"} 1' in lines
+    assert 'edgewise_request_seconds_bucket{source="local",le="0.5"} 1' in lines
+    assert 'edgewise_request_seconds_bucket{source="local",le="+Inf"} 2' in lines
+    assert "edgewise_slots 4" in lines
+    assert lines.count("# TYPE edgewise_request_seconds histogram") == 1
+
+
+def test_every_request_is_one_line_without_words_or_secrets(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = serving(key="server-secret-key-12345")
+    with caplog.at_level(logging.INFO, "edgewise.server"):
+        headers = {"authorization": "Bearer server-secret-key-12345"}
+        secret = [{"role": "user", "content": "My PIN is 4711, sk-abcdefgh12345678."}]
+        served.chat(messages=secret, headers=headers)
+        served.chat(messages=secret, headers={"authorization": "Bearer wrong-secret"})
+        wait_until(lambda: len(caplog.records) >= 2)
+    refused, answered = sorted(
+        (json.loads(record.getMessage()) for record in caplog.records), key=lambda line: len(line)
+    )
+    assert (answered["status"], answered["source"], answered["client"]) == (200, "local", "key")
+    assert answered["code"] == "kept_confident" and answered["total_ms"] > 0
+    assert (refused["status"], refused["code"]) == (401, "invalid_api_key")
+    for word in ("PIN", "4711", "secret", "Paris", "sk-"):
+        assert word not in caplog.text
+
+
+def test_log_lines_are_json_whatever_they_say() -> None:
+    def line(message: str) -> dict[str, object]:
+        record = logging.LogRecord("x", logging.WARNING, "", 0, message, None, None)
+        found: dict[str, object] = json.loads(JsonLines().format(record))
+        return found
+
+    assert line('{"status": 200}') == {"status": 200}
+    assert line("two\nlines") == {"level": "warning", "message": "two\nlines"}
+
+
+def test_models_can_be_listed_and_looked_up(served: Served) -> None:
+    client = served.openai()
+    names = [model.id for model in client.models.list()]
+    assert names == ["auto", "local/scripted-1", "cloud/openai/gpt-6-luna"]
+    for name in names:
+        assert client.models.retrieve(name).id == name
+    missing = served.http.get("/v1/models/nothing")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")

@@ -1,0 +1,148 @@
+"""What no client of ours would send: the right 4xx, never a 5xx, and the server lives on."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from tests.server.conftest import Serving
+from tests.server.served import Served, body_of, read_all
+
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+
+
+def lives(served: Served) -> None:
+    assert served.chat().status_code == 200
+
+
+def status_of(served: Served, *parts: bytes) -> int:
+    with served.raw() as connection:
+        for part in parts:
+            connection.sendall(part)
+        return body_of(read_all(connection))[0]
+
+
+def test_a_client_that_dribbles_its_headers_is_let_go(serving: Serving) -> None:
+    served = serving(header_s=0.4)
+    with served.raw() as connection:
+        started = time.monotonic()
+        connection.sendall(HEAD)
+        answer = b""
+        try:
+            for _ in range(100):
+                connection.sendall(b"x-a: b\r\n")
+                time.sleep(0.05)
+        except OSError:
+            pass
+        connection.settimeout(10)
+        answer = read_all(connection)
+        assert time.monotonic() - started < 10
+    assert answer == b"" or body_of(answer)[0] == 408
+    lives(served)
+
+
+def test_one_that_says_nothing_is_let_go(serving: Serving) -> None:
+    served = serving(header_s=0.3)
+    with served.raw() as connection:
+        assert body_of(read_all(connection))[0] == 408
+    lives(served)
+
+
+def test_one_that_begins_a_second_request_and_stops_is_let_go(serving: Serving) -> None:
+    served = serving(header_s=0.4)
+    with served.raw() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert b"200 OK" in connection.recv(65536)
+        connection.sendall(b"GET /hea")
+        assert b"408" in read_all(connection)
+
+
+def test_a_body_that_dribbles_is_408(serving: Serving) -> None:
+    served = serving(body_s=0.3)
+    with served.raw() as connection:
+        connection.sendall(HEAD + b"content-length: 1000\r\n\r\n{")
+        assert body_of(read_all(connection))[0] == 408
+    lives(served)
+
+
+def test_a_huge_body_is_413_by_its_length_and_by_its_bytes(serving: Serving) -> None:
+    served = serving(body_bytes=10_000)
+    assert status_of(served, HEAD, b"content-length: 99999999999\r\n\r\n") == 413
+    chunk = b"2000\r\n" + b"x" * 0x2000 + b"\r\n"
+    with served.raw() as connection:
+        connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n" + chunk + chunk)
+        assert body_of(connection.recv(65536))[0] == 413
+    response = served.chat(user="x" * 20_000)
+    assert response.status_code == 413
+    assert response.json()["error"]["code"] == "request_too_large"
+    lives(served)
+
+
+def test_huge_headers_are_refused(serving: Serving) -> None:
+    served = serving()
+    with served.raw() as connection:
+        try:
+            connection.sendall(HEAD + b"x-big: " + b"y" * 200_000 + b"\r\n\r\n")
+            assert body_of(read_all(connection))[0] in (400, 431)
+        except ConnectionError:
+            pass  # it was thrown out while it still sent
+    lives(served)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"NONSENSE\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+        HEAD + b"content-length: -5\r\n\r\n",
+        HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+        HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    ],
+    ids=["tls", "version", "word", "zeros", "negative", "lengths", "chunk", "path"],
+)
+def test_what_is_not_http_is_400(session_served: Served, request_bytes: bytes) -> None:
+    with session_served.raw() as connection:
+        connection.sendall(request_bytes)
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_all(connection)
+    assert not answer or body_of(answer)[0] in (400, 403, 404, 408)
+    lives(session_served)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\xff\xff",
+        b"null",
+        b'{"model": "auto"}',
+        b'{"model": {"a": 1}, "messages": 5, "input": {}}',
+        b'{"model": "auto", "messages": [[]], "input": [[]], "max_tokens": 1}',
+        b'{"model": "auto", "messages": [{}], "input": [{}], "max_tokens": 1}',
+        b'{"model": "auto", "max_tokens": 1e400}',
+        b'{"model": "\\u0000", "messages": [{"role": "user", "content": "\\u0000"}],'
+        b' "max_tokens": 1, "input": "\\u0000", "tools": [{}]}',
+    ],
+    ids=["bytes", "null", "missing", "types", "lists", "empty", "infinite", "zero"],
+)
+def test_malformed_requests_are_4xx_everywhere(
+    session_served: Served, path: str, body: bytes
+) -> None:
+    response = session_served.http.post(path, content=body)
+    assert 400 <= response.status_code < 500, response.text
+    assert response.json()["error"]["message"]
+
+
+def test_pipelined_requests_are_answered_in_order(session_served: Served) -> None:
+    with session_served.raw() as connection:
+        connection.sendall(
+            b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+            b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        )
+        both = read_all(connection)
+    assert both.index(b'"ok"') < both.index(b'"ready"')

@@ -1,0 +1,202 @@
+"""`/v1/messages` as Anthropic's own client sees it."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import anthropic
+import pytest
+
+from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
+from tests.server.conftest import Serving
+from tests.server.served import HELLO, Served
+from tests.server.test_chat import png
+
+TIMER: Any = {
+    "name": "set_timer",
+    "description": "Set a timer.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"minutes": {"type": "integer"}},
+        "required": ["minutes"],
+    },
+}
+
+
+def test_a_message_is_answered(served: Served) -> None:
+    answer = served.anthropic().messages.create(
+        model="auto",
+        max_tokens=50,
+        messages=HELLO,
+    )
+    (block,) = answer.content
+    assert block.type == "text" and block.text == "Paris is the capital of France."
+    assert (answer.stop_reason, answer.model) == ("end_turn", "local/scripted-1")
+    assert answer.usage.output_tokens == 6
+    assert answer.edgewise["source"] == "local"
+
+
+def test_a_message_is_streamed(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
+    cloud.script("Paris it is.")
+    with served.anthropic().messages.stream(
+        model="auto",
+        max_tokens=50,
+        messages=HELLO,
+    ) as stream:
+        events = list(stream)
+        final = stream.get_final_message()
+    kinds = [event.type for event in events]
+    assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
+    assert final.content[0].text == "Paris it is."
+    first = events[0].message.edgewise
+    assert (first["source"], first["code"]) == ("cloud", "handoff_low_confidence")
+    (last,) = [event for event in events if event.type == "message_delta"]
+    assert last.edgewise["cost_microdollars"] > 0
+
+
+def test_tools_are_called_and_answered_from(serving: Serving) -> None:
+    served = serving(caller=ScriptedCaller(['set_timer {"minutes":5}']))
+    client = served.anthropic()
+    asked: list[Any] = [{"role": "user", "content": "Set a timer for 5 minutes."}]
+    answer = client.messages.create(model="local", max_tokens=50, messages=asked, tools=[TIMER])
+    (block,) = answer.content
+    assert block.type == "tool_use"
+    assert (block.name, block.input, answer.stop_reason) == (
+        "set_timer",
+        {"minutes": 5},
+        "tool_use",
+    )
+    with client.messages.stream(
+        model="local", max_tokens=50, messages=asked, tools=[TIMER]
+    ) as stream:
+        (streamed,) = stream.get_final_message().content
+    assert streamed.type == "tool_use" and streamed.input == {"minutes": 5}
+    asked += [
+        {"role": "assistant", "content": [block.to_dict()]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": block.id, "content": "done"}],
+        },
+    ]
+    last = client.messages.create(model="local", max_tokens=50, messages=asked, tools=[TIMER])
+    assert last.content[0].type == "text"
+
+
+def test_system_images_and_stop_words_arrive(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    picture = {
+        "type": "image",
+        "source": {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": base64.b64encode(png()).decode(),
+        },
+    }
+    served.anthropic().messages.create(
+        model="cloud/openai",
+        max_tokens=50,
+        system=[{"type": "text", "text": "Be short."}],
+        stop_sequences=["END"],
+        messages=[
+            {"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]}
+        ],
+    )
+    sent = cloud.requests[0].body
+    assert sent["messages"][0] == {"role": "system", "content": "Be short."}
+    assert sent["stop"] == ["END"]
+    assert sent["messages"][1]["content"][1]["type"] == "image_url"
+
+
+def test_an_answer_cut_short_says_so(serving: Serving) -> None:
+    served = serving(ScriptedBackend.confident("One two three four five."))
+    answer = served.anthropic().messages.create(
+        model="local",
+        max_tokens=2,
+        messages=HELLO,
+    )
+    assert answer.stop_reason == "max_tokens"
+
+
+def test_errors_have_anthropic_s_shape(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    with pytest.raises(anthropic.BadRequestError) as caught:
+        served.anthropic().messages.create(
+            model="auto",
+            max_tokens=0,
+            messages=HELLO,
+        )
+    assert caught.value.type == "invalid_request_error"
+    assert "max_tokens" in str(caught.value)
+    cloud.always(Status(500))
+    with pytest.raises(anthropic.InternalServerError):
+        served.anthropic().messages.create(
+            model="cloud/openai",
+            max_tokens=9,
+            messages=HELLO,
+        )
+
+
+def test_an_error_in_a_stream_is_an_event(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    cloud.always(Cut(after_chunks=2))
+    with (
+        pytest.raises(anthropic.APIError),
+        served.anthropic().messages.stream(
+            model="cloud/openai",
+            max_tokens=9,
+            messages=HELLO,
+        ) as stream,
+    ):
+        list(stream)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"max_tokens": None}, "max_tokens"),
+    ({"messages": None}, "messages"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "content[0].type"),
+    ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "source.type"),
+    ({"system": 5}, "system"),
+    ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
+    ({"tools": [{"name": ""}]}, "tools[0].name"),
+    ({"tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
+    ({"stop_sequences": 5}, "stop_sequences"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "named"), WRONG, ids=[named for _, named in WRONG])
+def test_what_is_wrong_is_named(session_served: Served, wrong: dict[str, Any], named: str) -> None:
+    body = {"model": "auto", "max_tokens": 9, "messages": HELLO, **wrong}
+    response = session_served.http.post("/v1/messages", json=body)
+    assert response.status_code == 400, response.text
+    assert response.json()["type"] == "error"
+    assert named in response.json()["error"]["message"]
+
+
+def test_the_key_may_come_in_anthropic_s_header(serving: Serving) -> None:
+    served = serving(key="right")
+    with pytest.raises(anthropic.AuthenticationError):
+        served.anthropic("wrong").messages.create(
+            model="auto",
+            max_tokens=9,
+            messages=HELLO,
+        )
+    answer = served.anthropic("right").messages.create(
+        model="auto",
+        max_tokens=9,
+        messages=HELLO,
+    )
+    assert answer.content
+
+
+def test_answers_from_the_cloud_keep_their_source(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    cloud.script(Answer(text="From afar."))
+    answer = served.anthropic().messages.create(
+        model="cloud/openai/gpt-6-luna",
+        max_tokens=9,
+        messages=HELLO,
+    )
+    assert answer.model == "cloud/openai/gpt-6-luna"

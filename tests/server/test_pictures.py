@@ -1,0 +1,81 @@
+"""Pictures come in data URLs, and from elsewhere only where allowed and never from inside."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from typing import Any
+
+import pytest
+
+from edgewise.server.fields import BadField
+from edgewise.server.pictures import public_address, read_picture
+from edgewise.testing import LoopbackCloud
+
+PNG = base64.b64encode(b"picture").decode()
+
+
+def test_a_data_url_is_decoded() -> None:
+    image = read_picture(f"data:image/png;base64,{PNG}", "url", remote=False)
+    assert (image.data, image.media_type) == (b"picture", "image/png")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "data:image/png;base64,###",
+        "data:image/png,raw",
+        "data:text/html;base64,aGk=",
+        "data:image/svg+xml;base64,aGk=",
+        "data:",
+        "https://pictures.example/cat.png",
+    ],
+)
+def test_what_is_no_picture_is_refused_by_its_place(url: str) -> None:
+    with pytest.raises(BadField) as caught:
+        read_picture(url, "messages[0].content[1].image_url.url", remote=False)
+    assert caught.value.path == "messages[0].content[1].image_url.url"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/x.png",
+        "http://localhost/x.png",
+        "http://[::1]/x.png",
+        "http://10.0.0.1/x.png",
+        "http://192.168.1.1/x.png",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[fd00::1]/x.png",
+        "http://[::ffff:10.0.0.1]/x.png",
+        "http://0.0.0.0/x.png",
+        "http://100.64.0.1/x.png",
+        "file:///etc/passwd",
+        "ftp://pictures.example/x.png",
+        "http://user:secret@pictures.example/x.png",
+        "http://pictures.example:99999/x.png",
+    ],
+)
+def test_private_addresses_are_never_asked(url: str) -> None:
+    with pytest.raises(BadField):
+        read_picture(url, "url", remote=True)
+
+
+def test_a_name_with_one_private_address_among_public_ones_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(2, 1, 6, "", (address, 80)) for address in ("93.184.215.14", "10.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(ValueError, match="public"):
+        public_address("tricky.example", 80)
+
+
+def test_what_is_fetched_must_be_a_picture_and_redirects_are_not_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The one thing replaced: a loopback server stands for a public one.
+    monkeypatch.setattr("edgewise.server.pictures.public_address", lambda *_: "127.0.0.1")
+    with LoopbackCloud() as cloud, pytest.raises(BadField, match="no usable image"):
+        read_picture(f"{cloud.url}/v1/models", "url", remote=True)

@@ -1,0 +1,142 @@
+"""How a request says where it may go: model names, metadata, headers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgewise.server.fields import BadField, Fields
+from edgewise.server.routing import read_routing, resolve_model
+from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
+from tests.server.conftest import Serving
+from tests.server.served import HELLO, Served
+
+
+def test_metadata_and_headers_are_read_and_headers_win() -> None:
+    metadata = Fields({"policy": "local_only", "edgewise_threshold": "0.4"}, "metadata")
+    headers = {"x-edgewise-policy": "cloud_only", "x-edgewise-privacy": "private"}
+    assert read_routing(metadata, headers) == {
+        "policy": "cloud_only",
+        "threshold": 0.4,
+        "private": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold", "2"),
+        ("threshold", True),
+        ("threshold", "nan"),
+        ("deadline_ms", "0"),
+        ("privacy", "secret"),
+        ("handoff", 5),
+        ("policy", ""),
+        ("budget_key", ["x"]),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(BadField) as caught:
+        read_routing(Fields({name: value}, "metadata"), {})
+    assert caught.value.path == f"metadata.{name}"
+
+
+def test_names_of_models() -> None:
+    def route(name: str, any_model: bool = True) -> tuple[object, str]:
+        found = resolve_model(name, local_model="small", any_model=any_model)
+        return found.options.get("policy"), found.cloud
+
+    assert route("auto") == (None, "")
+    assert route("gpt-4o") == (None, "")
+    assert route("local") == route("local/small") == ("local_only", "")
+    assert route("cloud") == route("cloud/auto") == ("cloud_only", "")
+    assert route("cloud/openai/gpt-6-luna") == ("cloud_only", "openai/gpt-6-luna")
+
+
+def test_a_name_nobody_knows_is_404_where_names_are_strict(serving: Serving) -> None:
+    served = serving(any_model=False)
+    response = served.chat(model="gpt-4o")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+    assert served.chat(model="local/other").status_code == 404
+    assert served.chat(model="local/scripted-1").status_code == 200
+
+
+def test_a_provider_nobody_knows_is_the_request_s_fault(served: Served) -> None:
+    response = served.chat(model="cloud/nosuch/model")
+    assert response.status_code == 400
+    assert "nosuch" in response.json()["error"]["message"]
+
+
+def test_a_named_cloud_model_is_the_one_that_is_asked(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving()
+    answer = served.chat(model="cloud/openai/some-other-model").json()
+    assert answer["model"] == "cloud/openai/some-other-model"
+    assert cloud.requests[0].body["model"] == "some-other-model"
+
+
+def test_a_private_request_never_leaves_through_either_way(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
+    by_metadata = served.chat(metadata={"privacy": "private"}).json()
+    by_header = served.chat(headers={"x-edgewise-privacy": "private"}).json()
+    for body in (by_metadata, by_header):
+        assert body["edgewise"]["source"] == "local"
+        assert body["edgewise"]["degraded_code"] == "private"
+    refused = served.chat(model="cloud/openai", metadata={"privacy": "private"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "private"
+    assert not cloud.requests
+
+
+def test_the_signal_works_through_the_wire(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
+    response = served.chat(metadata={"handoff": "signal"})
+    body = response.json()
+    assert response.status_code == 200
+    assert body["choices"][0]["message"]["content"] is None
+    said = body["edgewise"]
+    assert (said["success"], said["cloud_handoff"], said["response"]) == (True, True, None)
+    assert said["decision"]["code"] == "signalled_low_confidence"
+    assert response.headers["x-edgewise-handoff"] == "signal"
+    chunks = served.chunks(metadata={"handoff": "signal"})
+    assert chunks[-1]["edgewise"]["cloud_handoff"] is True
+    for path, body in (
+        ("/v1/responses", {"input": "Hello?"}),
+        ("/v1/messages", {"messages": HELLO, "max_tokens": 9}),
+    ):
+        asked = {"model": "auto", "metadata": {"edgewise_handoff": "signal"}, **body}
+        assert served.http.post(path, json=asked).json()["edgewise"]["cloud_handoff"] is True
+    assert not cloud.requests
+
+
+def test_a_threshold_decides(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    assert served.chat(metadata={"threshold": "0.999"}).json()["edgewise"]["source"] == "cloud"
+    low = served.chat(headers={"x-edgewise-threshold": "0"}).json()
+    assert low["edgewise"]["source"] == "local"
+
+
+def test_a_budget_key_is_counted_and_a_spent_budget_is_not_retried(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(settings={"budgets": ["app: $0.000001/day"]})
+    free = served.chat(model="cloud/openai", metadata={"budget_key": "other"})
+    assert free.status_code == 200
+    spent = served.chat(model="cloud/openai", metadata={"budget_key": "app"})
+    assert spent.status_code == 429
+    assert spent.json()["error"]["code"] == "budget_spent"
+    assert spent.json()["error"]["type"] == "insufficient_quota"
+    assert spent.headers["x-should-retry"] == "false"
+
+
+def test_a_degraded_answer_says_why(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
+    cloud.always(Status(503))
+    response = served.chat()
+    assert response.headers["x-edgewise-degraded"] == "cloud_server_error"
+    assert response.json()["edgewise"]["degraded"] is True
