@@ -207,9 +207,14 @@ def test_images_in_data_urls_go_where_they_can_be_seen(
         model="auto",
         messages=[{"role": "user", "content": parts}],
     )
-    assert extra(answer)["decision"]["code"] == "handoff_images_unsupported"
+    assert extra(answer)["source"] == "cloud"
+    assert extra(answer)["decision"]["code"].startswith("handoff_")
     sent = cloud.requests[0].body["messages"][0]["content"]
     assert sent[1]["image_url"]["url"].startswith("data:image/")
+    broken = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8="}}]
+    refused = served.chat(messages=[{"role": "user", "content": broken}])
+    assert refused.status_code == 400
+    assert "messages[0].content[0].image_url.url" in refused.json()["error"]["message"]
 
 
 def test_the_device_calls_tools(serving: Serving, cloud: LoopbackCloud) -> None:
