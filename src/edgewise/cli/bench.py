@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from edgewise.cli.bench_calls import bfcl, tools
+from edgewise.cli.bench_embed import embed
 from edgewise.cli.bench_report import (
     as_json_option,
     command_line,
@@ -33,6 +34,9 @@ bench.add_command(tools)
 bench.add_command(bfcl)
 
 
+bench.add_command(speech)
+bench.add_command(embed)
+bench.add_command(see)
 @bench.command()
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)

@@ -13,52 +13,10 @@ from typing_extensions import override
 from edgewise.errors import EdgewiseError
 
 MOST_BYTES = 5_000_000
-TEXT = frozenset(
-    [
-        ".txt",
-        ".md",
-        ".markdown",
-        ".rst",
-        ".org",
-        ".adoc",
-        ".tex",
-        ".csv",
-        ".tsv",
-        ".json",
-        ".jsonl",
-        ".toml",
-        ".yaml",
-        ".yml",
-        ".ini",
-        ".cfg",
-        ".log",
-        ".py",
-        ".pyi",
-        ".js",
-        ".ts",
-        ".jsx",
-        ".tsx",
-        ".java",
-        ".kt",
-        ".go",
-        ".rs",
-        ".c",
-        ".h",
-        ".cpp",
-        ".hpp",
-        ".cs",
-        ".rb",
-        ".php",
-        ".sh",
-        ".sql",
-        ".css",
-        ".html",
-        ".htm",
-        ".xhtml",
-        ".srt",
-        ".vtt",
-    ]
-)
+_PROSE = ".txt .md .markdown .rst .org .adoc .tex .html .htm .xhtml .srt .vtt .log"
+_DATA = ".csv .tsv .json .jsonl .toml .yaml .yml .ini .cfg"
+_CODE = ".py .pyi .js .ts .jsx .tsx .java .kt .go .rs .c .h .cpp .hpp .cs .rb .php .sh .sql .css"
+TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
 PAGES = frozenset((".html", ".htm", ".xhtml"))
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"))
 _NOT_ENTERED = frozenset(("__pycache__", "node_modules", "build", "dist", "venv"))
