@@ -34,9 +34,7 @@ bench.add_command(tools)
 bench.add_command(bfcl)
 
 
-bench.add_command(speech)
 bench.add_command(embed)
-bench.add_command(see)
 @bench.command()
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
