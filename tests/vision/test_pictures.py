@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import struct
 import zlib
@@ -175,13 +176,13 @@ def test_a_picture_that_must_be_small_loses_quality() -> None:
 
 
 def test_without_pillow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real: Callable[..., Any] = pictures.importlib.import_module
+    real: Callable[..., Any] = importlib.import_module
 
     def missing(name: str) -> Any:
         if name.startswith("PIL"):
             raise ImportError(name)
         return real(name)
 
-    monkeypatch.setattr(pictures.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(ExtraMissing, match=r"edgewise\[vision\]"):
         opened(b"x")

@@ -9,10 +9,12 @@ import click
 
 from edgewise.cli import options
 from edgewise.cli.context import show_sources, with_passages
+from edgewise.cli.images import read_images
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.prompt import read_prompt
 from edgewise.cli.ready import ensure_embedder, ensure_model
 from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.see import tell_seen
 from edgewise.engine import Engine
 from edgewise.search.cite import sources
 from edgewise.types.passages import Hit
@@ -28,6 +30,7 @@ from edgewise.types.replies import Reply
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Answer from the texts of this folder, with citations; a handoff sends them along.",
 )
+@click.option("--image", "images", multiple=True, help="A picture: a file or an address.")
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
 @click.option(
     "--deadline-ms",
@@ -45,6 +48,7 @@ def ask(
     /,
     question: tuple[str, ...],
     folder: Path | None,
+    images: tuple[str, ...],
     signal: bool,
     explain: bool,
     as_json: bool,
@@ -66,11 +70,12 @@ def ask(
         raise click.UsageError("--evidence goes with --json")
     prompt = read_prompt(question, 'nothing to ask: edgewise ask "your question"')
     settings, request = options.split(given)
-    if signal:
-        request["handoff"] = "signal"
+    request |= {"handoff": "signal"} if signal else {}
+    request |= {"images": read_images(images)} if images else {}
     if folder is not None:
         settings = ensure_embedder(settings)
-    settings = ensure_model(settings, request.get("policy"))
+    if not images:  # the skills that look at pictures bring their own
+        settings = ensure_model(settings, request.get("policy"))
     hits: list[Hit] = []
     with Engine(settings) as engine:
         if folder is not None:
@@ -93,7 +98,6 @@ def ask(
 def _show(engine: Engine, prompt: str, request: dict[str, Any]) -> Reply:
     side = console(stderr=True)
     reply = show_answer(engine.stream(prompt, **request), console(), side)
-    if reply.signalled:
-        side.say(("hand this off: ", "magenta"), reply.decision.reason)
+    tell_seen(reply, side)
     side.print(summary(reply))
     return reply

@@ -18,6 +18,7 @@ from edgewise.cli.bench_report import (
     report,
     save_option,
 )
+from edgewise.cli.bench_see import see
 
 _model = click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file.")
 
@@ -32,9 +33,10 @@ def bench() -> None:
 
 bench.add_command(tools)
 bench.add_command(bfcl)
-
-
 bench.add_command(embed)
+bench.add_command(see)
+
+
 @bench.command()
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)

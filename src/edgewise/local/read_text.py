@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MODEL = "pp-ocrv6-small"
 LEAST_SIDE = 48  # a smaller picture gets a margin: the finder's strides need some room
+MOST_TIMES = 4  # as long as wide, or the other way round: the finder enlarges the shorter side to
+# 736 pixels, and a strip would become a picture of gigabytes
 
 
 class TextReader:
@@ -69,9 +71,10 @@ class TextReader:
 
 def _with_margin(pixels: PictureArray) -> PictureArray:
     height, width = pixels.shape[:2]
-    if min(height, width) >= LEAST_SIDE:
+    least = max(LEAST_SIDE, max(height, width) // MOST_TIMES)
+    below, right = max(0, least - height), max(0, least - width)
+    if not below and not right:
         return pixels
     import numpy as np  # noqa: PLC0415
 
-    below, right = max(0, LEAST_SIDE - height), max(0, LEAST_SIDE - width)
     return np.pad(pixels, ((0, below), (0, right), (0, 0)), mode="edge")

@@ -32,6 +32,11 @@ _WHERE = (
     r"invoice|bill|menu|letter|note|document|card|business|ticket|display|plate|banner|cover|"
     r"board|whiteboard|blackboard|slide|bottle|box|package|sticker|badge|envelope|form|scan))*"
 )
+# For questions that themselves name papers and signs.
+_SHOWN = (
+    r"(?: (?:in|on|here|there|visible|can|you|see|the|this|that|pictures?|images?|photos?|"
+    r"photograph|screenshot|scene))*"
+)
 MOST_CHARACTERS = 300  # longer ones are no simple questions
 
 _ALL_TEXT = re.compile(
@@ -49,7 +54,7 @@ _FIELD = re.compile(
 _FIELD_OTHER = re.compile(rf"(?P<field>how much|when)(?: (?:is|was) {_CARRIER})?{_WHERE}")
 _DOCUMENT = re.compile(
     rf"(?:is|are) (?:this|it|that|{_PICTURE}|this (?:a )?(?:picture|image|photo) of)"
-    rf"(?: (?:picture|image|photo) of)? (?:an? )?(?P<kind>[a-z ]+?){_WHERE}"
+    rf"(?: (?:picture|image|photo) of)? (?:an? )?(?P<kind>[a-z ]+?){_SHOWN}"
 )
 _MENTION = re.compile(
     rf"(?:does {_CARRIER} (?:say|mention|contain|read|include)|"
@@ -58,22 +63,22 @@ _MENTION = re.compile(
 )
 _PRESENT = re.compile(
     rf"(?:is there|are there|do you see|can you see|does {_PICTURE} (?:show|contain|have)) "
-    rf"(?P<noun>[a-z -]+?){_WHERE}"
+    rf"(?P<noun>[a-z -]+?){_SHOWN}"
 )
 _COUNT = re.compile(
     rf"how many (?P<noun>[a-z -]+?)(?: (?:are|is|do you see|can you see|does {_PICTURE} show))?"
-    rf"(?: there)?{_WHERE}"
+    rf"(?: there)?{_SHOWN}"
 )
 _CHOOSE = re.compile(
     r"(?:which|what) (?:of (?:these|the following)(?: labels?| classes| things| objects)?|labels?|"
     r"class)(?: (?:is|are|fits?|applies|apply|describes?|matches|best|it|there|the|this|picture|"
     r"image|photo|in|here))* ?[:,-] ?(?P<labels>.+)"
 )
-_CHOOSE_OR = re.compile(rf"is (?:this|it|that|there) (?P<labels>.+ or .+?){_WHERE}")
+_CHOOSE_OR = re.compile(rf"is (?:this|it|that|there) (?P<labels>.+ or .+?){_SHOWN}")
 _LIST = re.compile(
     rf"(?:what|which) (?:objects|things|items|known objects)"
-    rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_WHERE}|"
-    rf"(?:list|name|detect|find)(?: all)?(?: the)? (?:objects|things|items){_WHERE}"
+    rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_SHOWN}|"
+    rf"(?:list|name|detect|find)(?: all)?(?: the)? (?:objects|things|items){_SHOWN}"
 )
 
 

@@ -16,6 +16,7 @@ from edgewise.types.sights import Sight, Thing
 from edgewise.vision.reading_order import Row, rows_of, tilt
 
 FORMAT = 1
+CLEAR_SCORE = 0.6  # mistakes become rare above it
 SURE_HEIGHT = 24.0  # pixels; text that is taller is read no better
 
 
@@ -120,11 +121,16 @@ def _picture_features(sight: Sight) -> dict[str, float]:
     }
 
 
+def score_features(score: float) -> dict[str, float]:
+    """Of an object finder's score: whether there is one, how high, and how far above the usual."""
+    return {"found": float(score > 0), "score": score, "clear": max(0.0, score - CLEAR_SCORE)}
+
+
 def thing_chance(thing: Thing, calibration: SightCalibration) -> float:
-    return calibration.thing.of({"score": thing.score})
+    return calibration.thing.of(score_features(thing.score))
 
 
 def presence_chance(things: Sequence[Thing], name: str, calibration: SightCalibration) -> float:
     """The chance that an object of this kind is in the picture."""
     best = max((thing.score for thing in things if thing.name == name), default=0.0)
-    return calibration.present.of({"score": best})
+    return calibration.present.of(score_features(best))

@@ -1,0 +1,243 @@
+"""The story of a request with pictures: kept, handed off, told, refused; always said why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from edgewise import plugins
+from edgewise.errors import (
+    CloudClosed,
+    CloudTimeout,
+    DoesNotFit,
+    ExtraMissing,
+    GenerationFailed,
+    LocalError,
+)
+from edgewise.flows import see
+from edgewise.local.backend import DeviceFacts, VisionBackend
+from edgewise.types.messages import AnswerSchema, Image, Message, Request
+from edgewise.types.replies import Attempt, Finished, Switched
+from edgewise.types.sights import Line, SeenReply, Sight, Thing
+from edgewise.vision.sight_confidence import Chance, SightCalibration
+from tests.flows.clouds import PlayedCloud
+
+CALIBRATION = SightCalibration(
+    name="test",
+    whole=Chance({"doubt": -10.0}, 3.0),
+    row=Chance({"doubt": -10.0}, 3.0),
+    thing=Chance({"score": 10.0}, -5.0),
+    present=Chance({"score": 10.0}, -5.0),
+    threshold=0.8,
+)
+SIGN = "What does the sign say?"
+BEYOND = "Why is she laughing?"
+
+
+class ScriptedEye:
+    def __init__(self, sight: Sight, error: LocalError | None = None) -> None:
+        self.sight, self.error, self.looked = sight, error, 0
+
+    def facts(self) -> DeviceFacts:
+        return DeviceFacts(backend="scripted", model="eye-1", quantisation="", context_tokens=1)
+
+    def look(self, pixels: Any) -> Sight:
+        self.looked += 1
+        if self.error is not None:
+            raise self.error
+        return self.sight
+
+    def close(self) -> None:
+        pass
+
+
+def reads(text: str, score: float = 0.99) -> Sight:
+    box = ((0.0, 0.0), (99.0, 0.0), (99.0, 30.0), (0.0, 30.0))
+    return Sight(lines=(Line(text, score, box),) if text else ())
+
+
+class Stage:
+    """Eyes, a cloud, and what came of a request."""
+
+    def __init__(
+        self,
+        reader: ScriptedEye | LocalError | None = None,
+        finder: ScriptedEye | LocalError | None = None,
+        cloud: PlayedCloud | None = None,
+    ) -> None:
+        self.eyes = {
+            "reads text": reader or ScriptedEye(reads("NO ENTRY")),
+            "names objects": finder or ScriptedEye(Sight(things=(Thing("dog", 0.95),))),
+        }
+        self.cloud = cloud or PlayedCloud()
+        self.attempts: list[Attempt] = []
+        self.events: list[Any] = []
+
+    def skill(self, name: str) -> VisionBackend:
+        eye = self.eyes[name]
+        if isinstance(eye, LocalError):
+            raise eye
+        return eye
+
+    def ask(self, question: str, *, pictures: int = 1, **options: Any) -> SeenReply:
+        import numpy
+
+        parts = see.Parts(
+            skill=self.skill,
+            cloud=self.cloud,
+            policy=plugins.load("policies", options.get("policy", "prefer_local")),
+            calibration=lambda eye: CALIBRATION,
+            patience_s=2.0,
+            clock=lambda: 0.0,
+        )
+        images = (Image(b"x"),) * pictures
+        request = Request(messages=(Message("user", question, images=images),), **options)
+        arrays = [numpy.zeros((40, 40, 3), numpy.uint8)] * pictures
+        flow = see.answer(request, arrays, ("a note",), parts, self.attempts, live=True)
+        self.events = list(flow)
+        last = self.events[-1]
+        assert isinstance(last, Finished) and isinstance(last.reply, SeenReply)
+        return last.reply
+
+
+def test_a_sure_answer_is_kept_and_names_its_skill() -> None:
+    stage = Stage()
+    reply = stage.ask(SIGN)
+    assert (reply.text, reply.source, reply.skill) == ("NO ENTRY", "local", "reads text")
+    assert reply.decision.code == "kept_confident"
+    assert "reads text" in reply.decision.reason
+    assert reply.confidence is not None and reply.confidence > 0.8
+    assert reply.decision.features["doubt"] == pytest.approx(0.01)
+    assert reply.notes == ("a note",)
+    assert not stage.cloud.asked
+    assert reply.to_dict()["skill"] == "reads text"
+    assert reply.to_dict()["sights"][0]["lines"][0]["text"] == "NO ENTRY"
+
+
+def test_a_doubtful_answer_is_handed_off_before_it_is_shown() -> None:
+    stage = Stage(ScriptedEye(reads("N0 ENTPY", 0.6)))
+    reply = stage.ask(SIGN)
+    assert (reply.text, reply.source, reply.skill) == ("The cloud knows.", "cloud", "")
+    assert reply.decision.code == "handoff_low_confidence"
+    assert reply.confidence is not None and reply.confidence < 0.8
+    assert [one.outcome for one in reply.attempts] == ["handed_off", "answered"]
+    assert isinstance(stage.events[0], Switched)
+    assert stage.cloud.patience == [2.0]
+
+
+def test_what_no_skill_answers_goes_to_the_cloud_unlooked_at() -> None:
+    stage = Stage()
+    reply = stage.ask(BEYOND)
+    assert reply.source == "cloud"
+    assert reply.decision.code == "handoff_no_device_skill"
+    assert "no device skill" in reply.decision.reason
+    assert stage.cloud.patience == [None], "what the device could tell instead is no answer"
+    assert not reply.sights
+
+
+def test_on_the_device_alone_it_says_what_it_sees_and_that_this_is_no_answer() -> None:
+    reply = Stage().ask(BEYOND, policy="local_only")
+    assert reply.source == "local" and reply.degraded
+    assert reply.decision.code == reply.decision.degraded_code == "no_device_skill"
+    assert reply.confidence == 0.0 and reply.needs_cloud_handoff
+    assert "No skill of the device answers this" in reply.text
+    assert "NO ENTRY" in reply.text and "1 dog" in reply.text
+    assert reply.skill == "reads text, names objects"
+    assert len(reply.attempts) == 2
+
+
+def test_a_private_question_stays_and_says_why_it_is_second_best() -> None:
+    stage = Stage()
+    reply = stage.ask(BEYOND, private=True)
+    assert reply.source == "local"
+    assert reply.decision.degraded_code == "private"
+    assert not stage.cloud.asked
+
+
+def test_a_private_doubtful_answer_is_told_in_doubt() -> None:
+    reply = Stage(ScriptedEye(reads("N0 ENTPY", 0.6))).ask(SIGN, private=True)
+    assert (reply.text, reply.decision.code) == ("N0 ENTPY", "kept_in_doubt")
+    assert reply.degraded and reply.decision.degraded_code == "private"
+
+
+def test_the_cloud_failing_leaves_the_devices_answer() -> None:
+    broken = PlayedCloud((), error=CloudTimeout("too slow", provider="p"))
+    reply = Stage(ScriptedEye(reads("N0 ENTPY", 0.6)), cloud=broken).ask(SIGN)
+    assert (reply.text, reply.source, reply.decision.code) == (
+        "N0 ENTPY",
+        "local",
+        "fallback_local",
+    )
+    assert reply.degraded and reply.decision.degraded_code == "cloud_timeout"
+    assert reply.attempts[0].outcome == "answered"
+
+
+def test_the_cloud_failing_on_a_question_beyond_the_device_leaves_what_it_sees() -> None:
+    broken = PlayedCloud((), error=CloudTimeout("too slow", provider="p"))
+    reply = Stage(cloud=broken).ask(BEYOND)
+    assert reply.source == "local" and "NO ENTRY" in reply.text
+    assert reply.decision.degraded_code == "cloud_timeout"
+
+
+def test_prefer_cloud_asks_the_cloud_first_and_the_device_when_it_is_shut() -> None:
+    assert Stage().ask(SIGN, policy="prefer_cloud").source == "cloud"
+    shut = PlayedCloud(shut=CloudClosed("no key", code="no_key"))
+    reply = Stage(cloud=shut).ask(SIGN, policy="prefer_cloud")
+    assert (reply.text, reply.decision.degraded_code) == ("NO ENTRY", "no_key")
+
+
+def test_cloud_only_never_looks() -> None:
+    reader = ScriptedEye(reads("NO ENTRY"))
+    assert Stage(reader).ask(SIGN, policy="cloud_only").source == "cloud"
+    assert reader.looked == 0
+    shut = PlayedCloud(shut=CloudClosed("no key", code="no_key"))
+    with pytest.raises(CloudClosed):
+        Stage(cloud=shut).ask(SIGN, policy="cloud_only")
+
+
+@pytest.mark.parametrize(
+    ("question", "code"), [(SIGN, "low_confidence"), (BEYOND, "no_device_skill")]
+)
+def test_an_application_that_routes_is_only_told(question: str, code: str) -> None:
+    stage = Stage(ScriptedEye(reads("N0", 0.4)))
+    reply = stage.ask(question, handoff="signal")
+    assert reply.signalled and reply.text == ""
+    assert reply.decision.code == f"signalled_{code}"
+    assert not stage.cloud.asked
+
+
+def test_without_the_extra_the_cloud_answers_or_the_refusal_says_what_to_install() -> None:
+    missing = ExtraMissing("vision", "rapidocr")
+    reply = Stage(missing).ask(SIGN)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_missing_extra")
+    with pytest.raises(DoesNotFit, match=r"edgewise\[vision\]"):
+        Stage(missing).ask(SIGN, policy="local_only")
+    with pytest.raises(DoesNotFit, match="rapidocr"):
+        Stage(missing, missing).ask(BEYOND, policy="local_only")
+
+
+def test_a_skill_that_breaks_off_hands_off_where_it_may() -> None:
+    broken = ScriptedEye(Sight(), GenerationFailed("broke off"))
+    reply = Stage(broken).ask(SIGN)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_local_failed")
+    with pytest.raises(GenerationFailed):
+        Stage(broken).ask(SIGN, policy="local_only")
+
+
+def test_json_is_not_what_skills_write() -> None:
+    reply = Stage().ask(SIGN, answer_schema=AnswerSchema())
+    assert reply.decision.code == "handoff_schema_unsupported"
+
+
+def test_every_picture_is_looked_at() -> None:
+    reader = ScriptedEye(reads("EXIT"))
+    reply = Stage(reader).ask(SIGN, pictures=3)
+    assert reader.looked == 3 and len(reply.sights) == 3
+    assert "Image 3: EXIT" in reply.text
+
+
+def test_a_threshold_of_the_request_decides() -> None:
+    assert Stage().ask(SIGN, threshold=0.999).source == "cloud"
+    doubtful = Stage(ScriptedEye(reads("N0", 0.4))).ask(SIGN, threshold=0.0)
+    assert doubtful.source == "local"

@@ -1,0 +1,94 @@
+"""Which device skill a question is for; most questions are for none."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from edgewise.vision.question import MOST_CHARACTERS, Wanted, read_question
+
+TEXT, OBJECTS = "reads text", "names objects"
+UNDERSTOOD = {
+    "What does the sign say?": (TEXT, "all_text", ()),
+    "what does this say": (TEXT, "all_text", ()),
+    "Read the text in this image.": (TEXT, "all_text", ()),
+    "Please read the label": (TEXT, "all_text", ()),
+    "Can you read the screen?": (TEXT, "all_text", ()),
+    "What is written on the sign?": (TEXT, "all_text", ()),
+    "What text is in the picture?": (TEXT, "all_text", ()),
+    "transcribe the whiteboard": (TEXT, "all_text", ()),
+    "What is the total on the receipt?": (TEXT, "field", ("total",)),
+    "What's the date?": (TEXT, "field", ("date",)),
+    "how much is it?": (TEXT, "field", ("total",)),
+    "Give me the phone number": (TEXT, "field", ("phone number",)),
+    "What is the invoice number?": (TEXT, "field", ("invoice number",)),
+    "Is this a receipt?": (TEXT, "document", ("receipt",)),
+    "Is this a business card?": (TEXT, "document", ("business card",)),
+    "Is there a stop sign in the picture?": (OBJECTS, "present", ("stop sign",)),
+    "Is it an invoice": (TEXT, "document", ("invoice",)),
+    "Is this a receipt or an invoice?": (TEXT, "document", ("receipt", "invoice")),
+    "Which of these labels fits: receipt, invoice, menu?": (
+        TEXT, "document", ("receipt", "invoice", "menu"),
+    ),
+    'Does it say "sale"?': (TEXT, "mention", ("sale",)),
+    "Does the sign say “no entry”?": (TEXT, "mention", ("no entry",)),
+    "Is there a dog?": (OBJECTS, "present", ("dog",)),
+    "Are there any people in the picture?": (OBJECTS, "present", ("person",)),
+    "Is this a cat?": (OBJECTS, "present", ("cat",)),
+    "How many cars are there?": (OBJECTS, "count", ("car",)),
+    "how many people are in this photo": (OBJECTS, "count", ("person",)),
+    "Which of these: cup, cat, car?": (OBJECTS, "choose", ("cup", "cat", "car")),
+    "Is this a cat or a dog?": (OBJECTS, "choose", ("cat", "dog")),
+    "What objects do you see?": (OBJECTS, "list", ()),
+}  # fmt: skip
+
+BEYOND = (
+    "Why is she laughing?",
+    "Describe the mood.",
+    "Describe this picture",
+    "What is in this picture?",
+    "What colour is the sign?",
+    "What does the sign mean?",
+    "What does the man say?",
+    "Is there a red car?",
+    "Is there a dog wearing a hat?",
+    "Is the dog happy?",
+    "How many red cars are there?",
+    "How many animals are there?",
+    "Which of these: cat, unicorn, car?",
+    "Is this a joke?",
+    "What is the capital of France?",
+    "What is the name of the dog?",
+    "Is this receipt genuine?",
+    "Translate the sign.",
+    "Summarise the letter",
+    "What is the total of the two receipts minus ten percent?",
+    "",
+)
+
+
+@pytest.mark.parametrize(("question", "wanted"), UNDERSTOOD.items(), ids=UNDERSTOOD)
+def test_a_question_that_a_skill_answers_is_understood(
+    question: str, wanted: tuple[str, str, tuple[str, ...]]
+) -> None:
+    found = read_question(question)
+    assert isinstance(found, Wanted)
+    assert (found.skill, found.asked, found.names) == wanted
+
+
+@pytest.mark.parametrize("question", BEYOND)
+def test_a_question_that_no_skill_answers_is_not_taken(question: str) -> None:
+    assert read_question(question) is None
+
+
+def test_a_question_made_to_be_slow_is_not() -> None:
+    started = time.process_time()
+    for word in ("the picture", "the sign", "in", "it", "of these", "a"):
+        assert read_question(f"what does {word} " + f"{word} " * 60 + "!") is None
+        assert read_question((f"how many {word} " * 30)[: MOST_CHARACTERS - 1] + "x") is None
+    assert time.process_time() - started < 5
+
+
+def test_a_very_long_question_is_not_a_simple_one() -> None:
+    assert read_question("What does it say? " + "x" * MOST_CHARACTERS) is None

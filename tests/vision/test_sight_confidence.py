@@ -1,0 +1,65 @@
+"""Calibrations of skills: shipped ones are whole, broken ones are named."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from edgewise.errors import SettingsError
+from edgewise.types.sights import Line, Sight, Thing
+from edgewise.vision.sight_confidence import (
+    SightCalibration,
+    parse_sight_calibration,
+    presence_chance,
+    text_features,
+    thing_chance,
+)
+
+GOOD: dict[str, Any] = {
+    "format": 1,
+    "name": "x",
+    "empty": 0.5,
+    "threshold": 0.9,
+    "thing": {"weights": {"score": 2.0}, "bias": 0.0},
+}
+
+
+def shipped(name: str) -> SightCalibration:
+    file = resources.files("edgewise.calibrations") / f"{name}.see.json"
+    return parse_sight_calibration(json.loads(file.read_text("utf-8")), name)
+
+
+def test_a_higher_score_is_a_higher_chance() -> None:
+    finder = shipped("ssd-mobilenet-v3-coco")
+    chances = [thing_chance(Thing("cat", score), finder) for score in (0.3, 0.5, 0.7, 0.9)]
+    assert chances == sorted(chances)
+    assert presence_chance((Thing("cat", 0.9),), "cat", finder) > 0.9
+    assert presence_chance((Thing("cat", 0.9),), "dog", finder) < 0.2
+    assert 0.5 <= finder.threshold < 1
+
+
+def test_doubtful_hazy_and_blurred_text_is_less_likely_right() -> None:
+    reader = shipped("pp-ocrv6-small")
+    box = ((0.0, 0.0), (300.0, 0.0), (300.0, 30.0), (0.0, 30.0))
+
+    def chance(score: float, contrast: float, sharpness: float) -> float:
+        quality = {"contrast": contrast, "sharpness": sharpness, "noise": 0.0}
+        sight = Sight(lines=(Line("Keep left", score, box),), quality=quality)
+        return reader.whole.of(text_features(sight))
+
+    assert chance(0.99, 0.9, 0.8) > 0.9 > chance(0.7, 0.9, 0.8)
+    assert chance(0.99, 0.9, 0.8) > reader.threshold > chance(0.5, 0.1, 0.05)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"format": 2}, {"empty": "x"}, {"thing": {"weights": 3}}, {"threshold": None}],
+    ids=["format", "number", "weights", "threshold"],
+)
+def test_what_is_no_calibration_is_refused_by_name(change: dict[str, Any]) -> None:
+    assert parse_sight_calibration(GOOD, "mine").name == "x"
+    with pytest.raises(SettingsError, match="mine"):
+        parse_sight_calibration(GOOD | change, "mine")
