@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
-    "picture_text": VALUES | DOERS | {"engine"},
+    "picture_text": VALUES | DOERS,
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
 EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}

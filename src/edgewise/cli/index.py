@@ -91,7 +91,8 @@ def find(
 
 
 def opened(engine: Engine, folder: Path, policy: str = "local_only") -> FolderIndex:
-    return FolderIndex(engine, folder, policy=policy, pictures=picture_reader(engine))
+    pictures = picture_reader(engine.settings.threads)
+    return FolderIndex(engine, folder, policy=policy, pictures=pictures)
 
 
 def brought_up_to_date(found: FolderIndex, *, rebuild: bool = False) -> IndexReport:
