@@ -12,6 +12,7 @@ import pytest
 
 from edgewise.bench.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise.bench.caller import TARGETS as caller_targets
+from edgewise.bench.embed import TARGETS as embed_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
 
@@ -89,6 +90,10 @@ def caller() -> str:
     if not (ROOT / "benchmarks/caller.json").exists():
         return "Not measured yet: the weights that ship are still being trained."
     return scorecard("caller", caller_targets)
+
+
+def embed() -> str:
+    return scorecard("embed", embed_targets)
 
 
 TOOLS_HEAD = {
@@ -181,6 +186,7 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
         ("benchmarks.md", "caller", caller),
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),
+        ("benchmarks.md", "embed", embed),
     ],
 )
 def test_figures_on_the_page_are_those_in_the_file(
