@@ -120,9 +120,11 @@ def _rate(judged: Sequence[Judged]) -> float | None:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    """Correlation of ranks; ties share theirs."""
+    """Correlation of ranks; ties share theirs. 0 where one of them never changes."""
     import numpy as np  # noqa: PLC0415
 
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return 0.0
     ranks = [_ranks(values) for values in (first, second)]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 

@@ -7,14 +7,14 @@ that our order goes, as areas between the curves.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
+from random import Random
 
 from edgewise.bench.speech_sets import Document
 from edgewise.bench.speech_traces import Trace
+from edgewise.bench.word_errors import WordErrors, errors_by_segment, word_errors
 from edgewise.flows.hear_segments import span_of
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
@@ -77,6 +77,92 @@ def _heard(segment: Segment, segments: list[Segment], whole: Chunk, ears: Speech
     return " ".join(each.text for each in ears.hear(samples, language="en", words=False))
 
 
-def read_texts(path: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads(path.read_text("utf-8"))
-    return found
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """The three curves over the same segments, and the larger model's own rates at their ends."""
+
+    ours: Curve
+    random: Curve
+    oracle: Curve
+
+    @property
+    def gain(self) -> float:
+        """The share of the way from random to oracle; 0 where there is no way."""
+        way = self.random.area - self.oracle.area
+        return (self.random.area - self.ours.area) / way if way > 0 else 0.0
+
+
+def defer(
+    traces: Mapping[str, Trace],
+    texts: Texts,
+    confidence: Mapping[tuple[str, int], float],
+    seed: int = 0,
+) -> Deferral:
+    """Send the segments of all documents in each order. `confidence` is by document and number."""
+    mixer = _Mixer(traces, texts)
+    gains = mixer.errors_saved()
+    places = [
+        Place(key, number, each.end - each.start, confidence[key, number])
+        for key in texts
+        for number, each in enumerate(traces[key].segments)
+    ]
+    ours = sorted(places, key=lambda place: place.confidence)
+    oracle = sorted(places, key=lambda p: -gains[p.document, p.number] / max(0.1, p.seconds))
+    random = [mixer.curve(_shuffled(places, seed + number)) for number in range(RANDOM_ORDERS)]
+    rates = zip(*(curve.rates for curve in random), strict=True)
+    mean = Curve(random[0].shares, tuple(sum(each) / len(each) for each in rates))
+    return Deferral(mixer.curve(ours), mean, mixer.curve(oracle))
+
+
+def _shuffled(places: Sequence[Place], seed: int) -> list[Place]:
+    mixed = list(places)
+    Random(seed).shuffle(mixed)
+    return mixed
+
+
+class _Mixer:
+    """Word error rates of documents with some segments in the larger model's words."""
+
+    def __init__(self, traces: Mapping[str, Trace], texts: Texts) -> None:
+        self._traces = {key: traces[key] for key in texts}
+        self._texts = texts
+        self._known: dict[tuple[str, frozenset[int]], WordErrors] = {}
+
+    def errors_saved(self) -> dict[tuple[str, int], int]:
+        """By how many errors the larger model is better, segment by segment."""
+        saved = {}
+        for key, trace in self._traces.items():
+            theirs = errors_by_segment(trace.text, self._texts[key])
+            for number, (own, other) in enumerate(zip(trace.segments, theirs, strict=True)):
+                saved[key, number] = own.errors - other.errors
+        return saved
+
+    def curve(self, order: Sequence[Place]) -> Curve:
+        total = sum(place.seconds for place in order)
+        sent: dict[str, set[int]] = {key: set() for key in self._traces}
+        shares, rates, so_far, following = [], [], 0.0, 0
+        for point in range(POINTS):
+            share = point / (POINTS - 1)
+            while following < len(order) and so_far + order[following].seconds / 2 <= share * total:
+                place = order[following]
+                sent[place.document].add(place.number)
+                so_far, following = so_far + place.seconds, following + 1
+            if point == POINTS - 1:
+                sent = {key: set(range(len(each.segments))) for key, each in self._traces.items()}
+            shares.append(share)
+            rates.append(self._rate(sent))
+        return Curve(tuple(shares), tuple(rates))
+
+    def _rate(self, sent: Mapping[str, set[int]]) -> float:
+        return sum((self._errors(*each) for each in sent.items()), WordErrors(0, 0)).rate
+
+    def _errors(self, key: str, numbers: set[int]) -> WordErrors:
+        known = (key, frozenset(numbers))
+        if known not in self._known:
+            trace, theirs = self._traces[key], self._texts[key]
+            words = (
+                theirs[number] if number in numbers else each.text
+                for number, each in enumerate(trace.segments)
+            )
+            self._known[known] = word_errors(trace.text, " ".join(words))
+        return self._known[known]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,13 +39,17 @@ class Clip:
 class Document:
     """Clips of one voice after one another, with pauses; `level` is None where none was added."""
 
-    name: str
     voice: str
+    number: int
     kind: str
     text: str
     samples: Samples = field(repr=False)
     level: float | None = None
     noise: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.voice}-{self.number}"
 
     @property
     def seconds(self) -> float:
@@ -105,7 +109,7 @@ def _document(
 ) -> Document:
     import numpy  # noqa: PLC0415
 
-    return Document(f"{voice}-{number}", voice, kind, " ".join(texts), numpy.concatenate(parts))
+    return Document(voice, number, kind, " ".join(texts), numpy.concatenate(parts))
 
 
 def with_noise(
@@ -126,8 +130,7 @@ def with_noise(
     wanted = _active_power(document.samples) / 10 ** (level / 10)
     mixed = document.samples + sound * numpy.sqrt(wanted / power)
     samples = (mixed / max(1.0, float(numpy.abs(mixed).max()))).astype("float32")
-    return Document(document.name, document.voice, document.kind, document.text, samples, level,
-                    noise)  # fmt: skip
+    return replace(document, samples=samples, level=level, noise=noise)
 
 
 def _active_power(samples: Samples) -> float:

@@ -59,6 +59,11 @@ class FasterWhisper:
             except (RuntimeError, ValueError) as error:
                 raise GenerationFailed(f"{self._facts.model} broke off: {error}") from error
 
+    def runtime(self) -> Any:
+        """The bare runtime, loaded: what benches compare with."""
+        with self._lock:
+            return self._loaded()
+
     def close(self) -> None:
         with self._lock:
             self._model = None

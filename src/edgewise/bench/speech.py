@@ -1,0 +1,239 @@
+"""Speech on this machine: errors and speed beside the bare runtime, confidence, and deferral."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from edgewise import assembly
+from edgewise.bench.fit_speech import Judged, fit_speech, scores
+from edgewise.bench.speech_deferral import Deferral, defer, key_of, larger_texts
+from edgewise.bench.speech_sets import LEVELS, Clip, Document, documents
+from edgewise.bench.speech_traces import Trace, noisy, read_traces, trace
+from edgewise.bench.word_errors import WordErrors, word_errors
+from edgewise.engine import Engine
+from edgewise.errors import SettingsError
+from edgewise.local.backend import SpeechBackend
+from edgewise.local.faster_whisper import TEMPERATURES
+from edgewise.settings import Settings
+from edgewise.speech.audio import as_wav
+from edgewise.speech_requests import find_speech_calibration
+
+LEAST_VOICES = 4  # to hold one out and still fit something
+SPEED_DOCUMENTS = 4
+REPEATS = 3
+QUICK = 2  # documents
+
+TARGETS: dict[str, tuple[str, float]] = {
+    "runtime_ratio": ("<", 1.05),
+    "segment_error_auroc": (">=", 0.75),
+    "deferral_gain": (">=", 0.5),
+}
+
+Step = Callable[[], None]
+
+
+@dataclass(slots=True)
+class SpeechBench:
+    """What was heard, in a folder: what is there already is not heard again."""
+
+    settings: Settings
+    clips: Sequence[Clip]
+    folder: Path
+    per_voice: int = 3
+    seed: int = 0
+    larger: str = "whisper-base"
+    quick: bool = False
+    _documents: list[Document] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        """How many documents are heard, each level counted."""
+        chosen = [each for each in self.documents() if each.number < self.per_voice]
+        levels = sum(len(LEVELS) if each.kind == "human" else 1 for each in chosen)
+        return min(QUICK, levels) if self.quick else levels
+
+    def noisy(self) -> Iterator[Document]:
+        """Noise is made for all, so that a smaller choice hears the same."""
+        made = noisy(self.documents(), self.seed)
+        return islice((each for each in made if each.number < self.per_voice), self.steps)
+
+    def documents(self) -> list[Document]:
+        self._documents = self._documents or list(documents(self.clips, self.seed))
+        return self._documents
+
+    def heard(self, step: Step) -> dict[str, Trace]:
+        """Every document at its levels, as the device hears it."""
+        path = self.folder / f"{self.settings.speech_model}.jsonl"
+        known = {key_of(each): each for each in read_traces(path)} if path.is_file() else {}
+        found = {}
+        ears = assembly.open_ears(self.settings)
+        try:
+            for document in self.noisy():
+                key = key_of(document)
+                if key not in known:
+                    known[key] = trace(document, ears)
+                    _append(path, known[key].to_dict())
+                found[key] = known[key]
+                step()
+        finally:
+            ears.close()
+        return found
+
+    def heard_by_larger(self, traces: Mapping[str, Trace], step: Step) -> dict[str, list[str]]:
+        """Every segment, cut as for the cloud, as the larger model hears it."""
+        path = self.folder / f"{self.settings.speech_model}.{self.larger}.json"
+        known: dict[str, list[str]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        ears = assembly.open_ears(self.settings.with_changes(speech_model=self.larger))
+        try:
+            for document in self.noisy():
+                if key_of(document) not in known:
+                    known |= larger_texts(iter([document]), traces, ears)
+                    path.write_text(json.dumps(known), "utf-8")
+                step()
+        finally:
+            ears.close()
+        return {key: known[key] for key in traces}
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def error_rates(traces: Sequence[Trace]) -> dict[str, float]:
+    """Word error rate and real-time factor, by kind of voice and level of noise."""
+    found = {}
+    for kind in ("human", "made"):
+        for level in LEVELS:
+            chosen = [each for each in traces if (each.kind, each.level) == (kind, level)]
+            if chosen:
+                errors = sum((WordErrors(each.errors, each.words) for each in chosen),
+                             WordErrors(0, 0))  # fmt: skip
+                name = "clean" if level is None else f"{level:g}db"
+                found[f"wer_{kind}_{name}"] = errors.rate
+    seconds = sum(each.seconds for each in traces)
+    found["real_time_factor"] = sum(each.wall_s for each in traces) / seconds
+    return found
+
+
+def measure_speed(settings: Settings, chosen: Sequence[Document], step: Step) -> dict[str, float]:
+    """Our wall time over the bare runtime's, on the same files, taking turns; the best of three."""
+    ears = assembly.open_ears(settings)
+    if ears.facts().backend != "faster_whisper":
+        raise SettingsError("the bare runtime is faster-whisper: measure one of its models")
+    ours = bare = ours_cpu = bare_cpu = seconds = 0.0
+    said, heard = WordErrors(0, 0), WordErrors(0, 0)
+    with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
+        quiet = settings.with_changes(data_dir=folder)
+        with Engine(quiet, ears=ears) as engine:
+            for document in chosen:
+                path = Path(folder) / "document.wav"
+                path.write_bytes(as_wav(document.samples))
+                times = [_both(engine, ears, path) for _ in range(REPEATS)]
+                ours += min(each[0].wall for each in times)
+                bare += min(each[1].wall for each in times)
+                ours_cpu += min(each[0].cpu for each in times)
+                bare_cpu += min(each[1].cpu for each in times)
+                seconds += document.seconds
+                said += word_errors(document.text, times[0][0].text)
+                heard += word_errors(document.text, times[0][1].text)
+                step()
+    return {
+        "runtime_ratio": ours / bare,
+        "runtime_cpu_ratio": ours_cpu / bare_cpu,
+        "real_time_factor_file": ours / seconds,
+        "bare_real_time_factor_file": bare / seconds,
+        "wer_file": said.rate,
+        "bare_wer_file": heard.rate,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    wall: float
+    cpu: float
+    text: str
+
+
+def _both(engine: Engine, ears: SpeechBackend, path: Path) -> tuple[_Timed, _Timed]:
+    ours = _timed(lambda: engine.transcribe(path, policy="local_only", language="en").text)
+    return ours, _timed(lambda: _bare(ears, path))
+
+
+def _timed(work: Callable[[], str]) -> _Timed:
+    wall, cpu = time.perf_counter(), time.process_time()
+    text = work()
+    return _Timed(time.perf_counter() - wall, time.process_time() - cpu, text)
+
+
+def _bare(ears: Any, path: Path) -> str:
+    """The runtime by itself, with the options that ours gives it."""
+    segments, _ = ears.runtime().transcribe(
+        str(path),
+        language="en",
+        beam_size=1,
+        best_of=1,
+        temperature=TEMPERATURES,
+        condition_on_previous_text=False,
+        word_timestamps=True,
+    )
+    return " ".join(segment.text for segment in segments)
+
+
+def judge(traces: Sequence[Trace], settings: Settings) -> tuple[list[Judged], dict[str, float]]:
+    """The shipped confidence's scores; with enough voices, those of one that never heard them."""
+    ears = assembly.open_ears(settings)
+    calibration = find_speech_calibration(ears)
+    ears.close()
+    shipped = [
+        Judged(each, segment, *calibration.judge(segment.features, looping=segment.looping))
+        for each in traces
+        for segment in each.segments
+    ]
+    if len({each.voice for each in traces}) < LEAST_VOICES:
+        return shipped, _numbers(scores(shipped, calibration.threshold))
+    _, held_out = fit_speech(traces, calibration.name)
+    metrics = _numbers(scores(held_out, calibration.threshold))
+    own = scores(shipped, calibration.threshold)
+    return held_out, metrics | {"shipped_segment_error_auroc": own["segment_error_auroc"]}
+
+
+def _numbers(given: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in given.items() if value is not None}
+
+
+def deferral(
+    traces: Mapping[str, Trace],
+    texts: Mapping[str, list[str]],
+    judged: Sequence[Judged],
+    seed: int,
+) -> tuple[Deferral, dict[str, float]]:
+    """The curves, with what they come to."""
+    confidence = {
+        (key_of(each.trace), each.trace.segments.index(each.segment)): each.chance
+        for each in judged
+    }
+    found = defer(traces, texts, confidence, seed)
+    return found, {
+        "deferral_gain": found.gain,
+        "wer_nothing_sent": found.ours.rates[0],
+        "wer_quarter_sent": found.ours.rates[len(found.ours.rates) // 4],
+        "wer_quarter_sent_random": found.random.rates[len(found.random.rates) // 4],
+        "wer_quarter_sent_oracle": found.oracle.rates[len(found.oracle.rates) // 4],
+        "wer_half_sent": found.ours.rates[len(found.ours.rates) // 2],
+        "wer_everything_sent": found.ours.rates[-1],
+    }
+
+
+def clean_documents(found: Sequence[Document]) -> Iterator[Document]:
+    """Long recordings of people: what a file usually is."""
+    human = [each for each in found if each.kind == "human" and each.number < 3] or list(found)
+    yield from sorted(human, key=lambda each: -each.seconds)[:SPEED_DOCUMENTS]

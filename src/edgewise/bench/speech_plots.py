@@ -1,0 +1,55 @@
+"""The deferral curve as a picture."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from edgewise.bench.speech_deferral import Deferral
+from edgewise.errors import SettingsError
+
+_DOTS_PER_INCH = 120
+
+
+def check_drawing() -> None:
+    """Before long work: can anything be drawn? matplotlib comes with the extra `plots`."""
+    _figures()
+
+
+def draw_deferral(path: Path, found: Deferral, title: str) -> Path:
+    """Ours between random and oracle."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figures()(figsize=(7, 5), layout="constrained")
+    axes = figure.add_subplot()
+    curves = (
+        ("sent at random", found.random, "0.6", "--"),
+        ("by our confidence", found.ours, "tab:blue", "-"),
+        ("by an oracle", found.oracle, "tab:green", ":"),
+    )
+    for label, curve, colour, style in curves:
+        axes.plot(
+            [100 * share for share in curve.shares],
+            [100 * rate for rate in curve.rates],
+            label=label,
+            color=colour,
+            linestyle=style,
+            linewidth=2,
+        )
+    axes.set_xlabel("share of speech sent to the larger model, %")
+    axes.set_ylabel("word error rate, %")
+    axes.set_title(f"{title}\ndeferral gain {found.gain:.2f}")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
+def _figures() -> Any:
+    """A figure of its own, without pyplot's windows and global state."""
+    try:
+        importlib.import_module("matplotlib.backends.backend_agg")
+        return importlib.import_module("matplotlib.figure").Figure
+    except ImportError as error:
+        raise SettingsError("pictures need pip install 'edgewise[plots]'") from error
