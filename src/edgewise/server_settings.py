@@ -45,6 +45,7 @@ class ServerSettings:
     origins: tuple[str, ...] = ()  # web pages that may call it, "https://app.example"
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
+    otel: bool = False  # spans and metrics to OpenTelemetry
     # How much it takes on
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that wait for a slot

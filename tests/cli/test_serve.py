@@ -11,10 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
 from edgewise.testing import Answer, LoopbackCloud
 
@@ -100,11 +103,10 @@ def test_sigterm_lets_a_running_stream_finish_and_ends_well(cloud: LoopbackCloud
 
 def test_what_does_not_finish_in_time_is_cancelled(cloud: LoopbackCloud) -> None:
     cloud.always(Answer(text="word " * 1000, delay_between_s=0.1))
-    config = {"EDGEWISE_CONFIG_DIR": os.environ["EDGEWISE_HOME"]}
-    os.makedirs(os.environ["EDGEWISE_HOME"], exist_ok=True)
-    with open(f"{os.environ['EDGEWISE_HOME']}/config.toml", "w", encoding="utf-8") as file:
-        file.write("[server]\ndrain_s = 1\n")
-    with process(cloud, "--port", "0", "--json", **config) as started:
+    home = Path(os.environ["EDGEWISE_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text("[server]\ndrain_s = 1\n", "utf-8")
+    with process(cloud, "--port", "0", "--json", EDGEWISE_CONFIG_DIR=str(home)) as started:
         url = address(started)
         asking = threading.Thread(target=lambda: _ignored(url))
         asking.start()
@@ -150,3 +152,34 @@ def test_what_cannot_be_is_said(cloud: LoopbackCloud, words: tuple[str, ...], sa
     with process(cloud, *words) as started:
         assert started.wait(30) == 2
         assert started.stderr and said in started.stderr.read()
+
+
+def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:
+    posted: list[str] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            posted.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    home = Path(os.environ["EDGEWISE_HOME"])
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text("[server]\notel = true\n", "utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as collector:
+        threading.Thread(target=collector.serve_forever, daemon=True).start()
+        variables = {
+            "EDGEWISE_CONFIG_DIR": str(home),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+        }
+        with process(cloud, "--port", "0", "--json", **variables) as started:
+            assert post(address(started)).status_code == 200
+            started.send_signal(signal.SIGTERM)
+            assert started.wait(30) == 0
+        collector.shutdown()
+    assert "/v1/traces" in posted and "/v1/metrics" in posted

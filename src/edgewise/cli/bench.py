@@ -19,6 +19,8 @@ from edgewise.cli.bench_report import (
     save_option,
 )
 from edgewise.cli.bench_see import see
+from edgewise.cli.bench_serve import serve
+from edgewise.cli.bench_speech import speech
 
 _model = click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file.")
 
@@ -33,8 +35,10 @@ def bench() -> None:
 
 bench.add_command(tools)
 bench.add_command(bfcl)
+bench.add_command(speech)
 bench.add_command(embed)
 bench.add_command(see)
+bench.add_command(serve)
 
 
 @bench.command()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from edgewise import plugins
@@ -108,8 +110,12 @@ class House:
     def gauges(self) -> dict[tuple[str, Labels], float]:
         """What is so right now. Reads the ledger."""
         found: dict[tuple[str, Labels], float] = {
-            ("edgewise_requests_in_flight", ()): float(len(self.inside))
+            ("edgewise_requests_in_flight", ()): float(len(self.inside)),
+            ("edgewise_threads", ()): float(threading.active_count()),
         }
+        with contextlib.suppress(OSError, IndexError, ValueError):  # Linux only
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+            found["edgewise_resident_bytes", ()] = float(pages * os.sysconf("SC_PAGE_SIZE"))
         for model, turnstile in self.engine.turnstiles.items():
             labels: Labels = (("model", model),)
             found["edgewise_slots", labels] = float(turnstile.slots)

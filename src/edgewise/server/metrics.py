@@ -22,6 +22,8 @@ HELP = {
     "edgewise_degraded_total": "Answers the cloud should have given, by what kept it.",
     "edgewise_disconnects_total": "Clients that left before their answer was whole.",
     "edgewise_requests_in_flight": "Requests being served.",
+    "edgewise_resident_bytes": "Memory of the process; where the system says.",
+    "edgewise_threads": "Threads of the process.",
     "edgewise_slots_busy": "Local requests being worked on, by model.",
     "edgewise_slots": "Local requests that can be worked on at once, by model.",
     "edgewise_queue_waiting": "Local requests waiting for a slot, by model.",

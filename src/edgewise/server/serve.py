@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from edgewise.errors import SettingsError
 from edgewise.server.house import House
+from edgewise.server.tracing import export_over_http, trace_requests
 from edgewise.server_settings import ServerSettings
 from edgewise.settings import Settings
 
@@ -28,6 +29,10 @@ BACKLOG = 2048
 def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
     """Serve until SIGTERM or SIGINT; then finish what runs, at most `drain_s`."""
     house, listener = _prepared(settings, parts)
+    _take_all_descriptors()
+    if settings.server.otel:
+        export_over_http()
+        trace_requests(house)
     with listener:
         announce(url_of(listener))
         # The runner gives signals back when it is done; by then they have done their work.
@@ -59,6 +64,15 @@ def running(
         finally:
             runner.should_exit = True
             thread.join(settings.server.drain_s + START_S)
+
+
+def _take_all_descriptors() -> None:
+    """A thousand streams need two each; systems commonly start at 1,024."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource  # noqa: PLC0415 - not on Windows
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def url_of(listener: socket.socket) -> str:
