@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -195,6 +197,48 @@ def test_a_file_with_many_passages_is_embedded_in_parts(
     with FolderIndex(engine, folder) as index:
         assert index.update().passages == 302
     assert max(sizes) == 256
+
+
+SLOW_INDEXING = """
+import sys, time
+from edgewise import Engine, Settings
+from edgewise.folder_search import FolderIndex
+from edgewise.testing import ScriptedEmbedder
+
+def progress(done, total, name):
+    print(done, flush=True)
+    time.sleep(0.02)
+
+with Engine(Settings.load(), embedder=ScriptedEmbedder()) as engine:
+    FolderIndex(engine, sys.argv[1]).update(progress)
+"""
+
+
+def test_a_killed_update_loses_nothing_that_was_done_and_is_continued(
+    engine: Engine, folder: Path
+) -> None:
+    for number in range(200):
+        (folder / f"{number:03}.txt").write_text(f"note number {number}")
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW_INDEXING, str(folder)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= 20:
+                process.kill()
+                break
+    with FolderIndex(engine, folder) as index:
+        done = index.store.count()
+        assert 20 <= done < 202
+        report = index.update()
+        assert (report.added, report.unchanged) == (202 - done, done)
+        assert index.find("note number 150", 1)[0].path == "150.txt"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_nobody_else_may_read_the_index(index: FolderIndex) -> None:
+    index.update()
+    assert index.store.path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.real_model

@@ -156,7 +156,7 @@ def loaded_after(code: str) -> set[str]:
 
 HEAVY = {
     "anthropic", "genai_prices", "gguf", "google.genai", "httpx", "httpx2", "huggingface_hub",
-    "keyring", "numpy", "openai", "pydantic", "rich", "xllamacpp",
+    "keyring", "numpy", "onnxruntime", "openai", "pydantic", "rich", "tokenizers", "xllamacpp",
 }  # fmt: skip
 
 

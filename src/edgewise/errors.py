@@ -23,6 +23,7 @@
     │   ├── CloudCut               the stream ended before the answer did
     │   ├── CloudMalformed         a reply that cannot be read
     │   └── CloudEmpty             a well-formed reply with nothing in it
+    ├── IndexUnavailable           the index of a folder cannot be read or written
     └── LedgerError
         ├── LedgerUnavailable      the file cannot be written (disk full, read-only, locked)
         └── BudgetExceeded         the reservation would pass a limit
@@ -167,6 +168,10 @@ class CloudMalformed(CloudError):
 
 class CloudEmpty(CloudError):
     code = "cloud_empty"
+
+
+class IndexUnavailable(EdgewiseError):
+    code = "index_unavailable"
 
 
 class LedgerError(EdgewiseError):

@@ -49,6 +49,8 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "installed": False,
         "default": False,
         "caller": False,
+        "ears": False,
+        "embedder": False,
         "bytes": 639_446_688,
         "quantisation": "Q8_0",
         "licence": "Apache-2.0",
@@ -61,6 +63,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
     }
     assert row(rows, DEFAULT)["default"] is True
     assert [each["name"] for each in rows if each["caller"]] == ["edgewise-caller"]
+    assert [each["name"] for each in rows if each["embedder"]] == ["all-minilm-l6-v2"]
 
 
 def test_the_function_caller_is_marked(run: Run, no_model: Path) -> None:

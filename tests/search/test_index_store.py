@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.errors import InvalidRequest, SpaceMismatch
+from edgewise.errors import IndexUnavailable, SpaceMismatch
 from edgewise.search.exact_scan import Scan
 from edgewise.search.index_store import IndexStore, Known
 from edgewise.types.embeddings import Embeddings
@@ -90,7 +90,7 @@ def test_a_put_that_breaks_off_leaves_the_old_passages(store: IndexStore) -> Non
 def test_a_file_that_is_no_index_is_refused_with_words(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     path.write_bytes(b"this is no database at all" * 10)
-    with pytest.raises(InvalidRequest, match="is no index"):
+    with pytest.raises(IndexUnavailable, match="not a database"):
         IndexStore(path)
 
 
@@ -98,5 +98,22 @@ def test_an_index_of_another_release_is_refused(store: IndexStore) -> None:
     with sqlite3.connect(store.path) as other:
         other.execute("UPDATE facts SET value = '99' WHERE name = 'format'")
     other.close()
-    with pytest.raises(InvalidRequest, match="another release"):
+    with pytest.raises(IndexUnavailable, match="another release"):
         IndexStore(store.path)
+
+
+def test_a_folder_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(IndexUnavailable, match="cannot be used"):
+        IndexStore(tmp_path / "taken" / "index.sqlite3")
+
+
+def test_another_writer_that_does_not_end_is_our_error(
+    store: IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgewise.search.index_store._BUSY_S", 0.05)
+    waiting = IndexStore(store.path)
+    with store._change(), pytest.raises(IndexUnavailable, match="locked"):
+        waiting.remove(["a.md"])
+    waiting.remove(["a.md"])
+    waiting.close()

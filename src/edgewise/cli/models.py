@@ -98,6 +98,7 @@ def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
                 "default": row.name == settings.model,
                 "caller": row.name == settings.caller_model,
                 "ears": row.name == settings.speech_model,
+                "embedder": row.name == settings.embed_model,
                 "kind": row.kind,
                 "bytes": model.bytes if model else row.installed_bytes,
                 "quantisation": model.quantisation if model else row.installed_quantisation,
@@ -140,6 +141,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             " · the default" if row["default"] else "",
             " · calls functions" if row["caller"] else "",
             " · hears speech" if row["ears"] else "",
+            " · embeds" if row["embedder"] else "",
         )
         words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")
         screen.print(Padding(words, (0, 0, 0, 4), expand=False))

@@ -8,12 +8,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from edgewise.errors import InvalidRequest, SpaceMismatch
+from edgewise.errors import IndexUnavailable, SpaceMismatch
 from edgewise.types.embeddings import Embeddings
 from edgewise.types.passages import Passage
 
 _FORMAT = "1"
+_BUSY_S = 30.0  # how long another process may write
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (
@@ -56,22 +58,25 @@ class IndexStore:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+        with self._errors():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)  # it holds what is in the files: nobody else's to read
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         try:
+            self._prepare()
+        except IndexUnavailable:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self._errors():
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.executescript(_SCHEMA)
-            if self._fact("format", _FORMAT) != _FORMAT:
-                raise InvalidRequest(f"{path} was made by another release; remove it")
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise InvalidRequest(f"{path} is no index: {error}") from error
-        except InvalidRequest:
-            self._connection.close()
-            raise
+        if self._fact("format", _FORMAT) != _FORMAT:
+            raise IndexUnavailable(f"{self.path} was made by another release; remove it")
 
     @property
     def space(self) -> str:
@@ -84,13 +89,11 @@ class IndexStore:
         return int(self._fact("generation", "0"))
 
     def files(self) -> dict[str, Known]:
-        rows = self._connection.execute(
-            "SELECT path, modified_ns, bytes, sha256, note FROM files ORDER BY path"
-        )
+        rows = self._run("SELECT path, modified_ns, bytes, sha256, note FROM files ORDER BY path")
         return {row[0]: Known(*row) for row in rows}
 
     def count(self) -> int:
-        (number,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
+        ((number,),) = self._run("SELECT count(*) FROM passages")
         return int(number)
 
     def put(self, file: Known, passages: Sequence[Passage], made: Embeddings | None) -> None:
@@ -117,7 +120,7 @@ class IndexStore:
 
     def touch(self, file: Known) -> None:
         """The same bytes at another time."""
-        self._connection.execute(
+        self._run(
             "UPDATE files SET modified_ns = ?, bytes = ? WHERE path = ?",
             (file.modified_ns, file.bytes, file.path),
         )
@@ -137,9 +140,8 @@ class IndexStore:
     def vectors(self) -> tuple[array[int], bytes, array[float]]:
         """Ids of all passages, their 8-bit vectors one behind the other, and their scales."""
         ids, scales, parts = array("q"), array("f"), []
-        for number, vector, scale in self._connection.execute(
-            "SELECT id, vector, scale FROM passages ORDER BY id"
-        ):
+        rows = self._run("SELECT id, vector, scale FROM passages ORDER BY id")
+        for number, vector, scale in rows:
             ids.append(number)
             parts.append(vector)
             scales.append(scale)
@@ -147,12 +149,12 @@ class IndexStore:
 
     def passage(self, number: int) -> tuple[str, Passage] | None:
         """The file's path and the passage; None where it was removed meanwhile."""
-        row = self._connection.execute(
+        rows = self._run(
             "SELECT files.path, first_line, last_line, text FROM passages "
             "JOIN files ON files.id = passages.file WHERE passages.id = ?",
             (number,),
-        ).fetchone()
-        return None if row is None else (row[0], Passage(*row[1:]))
+        )
+        return (rows[0][0], Passage(*rows[0][1:])) if rows else None
 
     def close(self) -> None:
         self._connection.close()
@@ -167,24 +169,35 @@ class IndexStore:
 
     def _fact(self, name: str, first: str) -> str:
         """What is noted under a name; `first` is noted where there is nothing, if it says much."""
-        row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        if row is not None:
-            return str(row[0])
+        rows = self._run("SELECT value FROM facts WHERE name = ?", (name,))
+        if rows:
+            return str(rows[0][0])
         if first:
-            self._connection.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, first))
+            self._run("INSERT OR IGNORE INTO facts VALUES (?, ?)", (name, first))
         return first
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        with self._errors():
+            return self._connection.execute(statement, values).fetchall()
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
         """All of it or, after an error or a crash, none."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                grown = str(self.generation + 1)
+                self._run("INSERT OR REPLACE INTO facts VALUES ('generation', ?)", (grown,))
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.rollback()
+                raise
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Full disks, locks that stay and damage, under one name."""
         try:
             yield
-            grown = str(self.generation + 1)
-            self._connection.execute(
-                "INSERT OR REPLACE INTO facts VALUES ('generation', ?)", (grown,)
-            )
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise IndexUnavailable(f"the index {self.path} cannot be used: {error}") from error
