@@ -51,6 +51,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "caller": False,
         "ears": False,
         "embedder": False,
+        "kind": "text",
         "bytes": 639_446_688,
         "quantisation": "Q8_0",
         "licence": "Apache-2.0",

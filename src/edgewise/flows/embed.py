@@ -18,6 +18,7 @@ from edgewise.decide.script import outside_script
 from edgewise.errors import (
     CloudClosed,
     CloudError,
+    CloudMalformed,
     DoesNotFit,
     ExtraMissing,
     GenerationFailed,
@@ -215,10 +216,14 @@ def _in_cloud(walk: _Walk) -> None:
 
 def _ask(walk: _Walk, part: Request) -> Sequence[Sequence[float]]:
     door = walk.parts.cloud(walk.space)
+    rows: Sequence[Sequence[float]] = ()
+    # To its end: the attempt is written down after the last chunk.
     for chunk in door.stream(part, walk.attempts, live=False, patience_s=None):
         if isinstance(chunk, Vectors):
-            return chunk.values
-    raise AssertionError("a provider that embeds sends vectors")
+            rows = chunk.values
+    if len(rows) != len(part.messages):
+        raise CloudMalformed(f"{len(rows)} vectors for {len(part.messages)} texts")
+    return rows
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
