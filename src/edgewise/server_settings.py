@@ -53,6 +53,7 @@ class ServerSettings:
     body_bytes: int = 20_000_000
     header_s: float = 10.0  # to send a request's head
     body_s: float = 30.0  # to send its body
+    stall_s: float = 30.0  # for a client to take nothing of its answer
     total_s: float = 600.0  # to answer it
     drain_s: float = 20.0  # to finish what runs when told to stop
     keys: Mapping[str, KeySettings] = field(default_factory=dict, repr=False)
@@ -61,7 +62,7 @@ class ServerSettings:
         for name in ("slots", "queue", "requests", "body_bytes"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: at least 1")
-        for name in ("header_s", "body_s", "total_s", "drain_s"):
+        for name in ("header_s", "body_s", "stall_s", "total_s", "drain_s"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
         if not 0 <= self.port <= 65535:

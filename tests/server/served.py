@@ -64,11 +64,16 @@ class Served:
             lines = [line for line in response.iter_lines() if line.startswith("data: {")]
         return [json.loads(line.removeprefix("data: ")) for line in lines]
 
-    def raw(self) -> socket.socket:
+    def raw(self, receive_buffer: int = 0) -> socket.socket:
         """A bare connection, for what no client would send."""
         parts = urlsplit(self.url)
         assert parts.hostname and parts.port
-        return socket.create_connection((parts.hostname, parts.port), timeout=20)
+        connection = socket.socket()
+        connection.settimeout(20)
+        if receive_buffer:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect((parts.hostname, parts.port))
+        return connection
 
     def metric(self, start: str) -> float:
         """The sum of the lines that start so."""

@@ -29,7 +29,7 @@ def post(served: Served, *, whole: bool = True, **body: object) -> socket.socket
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(content)
     )
-    connection = served.raw()
+    connection = served.raw(receive_buffer=4096)
     connection.sendall(head + (content if whole else content[:-5]))
     return connection
 
@@ -187,6 +187,24 @@ def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
         for attempt in (served.house.engine.ledger.get(row["id"]) or {})["attempts"]
     }
     assert states == {"settled"}, "no reservation is left open"
+
+
+def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
+    words = 30_000  # more than all the buffers in between hold
+    served = serving(
+        ScriptedBackend.confident("word " * words), stall_s=0.5, settings={"max_tokens": words}
+    )
+    with post(served, model="local", stream=True) as connection:
+        turnstile = served.house.engine.turnstiles["scripted-1"]
+        wait_until(lambda: turnstile.busy == 1)
+        wait_until(lambda: turnstile.busy == 0)
+        clean(served)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        taken = 0
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(1 << 20):
+                taken += part.count(b'"content":" word"')
+    assert taken < words
 
 
 def test_a_visit_wakes_whoever_waits_and_only_while_it_does() -> None:

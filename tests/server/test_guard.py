@@ -14,7 +14,7 @@ from edgewise.server.clients import Allowance, Clients
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
 from tests.server.conftest import Serving
-from tests.server.served import HELLO, Served
+from tests.server.served import HELLO, Served, body_of, read_all
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,22 @@ def test_every_key_is_compared_whole(tmp_path: Path) -> None:
     for shown in ("ab", "abcd", "", "ABC", "абв", "\udcff"):
         with pytest.raises(Exception, match="key"):
             clients.admit({"authorization": f"Bearer {shown}"}, "here")
+
+
+def test_a_header_sent_twice_is_not_passed_over(served: Served) -> None:
+    with served.raw() as connection:
+        body = b'{"model": "auto", "messages": [{"role": "user", "content": "Hello?"}]}'
+        connection.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+            b"x-edgewise-privacy: private\r\nx-edgewise-privacy: open\r\n"
+            b"content-length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        assert body_of(read_all(connection))[0] == 400
+
+
+def test_a_chain_that_cannot_be_read_stops_the_server_from_starting(serving: Serving) -> None:
+    with pytest.raises(SettingsError, match="nosuch"):
+        serving(settings={"chain": ["nosuch"]})
 
 
 def test_messages_of_the_guard_have_the_shape_of_their_api(serving: Serving) -> None:

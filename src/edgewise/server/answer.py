@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from edgewise.errors import EdgewiseError
 from edgewise.record.books import Cancelled
@@ -44,13 +45,28 @@ class Incoming:
 def answer(house: House, wire: Wire, incoming: Incoming) -> Work:
     """The whole of one request, on its own thread. Nothing is raised but what nobody foresaw."""
     served = Served(endpoint=wire.name, client=incoming.client.name)
-    fault: Fault | None = None
-    try:
+
+    def work() -> Work:
         ask, request = _understood(house, wire, incoming, served)
         answered = _streamed if ask.stream else _whole
         yield from answered(house, wire, ask, request, served, incoming.visit)
+
+    yield from noted(house, served, incoming.visit, work, wire.error)
+
+
+def noted(
+    house: House,
+    served: Served,
+    visit: Visit,
+    work: Callable[[], Work],
+    error_body: Callable[[Fault], dict[str, Any]],
+) -> Work:
+    """What `work` yields, noted in the journal however it ends; a fault before it is a response."""
+    fault: Fault | None = None
+    try:
+        yield from work()
     except EdgewiseError as error:
-        fault = _fault(error, incoming.visit)
+        fault = fault_to_tell(error, visit)
         served.left = fault is None
     except GeneratorExit:
         served.left = True
@@ -67,10 +83,10 @@ def answer(house: House, wire: Wire, incoming: Incoming) -> Work:
         house.journal.note(served)
     if fault is not None and not begun:
         yield Head(fault.status, JSON | fault.all_headers())
-        yield to_json(wire.error(fault))
+        yield to_json(error_body(fault))
 
 
-def _fault(error: EdgewiseError, visit: Visit) -> Fault | None:
+def fault_to_tell(error: EdgewiseError, visit: Visit) -> Fault | None:
     """What to tell the client; None where it is gone."""
     if isinstance(error, Cancelled):
         return LATE if visit.late else None
@@ -131,7 +147,7 @@ def _streamed(
                     yield b"".join(writer.begin(opening))
                 yield b"".join(_written(writer, event, served))
     except EdgewiseError as error:
-        fault = _fault(error, visit)
+        fault = fault_to_tell(error, visit)
         if served.status and fault is not None:
             yield b"".join(writer.failed(fault))
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,9 +41,7 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        headers = _joined(scope["headers"])
         origin = headers.get("origin", "")
         try:
             self._check_host(headers.get("host", ""))
@@ -102,6 +101,15 @@ async def send_fault(send: Send, path: str, fault: Fault) -> None:
 async def _send(send: Send, head: Head, body: bytes) -> None:
     await send_head(send, head)
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name. One that is sent twice is both: nothing can be slipped in behind another."""
+    headers: dict[str, str] = {}
+    for raw, value in pairs:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
 def _with_origin(send: Send, origin: str) -> Send:

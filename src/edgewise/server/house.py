@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise import plugins
 from edgewise.cloud.door import Door, Lane
 from edgewise.errors import EdgewiseError
 from edgewise.server.clients import Clients, key_budgets
@@ -91,11 +90,11 @@ class House:
         except EdgewiseError as error:
             self.trouble = str(error)
             log.warning("no local model: %s", error)
-        plugins.names("policies")
+        finally:
+            self.warm.set()
         door = self.engine.cloud_for("chat")
         if isinstance(door, Door):
             door.prepare()
-        self.warm.set()
 
     def lanes(self) -> Sequence[Lane]:
         """The cloud's chain, as far as the engine has one of its own."""

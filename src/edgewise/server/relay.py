@@ -117,7 +117,9 @@ async def relay(
         house.server.total_s, lambda: worker.leave(late=True)
     )
     try:
-        await _send_all(worker, send)
+        await _send_all(worker, send, house.server.stall_s)
+    except TimeoutError:
+        log.warning("a client took nothing for %g s and was let go", house.server.stall_s)
     finally:
         timer.cancel()
         watcher.cancel()
@@ -125,14 +127,16 @@ async def relay(
     return True
 
 
-async def _send_all(worker: Worker, send: Send) -> None:
+async def _send_all(worker: Worker, send: Send, stall_s: float) -> None:
     begun = False
     async for piece in worker.pieces():
         if isinstance(piece, Head):
             begun = True
             await send_head(send, piece)
         else:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # One that does not read what it asked for must not hold a slot.
+            async with asyncio.timeout(stall_s):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
     if worker.visit.gone:
         return
     if not begun:  # the work broke in a way nobody foresaw

@@ -83,6 +83,7 @@ def url_of(listener: socket.socket) -> str:
 
 def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[House, socket.socket]:
     house = House(settings, **parts)
+    house.engine.cloud_for("chat")  # a chain that cannot be read is said now, not to a client
     if not house.clients.keyed and not _is_loopback(settings.server.host):
         raise SettingsError(
             f"listening on {settings.server.host!r} lets others in: set a key first "
