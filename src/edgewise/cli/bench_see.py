@@ -19,8 +19,8 @@ from edgewise.cli.bench_report import (
 
 
 @click.command()
-@click.option("--texts", type=click.IntRange(1), default=160, show_default=True)
-@click.option("--photos", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--texts", type=click.IntRange(1), default=120, show_default=True)
+@click.option("--photos", type=click.IntRange(1), default=160, show_default=True)
 @click.option("--beyond", type=click.IntRange(1), default=20, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes other pictures.")
 @click.option(
@@ -75,7 +75,7 @@ def see(
     metrics = bench.summarise(seen)
     if plots is not None:
         draw_confidence(plots, *bench.units(seen), "Pictures: drawn text and photographs")
-    defaults = {"texts": 160, "photos": 200, "beyond": 20, "seed": 0}
+    defaults = {"texts": 120, "photos": 160, "beyond": 20, "seed": 0}
     said = {name: value for name, value in given.items() if value != defaults[name]}
     card = new_scorecard("see", command_line("see", **said), metrics, cloud=bench.STAND_IN)
     remarks = {"accuracy_kept": f"≥ {bench.TARGET}"}

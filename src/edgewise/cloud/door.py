@@ -128,7 +128,7 @@ class Door:
                 continue
             try:
                 lane.get()  # loading an SDK is not waiting for the network
-                ready = ready_to_leave(request, lane.config)
+                ready = ready_to_leave(request, lane.config) if request.has_images else request
             except (EdgewiseError, ImportError) as error:
                 lane.breaker.released()
                 last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")

@@ -164,7 +164,8 @@ def _count(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer
     likely = [chance for chance in chances if chance >= LIKELY]
     sure = math.prod(chance if chance >= LIKELY else 1.0 - chance for chance in chances)
     if not likely:
-        sure = 1.0 - presence_chance(sight.things, name, calibration)
+        # Who counts things has seen some: none found is rather a miss than none there.
+        sure = MISSED_OF_MANY * (1.0 - presence_chance(sight.things, name, calibration))
     # Small and half-hidden ones are missed more often the more there are.
     sure *= MISSED_OF_MANY ** max(0, len(likely) - 1)
     return SeenAnswer(f"{plural(name, len(likely))}.", sure, {"count": float(len(likely))})
@@ -176,8 +177,9 @@ def _choose(names: Sequence[str], sight: Sight, calibration: SightCalibration) -
     first = ranked[0]
     if best[first] < LIKELY:
         return SeenAnswer("None of these was found.", min(UNFOUND, 1 - best[first]), best)
-    sure = best[first] * math.prod(1 - best[name] for name in ranked[1:])
-    return SeenAnswer(f"{first}.", sure, best)
+    # One of them is meant to be there, or none: the odds share what is certain.
+    odds = {name: chance / max(1e-9, 1.0 - chance) for name, chance in best.items()}
+    return SeenAnswer(f"{first}.", odds[first] / (1.0 + sum(odds.values())), best)
 
 
 def _list(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
