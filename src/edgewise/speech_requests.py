@@ -40,8 +40,10 @@ class Host(Protocol):
     def keep(self, request: Request, work: Callable[[list[Attempt]], Transcript]) -> Transcript: ...
 
 
-def transcribe(host: Host, audio: AudioLike, options: SpeechOptions) -> Transcript:
-    """What is said in a sound file."""
+def transcribe(
+    host: Host, audio: AudioLike, options: SpeechOptions, settled: flow.Settled = lambda _: None
+) -> Transcript:
+    """What is said in a sound file. `settled` gets each segment when it is final, in order."""
     request = speech_request(host, name_of(audio), options)
     parts = flow.Parts(
         ears=host.ears,
@@ -50,6 +52,7 @@ def transcribe(host: Host, audio: AudioLike, options: SpeechOptions) -> Transcri
         calibration=find_speech_calibration,
         clock=time.perf_counter,
         progress=options.get("progress", silent),
+        settled=settled,
     )
     return host.keep(request, lambda attempts: flow.transcribe(request, audio, parts, attempts))
 

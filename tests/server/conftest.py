@@ -35,6 +35,8 @@ class Serving:
         environment: dict[str, str] | None = None,
         settings: dict[str, Any] | None = None,
         caller: Any = None,
+        ears: Any = None,
+        embedder: Any = None,
         **server: Any,
     ) -> Served:
         variables = {"OPENAI_API_KEY": "sk-cloud-key-0123456789", **(environment or {})}
@@ -47,7 +49,8 @@ class Serving:
             **(settings or {}),
         )
         backend = backend or ScriptedBackend.confident("Paris is the capital of France.")
-        return self._stack.enter_context(Served.started(loaded, backend, caller))
+        parts = {"caller": caller, "ears": ears, "embedder": embedder}
+        return self._stack.enter_context(Served.started(loaded, backend, **parts))
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ class Served:
 
     @classmethod
     @contextlib.contextmanager
-    def started(cls, settings: Settings, backend: Any, caller: Any = None) -> Iterator[Served]:
+    def started(cls, settings: Settings, backend: Any, **parts: Any) -> Iterator[Served]:
         houses: list[House] = []
-        with serve.running(settings, houses.append, backend=backend, caller=caller) as url:
+        with serve.running(settings, houses.append, backend=backend, **parts) as url:
             served = cls(url, houses[0])
             try:
                 yield served

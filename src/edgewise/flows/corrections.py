@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from edgewise.cloud.provider import Cloud, Stop
 from edgewise.errors import CloudError
+from edgewise.record.books import Cancelled
 from edgewise.types.messages import Audio, Message, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish
@@ -58,6 +59,10 @@ class Corrections:
         with self._changed:
             return len(self._outstanding)
 
+    def outstanding_ids(self) -> tuple[int, ...]:
+        with self._changed:
+            return tuple(self._outstanding)
+
     def send(self, segment: int, audio: Audio, *, words_before: str = "") -> None:
         """Ask for a segment that was not asked for before."""
         asked = _Asked(segment, audio, words_before, Stop())
@@ -86,8 +91,12 @@ class Corrections:
                 self._changed.wait(left)
         return self.arrived()
 
-    def stop(self) -> list[Correction]:
-        """Break off what is outstanding, settled as far as it got; those that are left say so."""
+    def stop(self, *, within_s: float | None = None) -> list[Correction]:
+        """Break off what is outstanding, settled as far as it got; those that are left say so.
+
+        What is not settled `within_s` is given up: its money is settled when it does end.
+        """
+        give_up = None if within_s is None else time.monotonic() + within_s
         with self._changed:
             stops = list(self._outstanding.values())
         for stop in stops:
@@ -95,8 +104,11 @@ class Corrections:
         for _ in self._workers:
             self._waiting.put(None)
         for worker in self._workers:
-            worker.join()
+            worker.join(None if give_up is None else max(0.0, give_up - time.monotonic()))
         self._workers.clear()
+        with self._changed:
+            given_up, self._outstanding = list(self._outstanding), {}
+            self._arrived += [Correction(segment, error=_cut()) for segment in given_up]
         return self.arrived()
 
     def _work(self) -> None:
@@ -105,8 +117,8 @@ class Corrections:
             correction = self._ask(asked, journal)
             with self._changed:
                 self._journal += journal
-                del self._outstanding[asked.segment]
-                self._arrived.append(correction)
+                if self._outstanding.pop(asked.segment, None) is not None:  # nobody gave it up
+                    self._arrived.append(correction)
                 self._changed.notify_all()
 
     def _ask(self, asked: _Asked, journal: list[Attempt]) -> Correction:
@@ -115,9 +127,8 @@ class Corrections:
             messages=(Message("user", asked.words_before, audio=(asked.audio,)),),
             part=f"s{asked.segment}.",
         )
-        cut = CloudError("broken off", code="cancelled")
         if asked.stop.asked:
-            return Correction(asked.segment, error=cut)
+            return Correction(asked.segment, error=_cut())
         try:
             stream = self._cloud.stream(
                 request, journal, live=False, patience_s=self._patience_s, stop=asked.stop
@@ -126,7 +137,13 @@ class Corrections:
                 heard = list(stream)
         except CloudError as error:
             return Correction(asked.segment, error=error)
+        except Cancelled:  # the caller left: nobody waits for this answer
+            return Correction(asked.segment, error=_cut())
         if not any(isinstance(chunk, Finish) for chunk in heard):
-            return Correction(asked.segment, error=cut)
+            return Correction(asked.segment, error=_cut())
         text = " ".join("".join(chunk for chunk in heard if isinstance(chunk, str)).split())
         return Correction(asked.segment, text)
+
+
+def _cut() -> CloudError:
+    return CloudError("broken off", code="cancelled")

@@ -8,6 +8,7 @@ take no more memory than minutes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ CLOUD_CHUNK_S = 15.0  # where the cloud hears everything, shorter: a chunk becom
 
 # Called with seconds of sound that were read, and seconds in all (0 where the file does not say).
 Progress = Callable[[float, float], None]
+# Called with each segment when nobody will change it any more, in the order of the transcript.
+Settled = Callable[[Segment], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,7 @@ class Parts:
     calibration: Callable[[SpeechBackend | None], SegmentCalibration]
     clock: Callable[[], float]
     progress: Progress
+    settled: Settled = lambda _: None
 
 
 @dataclass(slots=True)
@@ -67,6 +71,7 @@ class _Walk:
     hearing: Hearing | None  # None where only the cloud hears
     language: str = ""
     numbers: int = 0
+    told: set[int] = field(default_factory=set)  # segments that were called settled
     # Chunks that the cloud was sent in one piece, by the id of the segment they will be.
     whole: dict[int, Chunk] = field(default_factory=dict)
 
@@ -88,6 +93,7 @@ def transcribe(
         try:
             _read(walk, sound)
             _take(walk, walk.corrections.wait())
+            _tell(walk, outstanding=())
         finally:
             walk.corrections.stop()
             walk.draft.end_local()
@@ -160,7 +166,9 @@ def _read(walk: _Walk, sound: Sound) -> None:
             _on_device(walk, chunk)
         else:
             _in_cloud(walk, chunk)
+        outstanding = walk.corrections.outstanding_ids()
         _take(walk, walk.corrections.arrived())
+        _tell(walk, outstanding)
 
 
 def _told(walk: _Walk, sound: Sound) -> Iterator[Samples]:
@@ -214,6 +222,18 @@ def _take(walk: _Walk, corrections: Sequence[Correction]) -> None:
             walk.draft.segments[correction.segment] = segment
             if not segment.text:
                 walk.draft.drop(segment)
+
+
+def _tell(walk: _Walk, outstanding: Sequence[int]) -> None:
+    """Call those segments settled that come before everything still at the cloud."""
+    segments = walk.draft.segments
+    waiting = [segments[number].start for number in outstanding if number in segments]
+    waiting += [chunk.start for chunk in walk.whole.values()]
+    first = min(waiting, default=math.inf)
+    for segment in sorted(segments.values(), key=lambda each: (each.start, each.id)):
+        if segment.id not in walk.told and segment.start < first:
+            walk.told.add(segment.id)
+            walk.parts.settled(segment)
 
 
 def _take_whole(walk: _Walk, correction: Correction, chunk: Chunk) -> None:

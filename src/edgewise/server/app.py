@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from edgewise.server import catalogue, health
 from edgewise.server.answer import Incoming, answer
 from edgewise.server.chat_wire import ChatWire, openai_error
+from edgewise.server.embeddings import embeddings
 from edgewise.server.endpoint import Endpoint
 from edgewise.server.faults import Fault
 from edgewise.server.guard import Guard
@@ -24,6 +25,7 @@ from edgewise.server.house import House
 from edgewise.server.messages_wire import MessagesWire, anthropic_error
 from edgewise.server.relay import Work
 from edgewise.server.responses_wire import ResponsesWire
+from edgewise.server.transcriptions import transcriptions
 from edgewise.server.wire import Wire
 
 Answerer = Callable[[House, Incoming], Work]
@@ -39,6 +41,8 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/chat/completions", "chat.completions", _over(ChatWire())),
     ("POST", "/v1/responses", "responses", _over(ResponsesWire())),
     ("POST", "/v1/messages", "messages", _over(MessagesWire())),
+    ("POST", "/v1/embeddings", "embeddings", embeddings),
+    ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
     ("GET", "/v1/models", "models", catalogue.model_list),
     ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
     ("GET", "/metrics", "metrics", health.metrics),

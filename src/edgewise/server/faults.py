@@ -16,10 +16,12 @@ from edgewise.errors import (
     DeviceBusy,
     DoesNotFit,
     EdgewiseError,
+    ExtraMissing,
     InvalidRequest,
     LedgerError,
     ModelNotFound,
     SettingsError,
+    SpaceMismatch,
 )
 from edgewise.record.redact import short_error
 from edgewise.server.fields import BadField
@@ -28,7 +30,13 @@ from edgewise.server.fields import BadField
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _CLOSED = {"private": 400, "budget_spent": 429}
 # A second try cannot help: the official clients would make two.
-_NOT_WORTH_RETRYING = {"budget_spent", "no_key", "no_local_model", "provider_unusable"}
+_NOT_WORTH_RETRYING = {
+    "budget_spent",
+    "missing_extra",
+    "no_key",
+    "no_local_model",
+    "provider_unusable",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +109,9 @@ def _status(error: EdgewiseError) -> int:
     if isinstance(error, CloudError):
         return _cloud_status(error)
     for kinds, status in (
-        ((InvalidRequest, SettingsError, DoesNotFit, ContextExceeded), 400),
+        ((InvalidRequest, SettingsError, DoesNotFit, ContextExceeded, SpaceMismatch), 400),
         ((DeviceBusy,), 429),
+        ((ExtraMissing,), 501),
         ((ModelNotFound, LedgerError), 503),
     ):
         if isinstance(error, kinds):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
@@ -14,13 +14,23 @@ from edgewise import assembly
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import CloudClosed, GenerationFailed, InvalidRequest
-from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, TokenStream
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    DeviceFacts,
+    EmbedBackend,
+    SpeechBackend,
+    TokenStream,
+)
 from edgewise.record.books import Cancelled
+from edgewise.server.queued_senses import QueuedEars, QueuedEmbedder
 from edgewise.server.turnstile import Turnstile
 from edgewise.server.visit import Visit, current
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, Task
 from edgewise.types.replies import Attempt
+
+Shared = TypeVar("Shared")
 
 MOST_CHOICES = 64  # cloud models that clients may name; each keeps its connections
 
@@ -31,17 +41,25 @@ class ServedEngine(Engine):
     def __init__(self, settings: Settings, *, queue: int, **parts: Any) -> None:
         super().__init__(settings, **parts)
         self._places = queue
-        self._shared: dict[int, QueuedModel] = {}
+        self._shared: dict[int, Any] = {}  # models behind their turnstiles
         self._choices: dict[tuple[str, Task], Cloud] = {}
         self._sharing = threading.Lock()
 
     @override
     def backend(self) -> ChatBackend:
-        return self._share(super().backend())
+        return self._share(super().backend(), QueuedModel)
 
     @override
     def caller(self) -> CallBackend:
-        return self._share(super().caller())
+        return self._share(super().caller(), QueuedModel)
+
+    @override
+    def ears(self) -> SpeechBackend:
+        return self._share(super().ears(), QueuedEars)
+
+    @override
+    def embedder(self) -> EmbedBackend:
+        return self._share(super().embedder(), QueuedEmbedder)
 
     @override
     def cloud_for(self, task: Task) -> Cloud:
@@ -58,13 +76,14 @@ class ServedEngine(Engine):
         with self._sharing:
             return {each.facts().model: each.turnstile for each in self._shared.values()}
 
-    def _share(self, model: Any) -> QueuedModel:
+    def _share(self, model: Any, queued: Callable[[Any, Turnstile], Shared]) -> Shared:
         with self._sharing:
             if id(model) not in self._shared:
-                self._shared[id(model)] = QueuedModel(
+                self._shared[id(model)] = queued(
                     model, Turnstile(model.facts().slots, self._places)
                 )
-            return self._shared[id(model)]
+            found: Shared = self._shared[id(model)]
+            return found
 
     def _chosen(self, choice: str, task: Task) -> Cloud:
         """The door to one provider's one model; breakers and budgets are the engine's."""

@@ -1,0 +1,169 @@
+"""`/v1/audio/transcriptions`: what is said in a sound file, in each of OpenAI's shapes."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgewise.errors import EdgewiseError
+from edgewise.server import report
+from edgewise.server.answer import EVENTS, JSON, Incoming, fault_to_tell, noted
+from edgewise.server.chat_wire import openai_error
+from edgewise.server.device_model import only, routed_options
+from edgewise.server.fields import BadField, Fields
+from edgewise.server.house import House
+from edgewise.server.journal import Served
+from edgewise.server.multipart import Upload, parse_form
+from edgewise.server.relay import Head, Work
+from edgewise.server.transcript_shapes import (
+    Wanted,
+    delta_event,
+    done_event,
+    json_body,
+    plain_body,
+    verbose_body,
+)
+from edgewise.server.wire import sse, to_json
+from edgewise.types.messages import Audio, SpeechOptions
+from edgewise.types.transcripts import Segment, Transcript
+
+TEXT = {"content-type": "text/plain; charset=utf-8"}
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request as read from its form."""
+
+    audio: Upload
+    model: str
+    style: str
+    wanted: Wanted
+    stream: bool
+    options: Mapping[str, Any]
+
+
+def transcriptions(house: House, incoming: Incoming) -> Work:
+    """The whole of one request, on its own thread."""
+    served = Served(endpoint="audio.transcriptions", client=incoming.client.name)
+
+    def work() -> Work:
+        asked = _read(house, incoming)
+        served.model, served.stream = asked.model[:80], asked.stream
+        answered = _streamed if asked.stream else _whole
+        yield from answered(house, incoming, asked, served)
+
+    yield from noted(house, served, incoming.visit, work, openai_error)
+
+
+def _read(house: House, incoming: Incoming) -> Asked:
+    form = parse_form(incoming.headers.get("content-type", ""), incoming.body)
+    if "file" not in form.files:
+        raise BadField("file", "is required")
+    style = _one_of("response_format", form.text("response_format") or "json", FORMATS)
+    times = form.listed("timestamp_granularities")
+    for name in times:
+        _one_of("timestamp_granularities", name, ("word", "segment"))
+    for name in form.listed("include"):
+        _one_of("include", name, ("logprobs",))
+    if form.text("stream").lower() not in _TRUTHS:
+        raise BadField("stream", "expected true or false")
+    model = form.text("model", "auto")
+    metadata = Fields(form.inner("metadata"), "metadata")
+    options = routed_options(house, incoming, model, metadata, house.engine.ears)
+    return Asked(
+        audio=form.files["file"],
+        model=model,
+        style=style,
+        wanted=Wanted(
+            words="word" in times,
+            segments="segment" in times or not times,
+            logprobs="logprobs" in form.listed("include"),
+        ),
+        stream=_TRUTHS[form.text("stream").lower()],
+        options=only(options, without=("deadline_ms",)) | {"language": form.text("language")},
+    )
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise BadField(name, f"expected one of {', '.join(known)}, got {value[:40]!r}")
+    return value
+
+
+def _hear(
+    house: House, incoming: Incoming, asked: Asked, settled: Callable[[Segment], None]
+) -> Transcript:
+    """Between two pieces of sound it is asked whether the client is still there."""
+    from edgewise import speech_requests  # noqa: PLC0415  # as in the engine: with the first sound
+
+    given: Any = {**asked.options, "progress": lambda *_: incoming.visit.check()}
+    options: SpeechOptions = given
+    audio = Audio(asked.audio.data, asked.audio.media_type)
+    heard = speech_requests.transcribe(house.engine, audio, options, settled)
+    incoming.visit.check()
+    return heard
+
+
+def _whole(house: House, incoming: Incoming, asked: Asked, served: Served) -> Work:
+    heard = _hear(house, incoming, asked, lambda _: None)
+    _note(served, heard)
+    if asked.style in ("json", "verbose_json"):
+        write = verbose_body if asked.style == "verbose_json" else json_body
+        kind, body = JSON, to_json(write(heard, asked.wanted))
+    else:
+        kind, body = TEXT, plain_body(heard, asked.style).encode()
+    yield Head(200, kind | report.headers(heard) | {"content-length": str(len(body))})
+    yield body
+
+
+def _streamed(house: House, incoming: Incoming, asked: Asked, served: Served) -> Work:
+    """Each segment is sent when it is final, so that nothing shown is ever taken back.
+
+    The head is sent with the first of them: until then a fault can still have its own status.
+    """
+    told: queue.SimpleQueue[Segment | Transcript | EdgewiseError | None] = queue.SimpleQueue()
+
+    def hear() -> None:
+        try:
+            told.put(_hear(house, incoming, asked, told.put))
+        except EdgewiseError as error:
+            told.put(error)
+        finally:
+            told.put(None)  # in case of what nobody foresaw
+
+    context = contextvars.copy_context()
+    worker = threading.Thread(target=context.run, args=(hear,), name="edgewise-request-ears")
+    worker.start()
+    try:
+        shown = False
+        while (piece := told.get()) is not None:
+            if isinstance(piece, EdgewiseError):
+                fault = fault_to_tell(piece, incoming.visit)
+                if served.status and fault is not None:
+                    yield sse({"type": "error", **openai_error(fault)})
+                raise piece
+            if served.status == 0:
+                served.status, served.first_s = 200, time.perf_counter() - served.started
+                yield Head(200, EVENTS)
+            if isinstance(piece, Segment):
+                yield sse(delta_event(piece, asked.wanted, first=not shown))
+                shown = True
+            else:
+                _note(served, piece)
+                yield sse(done_event(piece, asked.wanted))
+                return
+        raise RuntimeError("the transcription ended without an end")
+    finally:
+        worker.join()
+
+
+def _note(served: Served, heard: Transcript) -> None:
+    served.reply, served.status, served.code = heard, 200, heard.decision.code
+    served.id = heard.id

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import openai
+import pytest
+
+from edgewise import assembly
+from edgewise.errors import ExtraMissing, ModelNotFound
+from edgewise.testing import LoopbackCloud, ScriptedEars, Status, heard
+from tests.conftest import MODELS_DIR
+from tests.server.conftest import Serving
+from tests.server.served import Served
+from tests.speech.made_voice import silence, voice, wav
+
+TWO = [heard("the first part", 0.2, 2.0, 0.97), heard("mumble mumble", 2.6, 4.4, 0.15)]
+SURE = [heard("the first part", 0.2, 2.0, 0.97), heard("and the rest", 2.6, 4.4, 0.97)]
+TALK = wav(silence(0.5), voice(5.0), silence(0.5))
+LONG = wav(*(part for n in range(4) for part in (voice(20.0, seed=n), silence(1.5))))
+
+
+@pytest.fixture
+def sure(serving: Serving) -> Served:
+    return serving(ears=ScriptedEars([SURE]))
+
+
+def ask(served: Served, **options: Any) -> Any:
+    file = options.pop("file", ("talk.wav", TALK))
+    return served.openai().audio.transcriptions.create(**{"model": "auto", "file": file, **options})
+
+
+def test_sound_becomes_text_and_every_segment_says_where_it_is_from(sure: Served) -> None:
+    answer = ask(sure)
+    assert answer.text == "the first part and the rest"
+    assert answer.usage.type == "duration" and answer.usage.seconds == 6
+    assert [each["source"] for each in answer.edgewise["segments"]] == ["local", "local"]
+    assert answer.edgewise["decision"]["code"] == "kept_confident"
+
+
+def test_only_what_is_in_doubt_goes_to_the_cloud(serving: Serving, cloud: LoopbackCloud) -> None:
+    cloud.always("the second part")
+    served = serving(ears=ScriptedEars([TWO]))
+    answer = ask(served)
+    assert answer.text == "the first part the second part"
+    assert [each["source"] for each in answer.edgewise["segments"]] == ["local", "cloud"]
+    assert answer.edgewise["segments"][1]["corrected"] is True
+    assert answer.edgewise["source"] == "mixed"
+    assert len(cloud.requests) == 1
+
+
+def test_private_sound_stays(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ears=ScriptedEars([TWO]))
+    answer = ask(served, extra_headers={"x-edgewise-privacy": "private"})
+    assert answer.text == "the first part mumble mumble"
+    assert answer.edgewise["degraded_code"] == "private"
+    body = ask(served, extra_body={"metadata": {"policy": "local_only"}})
+    assert body.edgewise["decision"]["policy"] == "local_only"
+    assert not cloud.requests
+
+
+def test_every_format_is_written(sure: Served) -> None:
+    assert ask(sure, response_format="text") == "the first part and the rest\n"
+    subtitles = ask(sure, response_format="srt")
+    assert subtitles.startswith("1\n00:00:0") and " --> " in subtitles
+    assert ask(sure, response_format="vtt").startswith("WEBVTT")
+    verbose = ask(sure, response_format="verbose_json")
+    assert (verbose.duration, verbose.language, len(verbose.segments)) == (6.0, "en", 2)
+    assert verbose.segments[0].text == "the first part" and verbose.words is None
+    assert verbose.segments[0].no_speech_prob == 0.0
+    both = ["word", "segment"]
+    detailed = ask(sure, response_format="verbose_json", timestamp_granularities=both)
+    assert [word.word for word in detailed.words][:3] == ["the", "first", "part"]
+    words = ask(sure, response_format="verbose_json", timestamp_granularities=["word"])
+    assert words.segments is None and len(words.words) == 6
+
+
+def test_plain_formats_say_in_headers_where_they_are_from(sure: Served) -> None:
+    form = {"model": "auto", "response_format": "srt"}
+    answer = sure.http.post("/v1/audio/transcriptions", data=form, files={"file": TALK})
+    assert answer.headers["x-edgewise-source"] == "local"
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_evidence_is_given_a_word_at_a_time(sure: Served) -> None:
+    answer = ask(sure, include=["logprobs"])
+    assert [each.token for each in answer.logprobs][:2] == ["the", "first"]
+    assert answer.logprobs[0].logprob == pytest.approx(math.log(0.97))
+
+
+def test_a_stream_tells_segments_when_they_are_final_and_adds_up(serving: Serving) -> None:
+    served = serving(ears=ScriptedEars([SURE]))
+    events = list(ask(served, file=("talk.wav", LONG), stream=True, include=["logprobs"]))
+    kinds = [event.type for event in events]
+    assert kinds.count("transcript.text.delta") > 2 and kinds[-1] == "transcript.text.done"
+    assert "".join(event.delta for event in events[:-1]) == events[-1].text
+    assert events[0].edgewise["source"] == "local" and events[0].logprobs
+    assert events[-1].edgewise["decision"]["code"] == "kept_confident"
+
+
+def test_a_stream_never_shows_what_the_cloud_still_corrects(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always("the second part")
+    served = serving(ears=ScriptedEars([TWO]))
+    events = list(ask(served, file=("talk.wav", LONG), stream=True))
+    assert "mumble" not in "".join(event.delta for event in events[:-1])
+    assert "".join(event.delta for event in events[:-1]) == events[-1].text
+    assert {event.edgewise["source"] for event in events[:-1]} == {"local", "cloud"}
+
+
+def test_a_client_that_leaves_ends_the_hearing(serving: Serving) -> None:
+    ears = ScriptedEars([SURE])
+    served = serving(ears=ears)
+    stream = ask(served, file=("talk.wav", LONG), stream=True)
+    next(iter(stream))
+    stream.close()
+    served.settle()
+    assert served.metric("edgewise_requests_in_flight") == 1  # the one that asks
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"response_format": "diarized_json"},
+        {"timestamp_granularities[]": "letter"},
+        {"include[]": "everything"},
+        {"stream": "perhaps"},
+        {"language": "the language of birds"},
+        {"metadata[privacy]": "perhaps"},
+    ],
+    ids=str,
+)
+def test_a_wrong_field_is_refused_by_its_name(sure: Served, form: dict[str, str]) -> None:
+    answer = sure.http.post(
+        "/v1/audio/transcriptions", data={"model": "auto", **form}, files={"file": TALK}
+    )
+    assert answer.status_code == 400, answer.text
+    name = next(iter(form)).partition("[")[0]
+    assert name in answer.json()["error"]["message"]
+
+
+def test_what_is_no_sound_is_refused(sure: Served) -> None:
+    for files in ({"file": b"no sound at all"}, {"file": b""}, {"other": TALK}):
+        answer = sure.http.post("/v1/audio/transcriptions", data={"model": "auto"}, files=files)
+        assert answer.status_code == 400, answer.text
+    assert sure.http.post("/v1/audio/transcriptions", json={"model": "auto"}).status_code == 400
+
+
+def test_a_missing_extra_says_what_to_install(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: object) -> None:
+        raise ExtraMissing("speech", "faster-whisper")
+
+    monkeypatch.setattr(assembly, "open_ears", missing)
+    with pytest.raises(openai.APIStatusError) as caught:
+        ask(serving(), model="local")
+    assert (caught.value.status_code, caught.value.code) == (501, "missing_extra")
+    assert "pip install 'edgewise[speech]'" in caught.value.message
+
+
+def test_missing_weights_are_unavailable_and_say_how_to_get_them(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: object) -> None:
+        raise ModelNotFound("run `edgewise pull whisper-tiny.en`")
+
+    monkeypatch.setattr(assembly, "open_ears", missing)
+    with pytest.raises(openai.InternalServerError) as caught:
+        ask(serving(), model="local")
+    assert (caught.value.status_code, caught.value.code) == (503, "no_local_model")
+    assert "edgewise pull" in caught.value.message
+
+
+def test_the_cloud_alone_hears_when_it_is_named(serving: Serving, cloud: LoopbackCloud) -> None:
+    cloud.always("what the cloud hears")
+    served = serving(ears=ScriptedEars([SURE]))
+    answer = ask(served, model="cloud/openai")
+    assert (answer.text, answer.edgewise["source"]) == ("what the cloud hears", "cloud")
+    cloud.always(Status(400))
+    with pytest.raises(openai.BadRequestError):
+        ask(served, model="cloud")
+
+
+@pytest.mark.real_model
+def test_the_real_model_hears_no_words_in_a_made_voice(serving: Serving) -> None:
+    if not (MODELS_DIR / "whisper-tiny.en").is_dir():
+        pytest.skip("run `edgewise pull whisper-tiny.en` first")
+    settings = {"cache_dir": MODELS_DIR.parent, "threads": 1, "fetch_default_model": False}
+    answer = ask(serving(settings=settings), model="local/whisper-tiny.en")
+    assert answer.edgewise["source"] == "local" and answer.edgewise["seconds"] == 6.0
