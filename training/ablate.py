@@ -1,0 +1,99 @@
+"""What each part of the pipeline adds, on validation requests for tools the caller never saw.
+
+    python -m training.ablate --cases toolcalls_valid.jsonl.gz --limit 100 --out ablation.json
+
+free       the model alone
+grammar    its answer under the grammar of the schemas
+copying    the same, and free text limited to words that follow each other in the request
+settled    grammar, then values normalised, grounded and filled in code
+pipeline   all of it: intents split, doubtful calls written again, made-up text copied
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from edgewise import Engine, Settings, Tool
+from edgewise.errors import EdgewiseError
+from edgewise.flows import call_functions
+from edgewise.flows.call_walk import Walk
+from edgewise.flows.write_calls import write_on_device
+from edgewise.functions.grammar import compile_grammar
+from edgewise.functions.tool_prompt import render_prompt
+from edgewise.types.tokens import Token
+from training.other_cases import read
+from training.score import Call, exact, f1, read_calls
+
+Answer = Callable[[str, Sequence[Tool]], "list[Call] | None"]
+
+
+def written(engine: Engine, *, grammar: bool, copy: bool = False) -> Answer:
+    def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
+        rules = compile_grammar(tools, text, copy=copy) if grammar else ""
+        prompt = render_prompt(tuple(tools), text)
+        stream = engine.caller().write_call(prompt, grammar=rules, max_tokens=400)
+        return read_calls("".join(item.text for item in stream if isinstance(item, Token)))
+
+    return answer
+
+
+def called(engine: Engine, retries: int) -> Answer:
+    def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
+        def write(walk: Walk, _: int) -> None:
+            write_on_device(walk, retries)
+
+        with patch.object(call_functions, "write_on_device", write):
+            reply = engine.call(text, tools, policy="local_only")
+        return [(call.name, dict(call.arguments)) for call in reply.calls]
+
+    return answer
+
+
+def score(answer: Answer, rows: Sequence[dict[str, Any]], name: str) -> dict[str, float]:
+    right, partial = 0, 0.0
+    for number, row in enumerate(rows, start=1):
+        tools = [
+            Tool(tool["name"], tool.get("description", ""), tool.get("parameters", {}))
+            for tool in row["tools"]
+        ]
+        wanted = [(call["name"], call["arguments"]) for call in row["calls"]]
+        try:
+            got = answer(row["query"], tools)
+        except EdgewiseError:
+            got = None
+        right += exact(got, wanted)
+        partial += f1(got, wanted)
+        sys.stderr.write(f"\r{name}: {number} of {len(rows)}")
+    sys.stderr.write("\n")
+    return {"exact": round(right / len(rows), 4), "f1": round(partial / len(rows), 4)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--cases", type=Path, required=True)
+    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    rows = list(read(options.cases))[: options.limit]
+    with Engine(Settings.load(data_dir=options.out.parent / "ablation", threads=1)) as engine:
+        parts: dict[str, Answer] = {
+            "free": written(engine, grammar=False),
+            "grammar": written(engine, grammar=True),
+            "copying": written(engine, grammar=True, copy=True),
+            "settled": called(engine, 0),
+            "pipeline": called(engine, 8),
+        }
+        found = {name: score(answer, rows, name) for name, answer in parts.items()}
+    options.out.write_text(json.dumps({"cases": len(rows), **found}, indent=1))
+    sys.stdout.write(options.out.read_text() + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
