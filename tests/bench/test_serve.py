@@ -43,7 +43,7 @@ def test_a_stream_is_open_once_its_first_text_is_there(tmp_path: Path) -> None:
 
 
 def test_the_bar_is_told_of_every_step() -> None:
-    assert Rounds(rounds=4).steps == 14
+    assert Rounds(rounds=4).steps == 3 * 4 + 2
 
 
 @pytest.mark.real_model

@@ -15,6 +15,7 @@ from edgewise.server.house import House
 from edgewise.server.serve import running
 from edgewise.settings import Settings
 from tests.server.served import Served, wait_until
+from tests.server.test_disconnects import post
 
 pytestmark = pytest.mark.real_model
 
@@ -66,12 +67,10 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     )
     assert wrong.status_code == 400 and "nonsense" in wrong.json()["error"]["message"]
 
-    turnstile = next(iter(served.house.engine.turnstiles.values()))
-    body = {"model": "local", "stream": True, "max_tokens": 1500}
+    turnstile = served.house.engine.turnstiles[served.house.local_model]
     story = [{"role": "user", "content": "Tell me a very long story."}]
-    request = {**body, "messages": story}
-    with served.http.stream("POST", "/v1/chat/completions", json=request) as stream:
-        next(stream.iter_lines())
-        assert turnstile.busy == 1
+    connection = post(served, model="local", stream=True, max_tokens=1500, messages=story)
+    wait_until(lambda: turnstile.busy == 1)
+    connection.close()
     wait_until(lambda: turnstile.busy == 0)
     wait_until(lambda: not any(each.name == "edgewise-llama" for each in threading.enumerate()))

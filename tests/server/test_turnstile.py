@@ -53,6 +53,17 @@ def test_as_many_as_there_are_slots_go_at_once() -> None:
     assert turnstile.busy == 0
 
 
+def test_some_more_go_ahead_so_that_no_slot_waits_for_the_next() -> None:
+    turnstile = Turnstile(2, 8, ahead=1)
+    with turnstile.turn(Visit("a")), turnstile.turn(Visit("b")), turnstile.turn(Visit("c")):
+        assert (turnstile.busy, turnstile.waiting) == (3, 0)
+        order: list[str] = []
+        (waiting,) = queue_up(turnstile, "d", order)
+        waiting.let_go.set()
+    waiting.join(5)
+    assert (order, turnstile.busy) == (["d"], 0)
+
+
 def test_a_full_queue_is_said_at_once_with_when_to_come_again() -> None:
     turnstile = Turnstile(1, 1)
     order: list[str] = []

@@ -24,6 +24,10 @@ class Load:
     def per_second(self) -> float:
         return len(self.seconds) / self.total_s
 
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.total_s
+
 
 class Client:
     """One connection that is used again and again."""

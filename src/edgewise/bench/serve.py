@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,9 @@ START_S = 60.0
 class Rounds:
     """Rounds are taken in turns, ours and the runtime's; ratios are medians over them."""
 
-    rounds: int = 4
-    requests: int = 24
-    tokens: int = 24
+    rounds: int = 8
+    requests: int = 16
+    tokens: int = 16
     slots: int = 4
     alone: int = 300
     streams: int = 1000
@@ -54,43 +55,82 @@ def measure_serve(
 ) -> dict[str, float]:
     """All metrics. `settings.data_dir` gets a ledger: give it a folder that may be thrown away."""
     found: dict[str, float] = {}
-    with _cloud(rounds) as cloud, _ours(settings, rounds, cloud) as url:
+    with _cloud(rounds) as cloud, _ours(settings, rounds, cloud.url) as ours:
         with _bare(settings, rounds) as bare:
             for clients in CLIENTS:
-                found |= _throughput(url, bare, rounds, clients, progress)
-        found |= asyncio.run(_overhead(url, rounds))
+                found |= _throughput(ours, bare, rounds, clients, progress)
+        found |= asyncio.run(_overhead(ours.url, rounds))
         progress()
-        found |= asyncio.run(_streams(url, rounds.streams))
+        found |= asyncio.run(_streams(ours.url, rounds.streams))
         progress()
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A server in a process of its own."""
+
+    url: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Processor time so far; 0 where the system does not say."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text("ascii")
+        except OSError:
+            return 0.0
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two servers, and what its rounds came to."""
+
+    process: Process
+    model: str
+    loads: list[Load] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)  # processor seconds a token
+
+    def run(self, rounds: Rounds, number: int, clients: int) -> None:
+        bodies = _bodies(self.model, rounds, number)
+        before = self.process.cpu_s()
+        load = asyncio.run(run_load(self.process.url, PATH, bodies, clients))
+        if number >= 0:  # the first warms up
+            self.loads.append(load)
+            self.cpu.append((self.process.cpu_s() - before) / load.tokens)
+
+    def percentile_ms(self, share: float) -> float:
+        seconds = sorted(each for load in self.loads for each in load.seconds)
+        return 1000 * seconds[int(share * (len(seconds) - 1))]
+
+
 def _throughput(
-    url: str, bare: str, rounds: Rounds, clients: int, progress: Callable[[], None]
+    ours: Process, bare: Process, rounds: Rounds, clients: int, progress: Callable[[], None]
 ) -> dict[str, float]:
-    ours: list[Load] = []
-    theirs: list[Load] = []
-    for number in range(-1, rounds.rounds):  # the first warms up
-        pair = [(url, "local", ours), (bare, "any", theirs)]
-        for address, model, loads in pair if number % 2 else reversed(pair):
-            bodies = _bodies(model, rounds, number)
-            load = asyncio.run(run_load(address, PATH, bodies, clients))
-            if number >= 0:
-                loads.append(load)
+    mine, theirs = Side(ours, "local"), Side(bare, "any")
+    for number in range(-1, rounds.rounds):
+        for side in (mine, theirs) if number % 2 else (theirs, mine):
+            side.run(rounds, number, clients)
         if number >= 0:
             progress()
-    ratios = [
-        a.tokens / a.total_s / (b.tokens / b.total_s) for a, b in zip(ours, theirs, strict=True)
-    ]
-    return {
-        f"throughput_ratio_{clients}": statistics.median(ratios),
-        f"requests_per_second_{clients}": _median(ours, lambda load: load.per_second),
-        f"bare_requests_per_second_{clients}": _median(theirs, lambda load: load.per_second),
-        f"ms_p50_{clients}": 1000 * _percentile(ours, 0.50),
-        f"ms_p99_{clients}": 1000 * _percentile(ours, 0.99),
-        f"bare_ms_p50_{clients}": 1000 * _percentile(theirs, 0.50),
-        f"bare_ms_p99_{clients}": 1000 * _percentile(theirs, 0.99),
+    pairs = list(zip(mine.loads, theirs.loads, strict=True))
+    found = {
+        f"throughput_ratio_{clients}": statistics.median(
+            one.tokens_per_second / other.tokens_per_second for one, other in pairs
+        )
     }
+    if all(mine.cpu):
+        # What other work on the machine does not change; the wall clock it does.
+        found[f"cpu_ratio_{clients}"] = statistics.median(
+            other / one for one, other in zip(mine.cpu, theirs.cpu, strict=True)
+        )
+    for prefix, side in (("", mine), ("bare_", theirs)):
+        per_second = statistics.median(load.per_second for load in side.loads)
+        found[f"{prefix}requests_per_second_{clients}"] = per_second
+        found[f"{prefix}ms_p50_{clients}"] = side.percentile_ms(0.50)
+        found[f"{prefix}ms_p99_{clients}"] = side.percentile_ms(0.99)
+    return found
 
 
 def _bodies(model: str, rounds: Rounds, number: int) -> list[dict[str, Any]]:
@@ -181,20 +221,11 @@ def _memory_mb(url: str) -> float:
     return _gauge(url, "edgewise_resident_bytes") / 1e6
 
 
-def _median(loads: list[Load], value: Callable[[Load], float]) -> float:
-    return statistics.median(value(load) for load in loads)
-
-
-def _percentile(loads: list[Load], share: float) -> float:
-    seconds = sorted(each for load in loads for each in load.seconds)
-    return seconds[int(share * (len(seconds) - 1))]
-
-
 # -- processes --------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterator[str]:
+def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterator[Process]:
     """A process that prints its address as JSON; ended with the block."""
     started = subprocess.Popen(
         [sys.executable, *words],
@@ -211,7 +242,7 @@ def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterato
             if not line:
                 raise OSError(f"{' '.join(words)} did not start")
             said += line
-        yield json.loads(said)["url"]
+        yield Process(json.loads(said)["url"], started.pid)
     finally:
         started.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -219,7 +250,7 @@ def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterato
         started.kill()
 
 
-def _cloud(rounds: Rounds) -> contextlib.AbstractContextManager[str]:
+def _cloud(rounds: Rounds) -> contextlib.AbstractContextManager[Process]:
     return _process(
         *("-m", "edgewise.testing.loopback_cloud"),
         *("--answer", "word " * 400, "--chunk-size", "5", "--delay-between", "2"),
@@ -227,7 +258,7 @@ def _cloud(rounds: Rounds) -> contextlib.AbstractContextManager[str]:
 
 
 @contextlib.contextmanager
-def _ours(settings: Settings, rounds: Rounds, cloud: str) -> Iterator[str]:
+def _ours(settings: Settings, rounds: Rounds, cloud: str) -> Iterator[Process]:
     variables = {
         **settings.environment,
         "EDGEWISE_DATA_DIR": str(settings.data_dir),
@@ -241,11 +272,11 @@ def _ours(settings: Settings, rounds: Rounds, cloud: str) -> Iterator[str]:
     }
     variables.pop("EDGEWISE_SERVER_KEY", None)
     words = ("--port", "0", "--json", "--slots", str(rounds.slots))
-    with _process("-m", "edgewise", "serve", *words, variables=variables) as url:
-        yield url
+    with _process("-m", "edgewise", "serve", *words, variables=variables) as process:
+        yield process
 
 
-def _bare(settings: Settings, rounds: Rounds) -> contextlib.AbstractContextManager[str]:
+def _bare(settings: Settings, rounds: Rounds) -> contextlib.AbstractContextManager[Process]:
     model = ModelStore(settings.models_dir).find(settings.model)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     numbers = (str(settings.threads), str(rounds.slots), str(context))

@@ -36,9 +36,11 @@ class DeviceFacts:
     images: bool = False
     tools: bool = False
     schemas: bool = False  # holds an answer to a JSON Schema
-    slots: int = 1  # requests it works on at once; more of them queue
+    slots: int = 1  # requests it works on at once
+    ahead: int = 0  # more that it takes in, so that no slot is idle between two of them
     languages: tuple[str, ...] = ()  # that a speech or embedding model knows; empty: many
     chunk_s: float = LONGEST_CHUNK_S  # of sound that a speech model does best with, at most
+    word_times: bool = True  # False: a speech model only guesses when each word was said
     space: str = ""  # of the vectors that an embedding model makes
     # Measured while serving, moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None

@@ -72,6 +72,7 @@ class LlamaCpp:
             images=model.projector is not None,
             schemas=True,
             slots=slots,
+            ahead=slots // 2,
         )
         self._path = model.path
         self._projector = model.projector

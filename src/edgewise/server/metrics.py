@@ -24,7 +24,7 @@ HELP = {
     "edgewise_requests_in_flight": "Requests being served.",
     "edgewise_resident_bytes": "Memory of the process; where the system says.",
     "edgewise_threads": "Threads of the process.",
-    "edgewise_slots_busy": "Local requests being worked on, by model.",
+    "edgewise_slots_busy": "Local requests handed to the model, by model.",
     "edgewise_slots": "Local requests that can be worked on at once, by model.",
     "edgewise_queue_waiting": "Local requests waiting for a slot, by model.",
     "edgewise_breaker_open": "1 while a provider's circuit is open.",

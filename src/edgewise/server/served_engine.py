@@ -79,9 +79,9 @@ class ServedEngine(Engine):
     def _share(self, model: Any, queued: Callable[[Any, Turnstile], Shared]) -> Shared:
         with self._sharing:
             if id(model) not in self._shared:
-                self._shared[id(model)] = queued(
-                    model, Turnstile(model.facts().slots, self._places)
-                )
+                facts: DeviceFacts = model.facts()
+                turnstile = Turnstile(facts.slots, self._places, ahead=facts.ahead)
+                self._shared[id(model)] = queued(model, turnstile)
             found: Shared = self._shared[id(model)]
             return found
 

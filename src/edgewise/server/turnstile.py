@@ -25,27 +25,33 @@ class Ticket:
 
 
 class Turnstile:
-    """At most `slots` at once; `queue` more may wait. First come, first served per client.
+    """At most `slots` at once, and `ahead` more that the model lines up itself; `queue` may wait.
 
-    Among clients it goes round: one that sends a hundred requests delays another's single one by
-    one turn, not by a hundred.
+    First come, first served per client. Among clients it goes round: one that sends a hundred
+    requests delays another's single one by one turn, not by a hundred.
     """
 
     def __init__(
-        self, slots: int, queue: int, *, clock: Callable[[], float] = time.monotonic
+        self,
+        slots: int,
+        queue: int,
+        *,
+        ahead: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.slots = slots
+        self._inside = slots + ahead
         self._queue = queue
         self._clock = clock
         self._lock = threading.Lock()
-        self._free = slots
+        self._free = self._inside
         self._waiting = 0
         self._lines: OrderedDict[str, deque[Ticket]] = OrderedDict()
         self._turn_s = USUAL_TURN_S
 
     @property
     def busy(self) -> int:
-        return self.slots - self._free
+        return self._inside - self._free
 
     @property
     def waiting(self) -> int:
