@@ -98,9 +98,9 @@ def test_a_little_sound_around_the_segment_is_sent_but_not_the_neighbours_words(
     cloud = HearingCloud()
     run(ScriptedEars([close]), cloud)
     (audio,) = cloud.asked[0].messages[0].audio
-    # 0.1 s is free before it; after it nobody speaks, and 0.4 s is as much as is ever sent.
+    # Half of the 0.1 s before it; after it nobody speaks, and 0.4 s is as much as is ever sent.
     assert audio.media_type == "audio/wav"
-    assert seconds_of(audio.data) == pytest.approx(1.0 + 0.1 + 0.4, abs=0.02)
+    assert seconds_of(audio.data) == pytest.approx(1.0 + 0.05 + 0.4, abs=0.02)
     assert audio.seconds == pytest.approx(seconds_of(audio.data), abs=0.001)
     assert cloud.asked[0].messages[0].content == "sure words here"
 
@@ -310,6 +310,21 @@ def test_where_the_cloud_hears_nobody_the_devices_words_are_dropped() -> None:
     result = run(ScriptedEars([TWO]), HearingCloud({1: ""}))
     assert result.text == "the first part"
     assert [segment.replaced for segment in result.dropped] == ["mumble mumble"]
+
+
+@pytest.mark.parametrize(
+    "nonsense", ["thank you " * 12, " ".join(f"word{number}" for number in range(60))]
+)
+def test_a_cloud_that_loses_itself_does_not_replace_anything(nonsense: str) -> None:
+    result = run(ScriptedEars([TWO]), HearingCloud({1: nonsense}))
+    assert result.text == "the first part mumble mumble"
+    assert result.segments[1].error == "cloud_malformed"
+    assert result.degraded and result.decision.code == "fallback_local"
+
+
+def test_the_neighbours_words_at_the_edge_of_an_answer_are_not_said_twice() -> None:
+    cloud = HearingCloud({1: "part the second part"})
+    assert run(ScriptedEars([TWO]), cloud).text == "the first part the second part"
 
 
 def test_times_are_those_of_the_whole_sound() -> None:

@@ -15,7 +15,7 @@ from random import Random
 from edgewise.bench.speech_sets import Document
 from edgewise.bench.speech_traces import Trace
 from edgewise.bench.word_errors import WordErrors, errors_by_segment, word_errors
-from edgewise.flows.hear_segments import span_of
+from edgewise.flows.hear_segments import is_nonsense, span_of, without_neighbours
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
 from edgewise.types.transcripts import Segment
@@ -74,7 +74,11 @@ def larger_texts(
 
 def _heard(segment: Segment, segments: list[Segment], whole: Chunk, ears: SpeechBackend) -> str:
     samples = whole.cut(*span_of(segment, segments, whole))
-    return " ".join(each.text for each in ears.hear(samples, language="en", words=False))
+    text = " ".join(each.text for each in ears.hear(samples, language="en", words=False))
+    if is_nonsense(text, segment.seconds):
+        return segment.text  # as the flow does
+    near = [each for each in segments if abs(each.id - segment.id) == 1]
+    return without_neighbours(text, segment, near)
 
 
 @dataclass(frozen=True, slots=True)

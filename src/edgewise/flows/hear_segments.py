@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -9,12 +10,19 @@ from typing import TYPE_CHECKING
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import RATE, as_wav
 from edgewise.speech.chunks import VOICED, Chunk
-from edgewise.speech.guards import made_up, without_loops
+from edgewise.speech.guards import (
+    MOST_COMPRESSED,
+    compression,
+    loop_in,
+    made_up,
+    without_loops,
+)
 from edgewise.speech.segment_confidence import (
     SegmentCalibration,
     features_of,
     signal_to_noise,
 )
+from edgewise.speech.utterances import into_utterances
 from edgewise.types.messages import Audio
 from edgewise.types.transcripts import Heard, Segment, Word
 
@@ -23,7 +31,8 @@ if TYPE_CHECKING:
 
 MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
 CONTEXT_S = 0.4  # of sound sent with a segment on each side, as far as nobody speaks in it
-LEAST_CONTEXT_S = 0.1  # times of words are not exact
+LEAST_CONTEXT_S = 0.05  # times of words are not exact
+MOST_WORDS_PER_SECOND = 8.0  # that anybody says
 AROUND_S = 0.5  # of sound that the noise is measured in
 
 
@@ -41,32 +50,22 @@ class Hearing:
     def hear(self, chunk: Chunk) -> list[Segment]:
         """The segments of a chunk, times in the whole sound."""
         found = []
-        for heard in self.ears.hear(chunk.samples, language=self.language):
-            self.language = self.language or heard.language
-            segment = self._judge(_moved(heard, chunk), chunk)
+        heard = [
+            moved(each, chunk) for each in self.ears.hear(chunk.samples, language=self.language)
+        ]
+        if self.ears.facts().word_times:
+            heard = into_utterances(heard, chunk.speaking)
+        for each in heard:
+            self.language = self.language or each.language
+            segment = self._judge(each, chunk)
             if segment is not None:
                 found.append(segment)
         return found
 
     def _judge(self, heard: Heard, chunk: Chunk) -> Segment | None:
-        voice = chunk.voice_between(heard.start, heard.end)
-        around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
-        features = features_of(heard, voice, signal_to_noise(around))
-        text, words, looping = without_loops(heard)
-        confidence, error = self.calibration.judge(features, looping=looping)
-        segment = Segment(
-            id=-1,
-            start=heard.start,
-            end=heard.end,
-            text=text,
-            words=words,
-            confidence=confidence,
-            expected_error=error,
-            language=heard.language,
-            codes=("repetition",) * looping,
-            features=features,
-        )
-        code = made_up(heard, voice, VOICED) or self._again(text)
+        segment = judge(heard, chunk, self.calibration)
+        code = made_up(heard, chunk.voice_between(heard.start, heard.end), VOICED)
+        code = code or self._again(segment.text)
         if code:
             self.dropped.append(replace(segment, codes=(code,), confidence=0.0))
             return None
@@ -79,7 +78,28 @@ class Hearing:
         return "repetition" if alike else ""
 
 
-def _moved(heard: Heard, chunk: Chunk) -> Heard:
+def judge(heard: Heard, chunk: Chunk, calibration: SegmentCalibration) -> Segment:
+    """A segment without a number yet, loops said once, with how sure its words look."""
+    voice = chunk.voice_between(heard.start, heard.end)
+    around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
+    features = features_of(heard, voice, signal_to_noise(around))
+    text, words, looping = without_loops(heard)
+    confidence, error = calibration.judge(features, looping=looping)
+    return Segment(
+        id=-1,
+        start=heard.start,
+        end=heard.end,
+        text=text,
+        words=words,
+        confidence=confidence,
+        expected_error=error,
+        language=heard.language,
+        codes=("repetition",) * looping,
+        features=features,
+    )
+
+
+def moved(heard: Heard, chunk: Chunk) -> Heard:
     """Times in the whole sound, and none after the end of the chunk."""
     last = chunk.start + chunk.seconds
     words = tuple(
@@ -111,7 +131,34 @@ def audio_from(samples: Samples) -> Audio:
 
 
 def _context(room: float) -> float:
-    return max(LEAST_CONTEXT_S, min(CONTEXT_S, room))
+    """Half of the way to the neighbour's words: their times are not exact either."""
+    return max(LEAST_CONTEXT_S, min(CONTEXT_S, room / 2))
+
+
+def is_nonsense(text: str, seconds: float) -> bool:
+    """Whether a model that was sent a segment lost itself in a loop, or says more than one can."""
+    words = text.split()
+    looping = loop_in(words) is not None or compression(text) > MOST_COMPRESSED
+    return looping or len(words) > 3 + MOST_WORDS_PER_SECOND * seconds
+
+
+def without_neighbours(text: str, segment: Segment, neighbours: Sequence[Segment]) -> str:
+    """The text without words at its edges that are the neighbours' and not the segment's own."""
+    own = plain(segment.text)
+    before = [plain(each.text) for each in neighbours if each.end <= segment.start + 0.01]
+    after = [plain(each.text) for each in neighbours if each.start >= segment.end - 0.01]
+    tokens = text.split()
+    words = [plain(token)[0] if plain(token) else "" for token in tokens]
+    for count in (3, 2, 1):
+        if len(words) > count and before and words[:count] == before[-1][-count:] != own[:count]:
+            tokens, words = tokens[count:], words[count:]
+        if len(words) > count and after and words[-count:] == after[0][:count] != own[-count:]:
+            tokens, words = tokens[:-count], words[:-count]
+    return " ".join(tokens)
+
+
+def plain(text: str) -> list[str]:
+    return re.findall(r"[\w']+", text.casefold())
 
 
 def corrected(segment: Segment, text: str) -> Segment:

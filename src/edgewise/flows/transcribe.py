@@ -24,7 +24,7 @@ from edgewise.errors import (
     ModelNotFound,
 )
 from edgewise.flows.corrections import Correction, Corrections
-from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, corrected, spread_words
+from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, spread_words
 from edgewise.flows.transcript_draft import TranscriptDraft
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import Sound, open_sound
@@ -218,10 +218,7 @@ def _take(walk: _Walk, corrections: Sequence[Correction]) -> None:
         elif correction.error is not None:
             walk.draft.failed(correction.segment, correction.error)
         else:
-            segment = corrected(walk.draft.segments[correction.segment], correction.text)
-            walk.draft.segments[correction.segment] = segment
-            if not segment.text:
-                walk.draft.drop(segment)
+            walk.draft.correct(correction.segment, correction.text)
 
 
 def _tell(walk: _Walk, outstanding: Sequence[int]) -> None:

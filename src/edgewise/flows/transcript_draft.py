@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from edgewise.errors import CloudError, LocalError
+from edgewise.errors import CloudError, CloudMalformed, LocalError
+from edgewise.flows.hear_segments import corrected, is_nonsense, without_neighbours
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.subtitles import as_text
 from edgewise.types.messages import Request, Source
@@ -49,6 +50,18 @@ class TranscriptDraft:
         doubtful = [segment for segment in segments if self.doubts(segment)]
         self.doubted |= {segment.id for segment in doubtful}
         return doubtful
+
+    def correct(self, number: int, text: str) -> None:
+        """The cloud's words in a segment's place, unless they cannot be what is said in it."""
+        before = self.segments[number]
+        if is_nonsense(text, before.seconds):
+            self.failed(number, CloudMalformed("the cloud repeats itself"))
+            return
+        near = [self.segments[n] for n in (number - 1, number + 1) if n in self.segments]
+        segment = corrected(before, without_neighbours(text, before, near))
+        self.segments[number] = segment
+        if not segment.text:
+            self.drop(segment)
 
     def drop(self, segment: Segment) -> None:
         """The cloud hears nobody in it."""
@@ -165,3 +178,23 @@ def _mean_confidence(segments: Sequence[Segment]) -> float | None:
     if not total:
         return None
     return sum(seconds * confidence for seconds, confidence in known) / total
+
+
+def conclude_live(draft: TranscriptDraft) -> None:
+    """How live captions came about, once every correction has come or been given up."""
+    failure, doubted = draft.failure, len(draft.doubted)
+    if failure is not None:
+        draft.degraded_code = failure.code
+    words = f"{doubted} of {len(draft.segments)} segments in doubt"
+    if draft.code == "started_local":
+        draft.conclude("kept_confident", "every segment is sure enough")
+        if doubted and draft.request.handoff == "signal":
+            draft.conclude("signalled_low_confidence", words)
+        elif doubted and draft.sent_seconds:
+            sent = f"{draft.sent_seconds:.0f} s went to the cloud"
+            draft.conclude("handoff_low_confidence", f"{words}: {sent}")
+        elif doubted:
+            draft.conclude("kept_in_doubt", f"{words}; the cloud is closed: {failure}")
+    corrected = any(each.source == "cloud" for each in draft.segments.values())
+    if failure is not None and draft.sent_seconds and not corrected:
+        draft.conclude("fallback_local", f"{words}; the cloud failed: {failure}")

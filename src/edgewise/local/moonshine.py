@@ -45,6 +45,7 @@ class Moonshine:
             context_tokens=model.row.context_tokens if model.row else 448,
             languages=("en",),
             chunk_s=CHUNK_S,
+            word_times=False,
         )
 
     def facts(self) -> DeviceFacts:

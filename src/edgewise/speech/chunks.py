@@ -44,22 +44,27 @@ class Chunk:
         first = max(0, int((start - self.start) / FRAME_S))
         return self.voice[first : max(first + 1, int((end - self.start) / FRAME_S) + 1)]
 
+    def speaking(self, start: float, end: float) -> bool:
+        """Whether a voice is heard all the time between two moments."""
+        return min(self.voice_between(start, end), default=1.0) >= QUIET
+
 
 def cut_into_chunks(blocks: Iterable[Samples], *, longest_s: float = LONGEST_S) -> Iterator[Chunk]:
     """Holds back no more than one chunk and one block, however long the sound is."""
     import numpy  # noqa: PLC0415  # speech is an extra
 
     activity, voice = VoiceActivity(), list[float]()
-    sound, base = numpy.zeros(0, "float32"), 0
+    sound, base, read = numpy.zeros(0, "float32"), 0, 0
     longest = int(longest_s / FRAME_S)
     last = numpy.zeros(FRAME - 1, "float32")  # fills up the last frame
     for block, ended in _with_end(blocks, last):
         sound = numpy.concatenate((sound, block))
+        read += 0 if ended else len(block)
         voice += activity.feed(block)
         while (found := _find(voice, longest, ended)) is not None:
             first, end, following = found
             if end > first:
-                samples = sound[first * FRAME : end * FRAME]
+                samples = sound[first * FRAME : min(end * FRAME, read - base)]
                 chances = tuple(voice[first:end])
                 if sum(chance >= VOICED for chance in chances) >= LEAST_VOICE:
                     yield Chunk((base + first * FRAME) / RATE, samples, chances)
@@ -85,7 +90,7 @@ def _find(voice: Sequence[float], longest: int, ended: bool) -> tuple[int, int, 
         if end - begin >= LONG_SILENCE:
             return first, begin + PAD, end - PAD
     if len(voice) >= limit:
-        cut = _best_cut(voice, first, limit)
+        cut = best_cut(voice, first, limit)
         return first, cut, cut
     if ended:
         return first, len(voice), len(voice)
@@ -104,7 +109,7 @@ def _silences(voice: Sequence[float], start: int, end: int) -> Iterator[tuple[in
         yield begin, end
 
 
-def _best_cut(voice: Sequence[float], first: int, limit: int) -> int:
+def best_cut(voice: Sequence[float], first: int, limit: int) -> int:
     """The middle of the longest silence, late in the chunk; else where a voice is least likely."""
     length = limit - first
     for share in (0.7, 0.4):

@@ -14,8 +14,13 @@ from edgewise.types.transcripts import Heard, Word
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
 
+# Without times of words: so that what is scripted as one segment stays one.
 SCRIPTED_EARS_FACTS = DeviceFacts(
-    backend="scripted", model="scripted-ears", quantisation="none", context_tokens=448
+    backend="scripted",
+    model="scripted-ears",
+    quantisation="none",
+    context_tokens=448,
+    word_times=False,
 )
 
 
