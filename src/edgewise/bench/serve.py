@@ -47,7 +47,7 @@ class Rounds:
         return len(CLIENTS) * self.rounds + 2
 
 
-QUICK = Rounds(rounds=1, requests=4, tokens=4, alone=10, streams=20)
+QUICK = Rounds(rounds=1, requests=2, tokens=2, alone=4, streams=20)
 
 
 def measure_serve(
@@ -158,7 +158,7 @@ async def _overhead(url: str, rounds: Rounds) -> dict[str, float]:
     spent: list[float] = []
     body: dict[str, Any] = {"model": "local", "max_tokens": 2, "temperature": 0}
     try:
-        for number in range(-20, rounds.alone):
+        for number in range(-min(20, rounds.alone), rounds.alone):
             body["messages"] = [{"role": "user", "content": f"Say {number}."}]
             started = time.perf_counter()
             answer = await client.post(PATH, body)
@@ -248,6 +248,7 @@ def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterato
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(START_S / 2)
         started.kill()
+        started.communicate()  # closes its pipe
 
 
 def _cloud(rounds: Rounds) -> contextlib.AbstractContextManager[Process]:
