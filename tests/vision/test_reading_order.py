@@ -41,3 +41,15 @@ def test_empty_lines_and_no_lines_make_no_rows() -> None:
     assert rows_of([line("  ", 0, 0)]) == []
     assert rows_of([]) == []
     assert tilt([]) == 0.0
+
+
+def test_a_letter_that_two_overlapping_boxes_hold_is_told_once() -> None:
+    for left, right, joined in (
+        ("Danger", "r high voltage", "Danger high voltage"),
+        ("Fire door keep s", "shut", "Fire door keep shut"),
+        ("Reception 2", "2nd floor", "Reception 2nd floor"),
+        ("Keep", "left", "Keep  left"),
+    ):
+        assert rows_of([line(left, 0, 0), line(right, 90, 0)])[0].text == joined
+    apart = rows_of([line("Platform 2", 0, 0), line("2 minutes", 200, 0)])
+    assert apart[0].text == "Platform 2  2 minutes"

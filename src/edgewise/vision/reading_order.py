@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from edgewise.types.sights import Line
@@ -71,8 +72,27 @@ def _place(line: Line, angle: float) -> tuple[float, float]:
 
 
 def _row(lines: Sequence[Line]) -> Row:
-    return Row(
-        "  ".join(line.text.strip() for line in lines),
-        min(line.score for line in lines),
-        min(text_height(line) for line in lines),
-    )
+    text = lines[0].text.strip()
+    for left, right in pairwise(lines):
+        text = _joined(text, right.text.strip(), shared=_touch(left, right))
+    return Row(text, min(line.score for line in lines), min(text_height(line) for line in lines))
+
+
+def _touch(left: Line, right: Line) -> bool:
+    """Whether two boxes of a row overlap: then both may hold the letter between them."""
+    if not left.box or not right.box:
+        return False
+    return max(x for x, _ in left.box) > min(x for x, _ in right.box)
+
+
+def _joined(left: str, right: str, *, shared: bool) -> str:
+    """Side by side; a bit of a word that both boxes hold is told once."""
+    for length in (3, 2, 1):
+        bit = right[:length]
+        if not shared or len(bit) < length or " " in bit or not left.endswith(bit):
+            continue
+        if left.endswith(f" {bit}"):  # "keep s" and "shut"
+            return f"{left[:-length]}{right}"
+        if right[length : length + 1] == " ":  # "Danger" and "r high"
+            return f"{left}{right[length:]}"
+    return f"{left}  {right}"
