@@ -51,10 +51,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
     | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request"},
+    | {"new_request", "open_streams"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
+    "open_streams": set(),
     "picture_text": VALUES | DOERS,
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }

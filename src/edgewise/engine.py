@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-import weakref
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from edgewise import assembly, plugins
 from edgewise.cloud.breaker import Breaker
@@ -19,6 +17,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
 from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, Eyes, SpeechBackend
 from edgewise.new_request import Prompt, new_request
+from edgewise.open_streams import OpenStreams
 from edgewise.record.books import Answer, Books
 from edgewise.record.ledger import Ledger
 from edgewise.record.tool_record import ToolRecord
@@ -27,6 +26,7 @@ from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
+    ListenOptions,
     Request,
     RequestOptions,
     SpeechOptions,
@@ -35,6 +35,9 @@ from edgewise.types.messages import (
 )
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
 from edgewise.types.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from edgewise.flows.listen import LiveTranscriber
 
 
 class Engine:
@@ -73,9 +76,7 @@ class Engine:
         self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
-        self._streams: weakref.WeakSet[Generator[Event, None, None]] = weakref.WeakSet()
-        # Also when the interpreter exits: what was left open is cancelled and recorded.
-        weakref.finalize(self, _leave, self._streams)
+        self._streams = OpenStreams(self)
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
 
@@ -106,6 +107,14 @@ class Engine:
         from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
 
         return speech_requests.transcribe(self, audio, options)
+
+    def listen(self, **options: Unpack[ListenOptions]) -> LiveTranscriber:
+        """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
+        from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
+
+        live = speech_requests.listen(self, options)
+        self._streams.add(live)
+        return live
 
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
         """A vector per text, all of the one `space` that the result names."""
@@ -254,7 +263,7 @@ class Engine:
 
     def close(self) -> None:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
-        _leave(self._streams)
+        self._streams.close()
         with self._lock:
             models = (self._backend, self._caller, self._ears, self._embedder)
             for model in (*models, *self.eyes.values()):
@@ -287,9 +296,3 @@ class Engine:
             if self._cloud_rates is None:
                 self._cloud_rates = assembly.cloud_rates(self._cloud or self._doors.get("chat"))
             return self._cloud_rates
-
-
-def _leave(streams: weakref.WeakSet[Generator[Event, None, None]]) -> None:
-    for stream in list(streams):
-        with contextlib.suppress(ValueError):  # it is running on another thread, which will see
-            stream.close()

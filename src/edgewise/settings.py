@@ -75,6 +75,7 @@ class Settings:
     difficulty: Mapping[str, float] = field(default_factory=dict)
     # Speech: hand segments off below this confidence; None: the calibration's own
     speech_threshold: float | None = None
+    speech_drain_s: float = 5.0  # that the end of live captions waits for corrections
     # The cloud: providers in the order they are tried; empty: every one that has a key
     chain: tuple[str, ...] = ()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
@@ -113,6 +114,7 @@ class Settings:
         )
         for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
             _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
+        _check(self.speech_drain_s >= 0, "speech_drain_s", self.speech_drain_s, "0 or more seconds")
 
     @property
     def models_dir(self) -> Path:

@@ -13,17 +13,28 @@ from edgewise import plugins
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest
 from edgewise.flows import transcribe as flow
+from edgewise.flows.listen import LiveTranscriber
 from edgewise.local.backend import SpeechBackend
 from edgewise.settings import Settings
-from edgewise.speech.audio import name_of
+from edgewise.speech.audio import RATE, name_of
 from edgewise.speech.segment_confidence import (
     UNCALIBRATED_SPEECH,
     SegmentCalibration,
     parse_segment_calibration,
 )
-from edgewise.types.messages import AudioLike, Request, RequestOptions, SpeechOptions, Task
+from edgewise.types.messages import (
+    AudioLike,
+    HearingOptions,
+    ListenOptions,
+    Request,
+    RequestOptions,
+    SpeechOptions,
+    Task,
+)
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Transcript
+
+STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
 
 
 class Host(Protocol):
@@ -57,14 +68,39 @@ def transcribe(
     return host.keep(request, lambda attempts: flow.transcribe(request, audio, parts, attempts))
 
 
+def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
+    """Live captions, ready to be started."""
+    step_s = options.get("step_s", STEP_S)
+    if not LEAST_STEP_S <= step_s <= MOST_STEP_S:
+        raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
+    request = speech_request(host, "live sound", options)
+    parts = flow.Parts(
+        ears=host.ears,
+        cloud=host.cloud_for("transcribe"),
+        policy=plugins.load("policies", request.policy),
+        calibration=find_speech_calibration,
+        clock=time.perf_counter,
+        progress=silent,
+    )
+    return LiveTranscriber(
+        request,
+        parts,
+        host.keep,
+        rate=options.get("rate", RATE),
+        step_s=step_s,
+        drain_s=host.settings.speech_drain_s,
+    )
+
+
 def silent(done_s: float, total_s: float) -> None:
     """The progress callback of callers who show none."""
 
 
-def speech_request(host: Host, name: str, options: SpeechOptions) -> Request:
+def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
     """A validated request; for the record its words are the name of the sound, not the sound."""
     given: dict[str, Any] = dict(options)
-    given.pop("progress", None)
+    for name in ("progress", "rate", "step_s"):  # about the work, not about the request
+        given.pop(name, None)
     language = checked_language(given.pop("language", ""))
     if "threshold" not in given:
         given["threshold"] = host.settings.speech_threshold

@@ -25,6 +25,7 @@ def test_bytes_integers_and_floats_are_the_same_sound() -> None:
     assert numpy.abs(as_bytes - PcmReader().read(SOUND)).max() < 1e-4
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 999), max_size=40))
 def test_samples_that_are_cut_in_two_are_put_together(sizes: list[int]) -> None:
     data, reader, parts, start = WHOLE.tobytes(), PcmReader(), [], 0
@@ -35,7 +36,14 @@ def test_samples_that_are_cut_in_two_are_put_together(sizes: list[int]) -> None:
 
 
 def test_nothing_is_nothing_in_every_form() -> None:
-    for nothing in (b"", [], numpy.zeros(0, "float32"), numpy.zeros(0, "int16"), bytearray()):
+    empty: tuple[Any, ...] = (
+        b"",
+        [],
+        numpy.zeros(0, "float32"),
+        numpy.zeros(0, "int16"),
+        bytearray(),
+    )
+    for nothing in empty:
         assert len(PcmReader().read(nothing)) == 0
         assert len(PcmReader(48_000).read(nothing)) == 0
     assert len(PcmReader(48_000).rest()) == 0
@@ -53,7 +61,7 @@ def test_other_rates_become_the_models_own(rate: int) -> None:
     assert numpy.argmax(spectrum) * RATE / len(heard) == pytest.approx(300, abs=2)
 
 
-@settings(max_examples=20)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(0, 9_999), min_size=1, max_size=8))
 def test_how_it_is_cut_does_not_change_what_is_resampled(sizes: list[int]) -> None:
     sound = voice(0.4)

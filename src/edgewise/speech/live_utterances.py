@@ -19,7 +19,8 @@ TICK = 4  # frames that are looked at together
 PAUSE = int(0.6 / FRAME_S)  # frames of silence that end an utterance
 LONGEST_S = 12.0  # every hypothesis hears all of it again
 _COVERED = 3  # frames after the last voice, and a hypothesis has heard all of it
-_LATEST = int(0.5 / FRAME_S)  # frames before the end, at most, from which a cut is sought
+_MOSTLY = 0.4  # of a full utterance
+_NEAR = int(0.25 / FRAME_S)  # frames among which the quietest is sought
 
 
 class LiveUtterances:
@@ -99,17 +100,17 @@ class LiveUtterances:
     def take(self, *, after_s: float | None = None) -> Chunk | None:
         """End the open utterance; None where too little of it was voice.
 
-        One that is full is cut where a voice is least likely, but `after_s`, which is settled.
+        One that is full is cut `after_s`, up to which its words are settled.
         """
         if self._first is None:
             return None
         spoken = self.is_open
         if after_s is None:
-            end = following = min(len(self._voice), self._spoken_to + PAD)
+            end = min(len(self._voice), self._spoken_to + PAD)
         else:
-            end = following = self._cut_after(after_s)
+            end = self._cut_after(after_s)
         chunk = self._chunk(end) if spoken else None
-        self._let_go(following)
+        self._let_go(end)
         return chunk
 
     @property
@@ -137,10 +138,13 @@ class LiveUtterances:
             self._drop(len(self._voice) - PAD)
 
     def _cut_after(self, after_s: float) -> int:
+        """Just after what is settled, where that is most of it: no word is cut in two there."""
         assert self._first is not None
-        settled = int(after_s / FRAME_S) + 1 - self._base
-        earliest = max(self._first, min(settled, len(self._voice) - _LATEST))
-        return max(self._first + 1, best_cut(self._voice, earliest, len(self._voice)))
+        settled, end = int(after_s / FRAME_S) + 1 - self._base, len(self._voice)
+        if settled < self._first + _MOSTLY * (end - self._first):
+            return best_cut(self._voice, self._first, end)
+        near = range(min(settled, end), min(settled + _NEAR, end) + 1)
+        return min(near, key=lambda index: self._voice[min(index, end - 1)])
 
     def _chunk(self, end: int) -> Chunk:
         assert self._first is not None
@@ -149,8 +153,8 @@ class LiveUtterances:
         samples = self._sound[self._first * FRAME : last]
         return Chunk(start, samples, tuple(self._voice[self._first : end]))
 
-    def _let_go(self, following: int) -> None:
-        self._drop(following)
+    def _let_go(self, end: int) -> None:
+        self._drop(end)
         self._first, self._heard = None, 0
         self._open()
 

@@ -233,12 +233,8 @@ class CallOptions(TypedDict, total=False):
     request_id: str
 
 
-class SpeechOptions(TypedDict, total=False):
-    """Keyword arguments of `Engine.transcribe`.
-
-    `progress` is called with the seconds of sound that were read, and with those in all (0 where
-    the file does not say).
-    """
+class HearingOptions(TypedDict, total=False):
+    """Keyword arguments of everything that hears speech."""
 
     language: str
     policy: str
@@ -248,6 +244,26 @@ class SpeechOptions(TypedDict, total=False):
     store_text: bool
     budget_key: str
     request_id: str
+
+
+class ListenOptions(HearingOptions, total=False):
+    """Keyword arguments of `Engine.listen`.
+
+    rate    samples per second of the chunks, 16,000 unless said
+    step_s  seconds of speech between two hypotheses, 1 unless said: less is quicker and works more
+    """
+
+    rate: int
+    step_s: float
+
+
+class SpeechOptions(HearingOptions, total=False):
+    """Keyword arguments of `Engine.transcribe`.
+
+    `progress` is called with the seconds of sound that were read, and with those in all (0 where
+    the file does not say).
+    """
+
     progress: Callable[[float, float], None]
 
 

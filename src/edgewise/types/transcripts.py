@@ -111,3 +111,47 @@ class Transcript(Reply):
             "language": self.language,
             "codes": list(self.codes),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """What the cloud made of one segment of live captions: a text, or the reason for none.
+
+    cloud_result  the segment's text from now on, "" where the cloud hears nobody; None on an error
+    replaced      the device's text of that segment
+    error         the code of what went wrong; the device's text stands then
+    """
+
+    segment_id: int
+    cloud_result: str | None
+    replaced: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveUpdate:
+    """What live captions say after a chunk of sound.
+
+    confirmed     everything that is settled: it only grows, but for announced corrections
+    pending       what seems to follow; may still change
+    new_words     that were settled since the last update
+    new_segments  that ended since the last update
+    corrections   that came since the last update, each of the segment that it names
+    outstanding   segments that the cloud has not answered yet
+    seconds       of sound that were heard so far
+    error         the code of what went wrong on the device, where something did
+    """
+
+    confirmed: str = ""
+    pending: str = ""
+    new_words: tuple[Word, ...] = ()
+    new_segments: tuple[Segment, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    outstanding: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "new_segments": [segment.to_dict() for segment in self.new_segments],
+        }

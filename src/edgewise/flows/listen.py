@@ -1,0 +1,299 @@
+"""Live captions: chunks of sound in, settled words out, and corrections of single segments.
+
+Read from the top: `process` cuts sound into utterances; `_suppose` hears the open one again and
+settles what two hypotheses agree on; `_end` makes a segment of one that has ended and, where it is
+in doubt, sends it to the cloud; `_take` puts each answer where it belongs. Nothing here waits for
+the network but `stop`, and that only up to a limit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from edgewise.decide.policy import Plan, Question
+from edgewise.errors import (
+    CloudClosed,
+    CloudError,
+    CloudMalformed,
+    DoesNotFit,
+    GenerationFailed,
+    InvalidRequest,
+)
+from edgewise.flows.corrections import Correction as Answer
+from edgewise.flows.corrections import Corrections
+from edgewise.flows.hear_segments import audio_from, corrected, is_nonsense
+from edgewise.flows.hear_utterance import UtteranceEars
+from edgewise.flows.transcribe import Parts
+from edgewise.flows.transcript_draft import TranscriptDraft, conclude_live
+from edgewise.local.backend import SpeechBackend
+from edgewise.speech.chunks import Chunk
+from edgewise.speech.live_utterances import LiveUtterances
+from edgewise.speech.pcm import PcmReader
+from edgewise.speech.stable_text import Captions, StableText
+from edgewise.types.messages import Request
+from edgewise.types.replies import Attempt
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Word
+
+MOST_OUTSTANDING = 16  # segments at the cloud or on their way; their sound is kept meanwhile
+REACHES_S = 0.8  # between the last word and the end of an utterance: nobody speaks in them
+BREAK_OFF_S = 1.0  # in which a connection that is broken off ends, or is left to itself
+
+Keep = Callable[[Request, Callable[[list[Attempt]], Transcript]], Transcript]
+
+
+class LiveTranscriber:
+    """Captions of one stream of sound. `engine.listen()` makes one.
+
+        with engine.listen() as live:
+            for chunk in microphone:
+                print(live.process(chunk).confirmed)
+            transcript = live.stop()
+
+    Calls from several threads wait for each other. `last_update` is what `stop` settled.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        parts: Parts,
+        keep: Keep,
+        *,
+        rate: int,
+        step_s: float,
+        drain_s: float,
+    ) -> None:
+        self.request = request
+        self.last_update = LiveUpdate()
+        self._parts, self._keep = parts, keep
+        self._step_s, self._drain_s = step_s, drain_s
+        self._pcm = PcmReader(rate)
+        self._lock = threading.RLock()
+        self._attempts: list[Attempt] = []
+        self._text, self._captions = StableText(), Captions()
+        self._numbers = 0
+        self._running = False
+        self._transcript: Transcript | None = None
+        # Since the last update
+        self._words: list[Word] = []
+        self._segments: list[int] = []
+        self._announced: list[Correction] = []
+        self._error = ""
+
+    def start(self) -> Self:
+        """Get ready. Raises where the device cannot caption: the cloud alone is no live caption."""
+        with self._lock:
+            if self._running or self._transcript is not None:
+                raise InvalidRequest("start: it has been started before")
+            ears = self._parts.ears()
+            self._check(ears)
+            calibration = self._parts.calibration(ears)
+            self._plan = self._find_plan()
+            self._draft = self._new_draft(ears, calibration.threshold, calibration.name)
+            self._corrections = Corrections(
+                self._parts.cloud, self.request, self._attempts, patience_s=None
+            )
+            self._utterances = LiveUtterances(ears.facts().chunk_s)
+            self._ears = UtteranceEars(ears, calibration, self._draft, self._parts.clock)
+            self._running = True
+            return self
+
+    def process(self, chunk: Any, *, hurry: bool = False) -> LiveUpdate:
+        """Hear a chunk: float32 or int16 samples of one channel, or bytes of 16-bit ones.
+
+        `hurry` is for callers that have fallen behind: only whole utterances are heard then, and
+        `pending` stays empty until they have caught up.
+        """
+        with self._lock:
+            if not self._running:
+                raise InvalidRequest("process: start it first, and not after it was stopped")
+            self._hear(self._utterances.feed(self._pcm.read(chunk)), hurry)
+            self._take(self._corrections.arrived())
+            return self._update()
+
+    def stop(self, limit_s: float | None = None) -> Transcript:
+        """The end: what is still at the cloud is waited for, up to `limit_s`, and then reported."""
+        with self._lock:
+            if self._transcript is None:
+                if not self._running:
+                    raise InvalidRequest("stop: start it first")
+                self._running = False
+                limit_s = self._drain_s if limit_s is None else limit_s
+                self._transcript = self._keep(
+                    self.request, lambda found: self._end_all(found, limit_s)
+                )
+            return self._transcript
+
+    def close(self) -> None:
+        """Leave without waiting for the cloud; what was heard so far is recorded."""
+        with self._lock:
+            if self._running:
+                self.stop(0.0)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.close()
+        elif self._running:
+            self.stop()
+
+    def _check(self, ears: SpeechBackend) -> None:
+        if self.request.policy == "cloud_only":
+            raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
+        facts, language = ears.facts(), self.request.language
+        if language and facts.languages and language not in facts.languages:
+            raise DoesNotFit(f"{facts.model} knows {', '.join(facts.languages)}, not {language!r}")
+
+    def _find_plan(self) -> Plan:
+        """As if the cloud were open: it may shut and open again while somebody speaks."""
+        return self._parts.policy(Question())
+
+    @property
+    def _may_ask(self) -> bool:
+        wanted = self._plan.may_hand_off or self._plan.first == "cloud"
+        return wanted and self.request.handoff == "automatic"
+
+    def _new_draft(self, ears: SpeechBackend, threshold: float, name: str) -> TranscriptDraft:
+        if self._plan.first == "cloud":
+            threshold = 1.0  # the policy wants the cloud's text of everything
+        elif self.request.threshold is not None:
+            threshold = self.request.threshold
+        now = self._parts.clock()
+        draft = TranscriptDraft(self.request, self._attempts, now, threshold, name, ears)
+        draft.conclude(self._plan.code, self._plan.reason)
+        return draft
+
+    def _hear(self, ticks: Iterable[None], hurry: bool) -> None:
+        utterances = self._utterances
+        for _ in ticks:
+            if utterances.ended:
+                self._end_open()
+            elif utterances.full:
+                self._end(utterances.take(after_s=self._text.end), self._text.settled)
+            elif not hurry and utterances.due(self._step_s):
+                self._suppose(utterances.so_far())
+
+    def _suppose(self, chunk: Chunk) -> None:
+        try:
+            hypothesis = self._ears.hear(chunk)
+        except GenerationFailed as error:
+            self._error = error.code
+            return
+        self._settle(self._text.offer(hypothesis))
+
+    def _settle(self, words: Sequence[Word]) -> None:
+        self._words += words
+        self._captions.say(words)
+
+    def _end_open(self) -> None:
+        last = self._ears.last if self._utterances.covered else ()
+        self._end(self._utterances.take(), last)
+
+    def _end(self, chunk: Chunk | None, hypothesis: Sequence[Word]) -> None:
+        """A segment of all that was settled and all that is left of an utterance.
+
+        It is heard once more, unless the hypothesis reaches to its end.
+        """
+        if chunk is None:
+            self._reset()
+            return
+        self._draft.speech_seconds += chunk.seconds
+        try:
+            if not hypothesis or chunk.start + chunk.seconds - hypothesis[-1].end > REACHES_S:
+                hypothesis = self._ears.hear(chunk)
+            self._settle(self._text.finish(hypothesis))
+            segment = self._ears.segment(self._text.settled, chunk)
+        except GenerationFailed as error:
+            self._error = error.code
+            segment = self._ears.unheard(self._text.settled, chunk, error)
+        if segment is not None and (segment.text or self._may_ask):
+            segment = replace(segment, id=self._numbers)
+            self._numbers += 1
+            before = self._draft.segments.get(segment.id - 1)
+            self._captions.end(segment.id)
+            self._segments.append(segment.id)
+            if self._draft.add([segment]) and self._may_ask:
+                self._send(segment, chunk, before.text if before else "")
+        self._reset()
+
+    def _reset(self) -> None:
+        self._text = StableText()
+        self._ears.forget()
+
+    def _send(self, segment: Segment, chunk: Chunk, words_before: str) -> None:
+        shut = self._parts.cloud.closed(self.request)
+        if shut is None and self._corrections.outstanding >= MOST_OUTSTANDING:
+            shut = CloudClosed(f"{MOST_OUTSTANDING} segments wait already", code="queue_full")
+        if shut is not None:
+            self._draft.failed(segment.id, shut)
+            return
+        audio = audio_from(chunk.samples)
+        self._draft.sent_seconds += audio.seconds
+        self._corrections.send(segment.id, audio, words_before=words_before)
+
+    def _take(self, answers: Sequence[Answer], late: CloudError | None = None) -> None:
+        for answer in answers:
+            before = self._draft.segments.get(answer.segment)
+            if before is None or before.source == "cloud" or before.error:
+                continue  # answered before: the first answer stands
+            error = answer.error
+            if error is None and is_nonsense(answer.text, before.seconds):
+                error = CloudMalformed("the cloud repeats itself")
+            if error is not None:
+                error = late if late is not None and error.code == "cancelled" else error
+                self._draft.failed(before.id, error)
+                self._announce(before, None, error.code)
+                continue
+            after = self._draft.segments[before.id] = corrected(before, answer.text)
+            if not after.text:
+                self._draft.drop(after)
+            self._captions.correct(before.id, after.text)
+            self._announce(before, after.text, "")
+
+    def _announce(self, before: Segment, text: str | None, error: str) -> None:
+        self._announced.append(
+            Correction(segment_id=before.id, cloud_result=text, replaced=before.text, error=error)
+        )
+
+    def _update(self) -> LiveUpdate:
+        self.last_update = LiveUpdate(
+            confirmed=self._captions.text,
+            pending=" ".join(word.text for word in self._text.pending),
+            new_words=tuple(self._words),
+            new_segments=tuple(
+                self._draft.segments[number]
+                for number in self._segments
+                if number in self._draft.segments
+            ),
+            corrections=tuple(self._announced),
+            outstanding=self._corrections.outstanding,
+            seconds=round(self._utterances.seconds, 3),
+            error=self._error,
+        )
+        self._words, self._segments, self._announced, self._error = [], [], [], ""
+        return self.last_update
+
+    def _end_all(self, attempts: list[Attempt], limit_s: float) -> Transcript:
+        draft = self._draft
+        try:
+            self._hear(self._utterances.feed(self._pcm.rest()), hurry=True)
+            self._hear(self._utterances.flush(), hurry=True)
+            self._end_open()
+            self._take(self._corrections.wait(limit_s=limit_s))
+        finally:
+            late = CloudError(f"no answer {limit_s:g} s after the end", code="correction_late")
+            self._take(self._corrections.stop(within_s=BREAK_OFF_S), late)
+            draft.end_local()
+            attempts += self._attempts
+        conclude_live(draft)
+        self._update()
+        return draft.transcript(
+            seconds=self._utterances.seconds,
+            codes=(),
+            language=self.request.language or self._ears.language,
+            now=self._parts.clock(),
+        )
