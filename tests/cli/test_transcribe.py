@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgewise.cli import transcribe as command
+from edgewise.engine import Engine
+from edgewise.settings import Settings
+from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, heard
+from tests.cli.conftest import Run
+from tests.speech.made_voice import silence, voice, wav
+
+TWO = [heard("The first part.", 0.2, 2.0, 0.97), heard("Mumble mumble.", 2.6, 4.4, 0.15)]
+KEY = "sk-never-shown-5512"
+
+
+@pytest.fixture
+def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of a made voice, which scripted ears hear as two segments."""
+    monkeypatch.setattr(command, "ensure_ears", lambda settings, policy=None: settings)
+    monkeypatch.setattr(
+        command, "Engine", lambda settings: Engine(settings, ears=ScriptedEars([TWO]))
+    )
+    path = tmp_path / "talk.wav"
+    path.write_bytes(wav(silence(0.5), voice(5.0), silence(0.5)))
+    return path
+
+
+def test_the_words_go_to_standard_output_and_the_rest_to_standard_error(
+    run: Run, talk: Path
+) -> None:
+    ran = run("transcribe", "--local", str(talk))
+    assert ran.code == 0
+    assert ran.out == "The first part.\nMumble mumble.\n"
+    assert "device" in ran.err and "confidence" in ran.err and "parts in doubt" in ran.err
+
+
+def test_json_is_one_object_and_several_files_are_a_list(run: Run, talk: Path) -> None:
+    one = run("transcribe", "--json", str(talk)).json
+    assert one["file"] == str(talk) and one["source"] == "local"
+    assert [segment["text"] for segment in one["segments"]] == ["The first part.", "Mumble mumble."]
+    assert {"start", "end", "probability"} <= set(one["segments"][0]["words"][0])
+    assert len(run("transcribe", "--json", str(talk), str(talk)).json) == 2
+
+
+@pytest.mark.parametrize(
+    ("style", "ending", "start"),
+    [
+        ("text", "txt", "The"),
+        ("srt", "srt", "1\n00:00:"),
+        ("vtt", "vtt", "WEBVTT"),
+        ("json", "json", "{"),
+    ],
+)
+def test_each_format_can_be_written_to_a_folder(
+    run: Run, talk: Path, tmp_path: Path, style: str, ending: str, start: str
+) -> None:
+    folder = tmp_path / "new" / "folder"
+    ran = run("transcribe", "--format", style, "--output", str(folder), str(talk))
+    written = folder / f"talk.{ending}"
+    assert ran.out.strip() == str(written)
+    assert written.read_text("utf-8").startswith(start)
+    assert run("transcribe", "--format", style, str(talk)).out.startswith(start)
+
+
+def test_a_key_for_this_run_corrects_what_is_in_doubt_and_is_shown_nowhere(
+    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackCloud() as cloud:
+        cloud.always(Answer(text="The second part."))
+        monkeypatch.setenv("OPENAI_BASE_URL", cloud.openai_url)
+        ran = run("transcribe", "--why", "--cloud-key", f"openai={KEY}", str(talk))
+        (seen,) = cloud.requests
+    assert ran.out == "The first part.\nThe second part.\n"
+    assert "- Mumble mumble." in ran.err and "+ The second part." in ran.err
+    assert KEY not in ran.out + ran.err
+    assert KEY in str(seen.headers)
+    assert KEY not in repr(Settings.load())
+
+
+def test_a_key_without_a_provider_is_known_by_how_it_begins_or_refused(
+    run: Run, talk: Path
+) -> None:
+    given = command._with_key(Settings.load({}), "AIzaSomething")
+    assert given.environment["GEMINI_API_KEY"] == "AIzaSomething"
+    ran = run("transcribe", "--cloud-key", "what-is-this", str(talk))
+    assert ran.code == 2 and "PROVIDER=KEY" in ran.err and "what-is-this" not in ran.err
+
+
+def test_one_bad_file_does_not_stop_the_others(run: Run, talk: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.wav"
+    empty.write_bytes(b"")
+    ran = run("transcribe", "--local", str(empty), str(talk))
+    assert ran.code == 2
+    assert "The first part." in ran.out and "empty" in ran.err
+    found = run("transcribe", "--json", str(empty), str(talk)).json
+    assert [each["success"] for each in found] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["missing.wav", "diary.wav"])
+def test_a_file_that_cannot_be_heard_is_a_line_and_a_code(
+    run: Run, talk: Path, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "diary.wav").write_text("dear diary " * 40)
+    ran = run("transcribe", str(tmp_path / name))
+    assert ran.code == 2 and name in ran.err and "[invalid_request]" in ran.err
+    assert json.loads(run("transcribe", "--json", str(tmp_path / name)).out)["success"] is False
+
+
+def test_clocks_are_minutes_and_hours() -> None:
+    assert [command.clock_of(each) for each in (5, 65, 3661)] == ["0:05", "1:05", "1:01:01"]
