@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -59,6 +60,7 @@ class Clients:
 
     def __init__(self, settings: Settings) -> None:
         server = settings.server
+        self._salt = secrets.token_bytes(16)
         self._known: list[tuple[bytes, Client]] = []
         if key := server.key or settings.environment.get(KEY_VARIABLE, "").strip():
             self._known.append((_digest(key), Client("key")))
@@ -73,8 +75,10 @@ class Clients:
         """Whose request this is. Raises Refusal: 401."""
         shown = _shown(headers)
         if not self._known:
-            # Any key will do here; different ones still take turns as different clients.
-            return Client(f"{address}:{_digest(shown).hex()[:8]}" if shown else address)
+            # Any key will do here; different ones still take turns as different clients. It may
+            # be a real one of somebody else's, so that not even its hash goes into the log.
+            name = hmac.digest(self._salt, shown.encode("utf-8", "surrogateescape"), "sha256")
+            return Client(f"{address}:{name.hex()[:8]}" if shown else address)
         digest = _digest(shown)
         found: Client | None = None
         for known, client in self._known:  # all of them, so that time tells nothing

@@ -148,6 +148,7 @@ def _runner(house: House) -> Any:
             log_config=None,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,  # a client must not say itself where it comes from
             date_header=True,
         )
     )
