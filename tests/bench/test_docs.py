@@ -15,6 +15,7 @@ from edgewise.bench.caller import TARGETS as caller_targets
 from edgewise.bench.embed import TARGETS as embed_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
+from edgewise.bench.see import TARGETS as see_targets
 
 ROOT = Path(__file__).parents[2]
 WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
@@ -94,6 +95,10 @@ def caller() -> str:
 
 def embed() -> str:
     return scorecard("embed", embed_targets)
+
+
+def see() -> str:
+    return scorecard("see", see_targets)
 
 
 TOOLS_HEAD = {
@@ -187,6 +192,7 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),
         ("benchmarks.md", "embed", embed),
+        ("benchmarks.md", "see", see),
     ],
 )
 def test_figures_on_the_page_are_those_in_the_file(

@@ -57,6 +57,7 @@ def see(
 
     from edgewise.bench import see as bench  # noqa: PLC0415
     from edgewise.bench.call_plots import check_drawing, draw_confidence  # noqa: PLC0415
+    from edgewise.bench.overhead import verdicts  # noqa: PLC0415
     from edgewise.bench.photo_cases import fetch_photos  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
 
@@ -78,8 +79,7 @@ def see(
     defaults = {"texts": 120, "photos": 160, "beyond": 20, "seed": 0}
     said = {name: value for name, value in given.items() if value != defaults[name]}
     card = new_scorecard("see", command_line("see", **said), metrics, cloud=bench.STAND_IN)
-    remarks = {"accuracy_kept": f"≥ {bench.TARGET}"}
-    report(card, save, as_json, remarks)
+    report(card, save, as_json, verdicts(metrics, bench.TARGETS))
 
 
 def _fit(settings: Any, photos: Path, folder: Path) -> None:
