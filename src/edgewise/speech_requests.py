@@ -99,8 +99,8 @@ def silent(done_s: float, total_s: float) -> None:
 def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
     """A validated request; for the record its words are the name of the sound, not the sound."""
     given: dict[str, Any] = dict(options)
-    for name in ("progress", "rate", "step_s"):  # about the work, not about the request
-        given.pop(name, None)
+    for option in ("progress", "rate", "step_s"):  # about the work, not about the request
+        given.pop(option, None)
     language = checked_language(given.pop("language", ""))
     if "threshold" not in given:
         given["threshold"] = host.settings.speech_threshold

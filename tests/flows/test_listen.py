@@ -97,7 +97,7 @@ class Reader:
     def read(self, update: LiveUpdate) -> None:
         for segment in update.new_segments:
             assert segment.id == len(self.segments), "segments end in order, each once"
-            self.segments[segment.id] = segment.replaced or segment.text
+            self.segments[segment.id] = segment.text
         for each in update.corrections:
             assert self.segments[each.segment_id] == each.replaced
             if each.cloud_result is not None:
@@ -122,6 +122,17 @@ def test_words_are_pending_then_confirmed_and_segments_end_at_pauses(make: Make)
     assert [word.text for word in segment.words] == transcript.text.split()
     assert segment.words[3].start == pytest.approx(1.0, abs=0.05)
     assert transcript.seconds == pytest.approx(4.0, abs=0.01)
+
+
+def test_the_words_are_in_the_ledger_only_where_that_was_asked_for(make: Make) -> None:
+    for store_text in (False, True):
+        engine = make()
+        with engine.listen(store_text=store_text, policy="local_only", step_s=0.5) as live:
+            feed(live, TALK)
+            transcript = live.stop()
+        row = engine.ledger.get(transcript.id)
+        assert row is not None and ("w101" in str(row)) == store_text
+        assert ("live sound" in str(row)) == store_text
 
 
 def test_only_the_segment_in_doubt_is_corrected_and_captions_never_wait(make: Make) -> None:

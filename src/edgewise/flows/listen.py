@@ -78,7 +78,7 @@ class LiveTranscriber:
         self._transcript: Transcript | None = None
         # Since the last update
         self._words: list[Word] = []
-        self._segments: list[int] = []
+        self._segments: list[Segment] = []
         self._announced: list[Correction] = []
         self._error = ""
 
@@ -215,9 +215,9 @@ class LiveTranscriber:
             self._numbers += 1
             before = self._draft.segments.get(segment.id - 1)
             self._captions.end(segment.id)
-            self._segments.append(segment.id)
             if self._draft.add([segment]) and self._may_ask:
                 self._send(segment, chunk, before.text if before else "")
+            self._segments.append(self._draft.segments[segment.id])
         self._reset()
 
     def _reset(self) -> None:
@@ -264,11 +264,7 @@ class LiveTranscriber:
             confirmed=self._captions.text,
             pending=" ".join(word.text for word in self._text.pending),
             new_words=tuple(self._words),
-            new_segments=tuple(
-                self._draft.segments[number]
-                for number in self._segments
-                if number in self._draft.segments
-            ),
+            new_segments=tuple(self._segments),
             corrections=tuple(self._announced),
             outstanding=self._corrections.outstanding,
             seconds=round(self._utterances.seconds, 3),

@@ -135,7 +135,7 @@ class LiveUpdate:
     confirmed     everything that is settled: it only grows, but for announced corrections
     pending       what seems to follow; may still change
     new_words     that were settled since the last update
-    new_segments  that ended since the last update
+    new_segments  that ended since the last update, as the device heard them
     corrections   that came since the last update, each of the segment that it names
     outstanding   segments that the cloud has not answered yet
     seconds       of sound that were heard so far
