@@ -16,6 +16,7 @@ from edgewise.bench.embed import TARGETS as embed_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
 from edgewise.bench.see import TARGETS as see_targets
+from edgewise.bench.serve import TARGETS as serve_targets
 
 ROOT = Path(__file__).parents[2]
 WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
@@ -163,6 +164,12 @@ def bfcl() -> str:
     return f"{table(head, rows)}\n\nBeside them: {beside}.\n\n{made(card)}"
 
 
+def serve() -> str:
+    if not (ROOT / "benchmarks/serve.json").exists():
+        return "Not measured yet."
+    return scorecard("serve", serve_targets)
+
+
 def figures(metrics: Mapping[str, float], prefix: str, names: Iterable[str]) -> list[str]:
     found = [metrics.get(f"{prefix}{name}") for name in names]
     return ["" if value is None else f"{value:,.4g}" for value in found]
@@ -192,6 +199,7 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),
         ("benchmarks.md", "embed", embed),
+        ("benchmarks.md", "serve", serve),
         ("benchmarks.md", "see", see),
     ],
 )

@@ -35,7 +35,7 @@ START_S = 60.0
 class Rounds:
     """Rounds are taken in turns, ours and the runtime's; ratios are medians over them."""
 
-    rounds: int = 8
+    rounds: int = 5
     requests: int = 16
     tokens: int = 16
     slots: int = 4
