@@ -30,25 +30,25 @@ _FLAG = re.compile(r"\b(?:on|off|yes|no|not|without|with|only|true|false|never)\
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each feature adds to the log-odds of a wrong answer, as fitted to the first model."""
+    """What each feature adds to the log-odds of a wrong answer, as fitted to the shipped caller."""
 
-    bias: float = -2.664
-    intents: float = 1.499
-    joints: float = 0.688
-    words: float = 0.631
-    tools: float = 1.824
-    similarity: float = 0.251
-    fit: float = -2.584
-    margin: float = 0.838
-    undescribed: float = -0.009
-    parameters: float = 3.06
-    required: float = -1.591
-    numbers: float = -0.263
-    choices: float = 1.014
-    lists: float = -0.338
-    nested: float = 2.171
-    ungrounded: float = -0.06
-    values: float = 0.83
+    bias: float = -3.088
+    intents: float = 0.217
+    joints: float = 1.009
+    words: float = 0.653
+    tools: float = 1.209
+    similarity: float = 0.46
+    fit: float = -1.325
+    margin: float = 0.172
+    undescribed: float = 0.216
+    parameters: float = 2.828
+    required: float = -1.191
+    numbers: float = -0.468
+    choices: float = 0.475
+    lists: float = -0.737
+    nested: float = 2.501
+    ungrounded: float = -0.176
+    values: float = 0.623
     # Not fitted: there is no record before there is use. A tool that is always right takes
     # this off, one that is always wrong puts it on.
     record: float = 1.5

@@ -12,7 +12,7 @@ CALLER_MODEL = "edgewise-caller"
 # The adapter in src/edgewise/weights: replaced together with the file.
 CALLER_ADAPTER = Adapter(
     file="function-caller.gguf",
-    sha256="d023447ee636a20a5d3e1f927d91cff6a8ea41014c86f62b5bce084ab2699dc7",
+    sha256="bca46a6d280f17afb6a7b5aaaabbcca3f89bdc140669ec2ae3160c89ab0ea415",
 )
 
 CHAT_ROW = ModelRow(
