@@ -14,7 +14,7 @@ demo: $(READY)
 	@$(BIN)/edgewise demo
 
 test: $(DEV)
-	$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco
+	$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en
 	$(MAKE) check
 	$(BIN)/python -m pytest
 

@@ -17,7 +17,7 @@ _TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eigh
 _SAME = {
     "mr": "mister", "mrs": "missus", "dr": "doctor", "ok": "okay", "voicemail": "voice mail",
     "colour": "color", "grey": "gray", "neighbour": "neighbor", "centre": "center",
-    "favourite": "favorite", "goodbye": "good bye", "cannot": "can not", "am": "a m", "pm": "p m",
+    "favourite": "favorite", "goodbye": "good bye", "cannot": "can not",
 }  # fmt: skip
 _SHORT = {
     "it's": "it is", "that's": "that is", "i'm": "i am", "don't": "do not", "can't": "can not",
