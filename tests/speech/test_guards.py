@@ -70,13 +70,13 @@ def test_text_that_packs_too_well_is_a_loop_without_being_one_word_for_word() ->
 
 def test_words_where_nobody_speaks_were_made_up() -> None:
     said = heard("Thanks for watching!", 0.0, 1.0)
-    assert made_up(said, [0.01] * 20, 0.35) == "silence"
-    assert made_up(said, SPEAKING, 0.35) == ""
-    assert made_up(Heard(start=0.0, end=1.0, text=" ... "), SPEAKING, 0.35) == "silence"
+    assert made_up(said, [0.01] * 20) == "silence"
+    assert made_up(said, SPEAKING) == ""
+    assert made_up(Heard(start=0.0, end=1.0, text=" ... "), SPEAKING) == "silence"
 
 
 def test_a_model_that_hears_nobody_and_guesses_is_not_believed() -> None:
     guess = Heard(start=0.0, end=1.0, text="you", no_speech=0.9, mean_logprob=-1.4)
-    assert made_up(guess, SPEAKING, 0.35) == "no_speech"
+    assert made_up(guess, SPEAKING) == "no_speech"
     sure = Heard(start=0.0, end=1.0, text="you", no_speech=0.9, mean_logprob=-0.2)
-    assert made_up(sure, SPEAKING, 0.35) == ""
+    assert made_up(sure, SPEAKING) == ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import RATE, as_wav
-from edgewise.speech.chunks import VOICED, Chunk
+from edgewise.speech.chunks import Chunk
 from edgewise.speech.guards import (
     MOST_COMPRESSED,
     compression,
@@ -64,7 +64,7 @@ class Hearing:
 
     def _judge(self, heard: Heard, chunk: Chunk) -> Segment | None:
         segment = judge(heard, chunk, self.calibration)
-        code = made_up(heard, chunk.voice_between(heard.start, heard.end), VOICED)
+        code = made_up(heard, chunk.voice_between(heard.start, heard.end))
         code = code or self._again(segment.text)
         if code:
             self.dropped.append(replace(segment, codes=(code,), confidence=0.0))

@@ -9,7 +9,7 @@ from edgewise.errors import GenerationFailed
 from edgewise.flows.hear_segments import MOST_ALIKE, judge, moved, spread_words
 from edgewise.flows.transcript_draft import TranscriptDraft
 from edgewise.local.backend import SpeechBackend
-from edgewise.speech.chunks import VOICED, Chunk
+from edgewise.speech.chunks import Chunk
 from edgewise.speech.guards import made_up, without_loops
 from edgewise.speech.segment_confidence import LOOPING, SegmentCalibration
 from edgewise.types.transcripts import Heard, Segment, Word
@@ -41,7 +41,7 @@ class UtteranceEars:
         for each in found:
             heard = moved(each, chunk)
             self.language = self.language or heard.language
-            if made_up(heard, chunk.voice_between(heard.start, heard.end), VOICED):
+            if made_up(heard, chunk.voice_between(heard.start, heard.end)):
                 self._made_up.append(heard)
                 continue
             self._heard.append(heard)
@@ -60,7 +60,7 @@ class UtteranceEars:
         What was settled is not taken back, also where it looks like a loop: it is only doubted.
         """
         for heard in self._made_up:
-            code = made_up(heard, chunk.voice_between(heard.start, heard.end), VOICED)
+            code = made_up(heard, chunk.voice_between(heard.start, heard.end))
             dropped = judge(heard, chunk, self._calibration)
             self._draft.dropped.append(replace(dropped, codes=(code or "silence",), confidence=0.0))
         if not words:

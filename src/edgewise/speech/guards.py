@@ -14,7 +14,7 @@ LONGEST_LOOP = 8  # words
 # How often in a row a run of so many words may come; people do say "no, no, no".
 _ALLOWED = {1: 5, 2: 3, 3: 3}
 _ALLOWED_LONGER = 2
-LEAST_VOICED = 0.15  # of the frames of a segment, or nobody spoke
+LEAST_VOICE = 0.1  # mean chance of a voice in a segment, or nobody spoke; noise hides voices
 LIKELY_SILENT, GUESSING = 0.6, -1.0  # no-speech chance and mean log-probability
 
 
@@ -63,11 +63,11 @@ def without_loops(heard: Heard) -> tuple[str, tuple[Word, ...], bool]:
     return text, tuple(words), found or compression(heard.text) > MOST_COMPRESSED
 
 
-def made_up(heard: Heard, voice: Sequence[float], voiced: float) -> str:
+def made_up(heard: Heard, voice: Sequence[float]) -> str:
     """The code of why these words were never said; empty where they may have been."""
     if not re.search(r"\w", heard.text):
         return "silence"
-    if voice and sum(chance >= voiced for chance in voice) < LEAST_VOICED * len(voice):
+    if voice and sum(voice) < LEAST_VOICE * len(voice):
         return "silence"
     if heard.no_speech > LIKELY_SILENT and heard.mean_logprob < GUESSING:
         return "no_speech"
