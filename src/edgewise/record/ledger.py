@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
+from edgewise.record.history import JudgedRequest, Stretch, judged_requests, timeline
 from edgewise.record.report import Report, make_report, one_request, recent_requests
 from edgewise.record.rows import (
     Row,
@@ -175,6 +176,16 @@ class Ledger:
         """The latest requests, newest first, without their texts."""
         with self._store.reading() as connection:
             return recent_requests(connection, limit)
+
+    def judged(self, since: float) -> list[JudgedRequest]:
+        """Requests whose confidence was measured, the latest few thousand, newest first."""
+        with self._store.reading() as connection:
+            return judged_requests(connection, since)
+
+    def timeline(self, since: float, stretches: int) -> list[Stretch]:
+        """Requests by source in equal stretches of time from `since` to now."""
+        with self._store.reading() as connection:
+            return timeline(connection, since, self._clock(), stretches)
 
     def get(self, request_id: str) -> dict[str, Any] | None:
         """One recorded request with all its attempts and, where stored, its texts."""

@@ -14,15 +14,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from edgewise.server import catalogue, health
+from edgewise.server import catalogue, health, overview
 from edgewise.server.answer import Incoming, answer
 from edgewise.server.chat_wire import ChatWire, openai_error
 from edgewise.server.embeddings import embeddings
 from edgewise.server.endpoint import Endpoint
+from edgewise.server.events import events
 from edgewise.server.faults import Fault
 from edgewise.server.guard import Guard
 from edgewise.server.house import House
 from edgewise.server.messages_wire import MessagesWire, anthropic_error
+from edgewise.server.page import page
 from edgewise.server.relay import Work
 from edgewise.server.responses_wire import ResponsesWire
 from edgewise.server.transcriptions import transcriptions
@@ -46,6 +48,11 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("GET", "/v1/models", "models", catalogue.model_list),
     ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
     ("GET", "/metrics", "metrics", health.metrics),
+    ("GET", "/edgewise/overview/{since}", "dashboard", overview.overview),
+    ("GET", "/edgewise/confidences/{since}", "dashboard", overview.confidences),
+    ("GET", "/edgewise/requests", "dashboard", overview.recent),
+    ("GET", "/edgewise/requests/{id}", "dashboard", overview.one_request),
+    ("GET", "/edgewise/events", "dashboard", events),
 )
 
 
@@ -68,6 +75,8 @@ def make_app(house: House) -> Starlette:
     routes += [
         Route("/healthz", checks.alive, methods=["GET"]),
         Route("/readyz", checks.ready, methods=["GET"]),
+        Route("/", page, methods=["GET"]),
+        Route("/dashboard/{name}", page, methods=["GET"]),
     ]
     return Starlette(
         routes=routes,

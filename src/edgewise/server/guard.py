@@ -16,7 +16,9 @@ from edgewise.server.messages_wire import anthropic_error
 from edgewise.server.relay import Head, send_head
 from edgewise.server.wire import to_json
 
-OPEN_PATHS = ("/healthz", "/readyz")  # for load balancers, which have no key
+# For load balancers, which have no key; and the page that asks for one, which shows nothing yet.
+OPEN_PATHS = ("/healthz", "/readyz", "/")
+OPEN_FOLDER = "/dashboard/"
 CORS = {
     "access-control-allow-methods": "GET, POST, OPTIONS",
     "access-control-allow-headers": "*, authorization",
@@ -58,7 +60,7 @@ class Guard:
 
     def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
         address = scope["client"][0] if scope.get("client") else "unknown"
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER):
             return Client(address)
         client = self._house.clients.admit(headers, address)
         if scope.get("method") != "GET":

@@ -1,0 +1,149 @@
+// The figures and pictures of the overview, read from the ledger again when something happened.
+
+import { latencyChart, timelineChart } from "./charts.js";
+import { PLACES, SOURCES, byId, clock, count, day, duration, make, money, percent, table, words } from "./page_parts.js";
+import { getJson } from "./server.js";
+import { Threshold } from "./threshold.js";
+
+const AGAIN_MS = 5000;
+const threshold = new Threshold();
+let last = null;
+let waiting = null;
+let busy = false;
+
+export function startOverview() {
+  byId("range").addEventListener("change", refresh);
+  new ResizeObserver(() => {
+    if (!last) return;
+    showTimeline(last.timeline);
+    showLatency(last.report);
+  }).observe(byId("timeline"));
+  setInterval(() => document.hidden || refresh(), AGAIN_MS);
+  return refresh();
+}
+
+// After a request: soon, but not once for each of many.
+export function refreshSoon() {
+  waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
+}
+
+export async function refresh() {
+  if (busy) return;
+  busy = true;
+  try {
+    const range = byId("range").value;
+    const [overview, confidences] = await Promise.all([
+      getJson(`/edgewise/overview/${range}`), getJson(`/edgewise/confidences/${range}`),
+    ]);
+    last = overview;
+    show(overview);
+    threshold.take(confidences);
+    connected(true);
+  } catch (error) {
+    connected(false, error.message);
+  } finally {
+    busy = false;
+  }
+}
+
+export function connected(good, why = "") {
+  byId("connection").querySelector(".dot").className = `dot ${good ? "good" : "bad"}`;
+  const text = good ? "Live" : "No connection";
+  if (byId("connection-words").textContent !== text) byId("connection-words").textContent = text;
+  byId("connection").title = why;
+}
+
+function show({ report, timeline, providers, budgets, device, settings, version }) {
+  const queue = device.queues.map((each) => `${each.busy} of ${each.slots} slots busy${each.waiting ? `, ${each.waiting} waiting` : ""}`)[0];
+  byId("device-line").textContent = [
+    device.model ? `${device.model} on this device` : `no model on this device: ${device.trouble || "starting"}`,
+    queue, `policy ${settings.policy}`, `version ${version}`,
+  ].filter(Boolean).join(" · ");
+  showShare(report);
+  byId("requests").textContent = count(report.requests);
+  byId("requests-note").textContent = report.failed ? `${count(report.failed)} without an answer` : "all were answered";
+  byId("spent").textContent = money(report.spent_microdollars);
+  byId("spent-note").textContent = report.reserved_microdollars
+    ? `${money(report.reserved_microdollars)} more set aside for calls still running`
+    : report.estimated_microdollars ? `${money(report.estimated_microdollars)} of it estimated` : "from the tokens that providers report";
+  byId("avoided").textContent = money(report.avoided_microdollars);
+  byId("degraded").textContent = count(report.degraded);
+  const [why] = Object.keys(report.degraded_reasons);
+  byId("degraded-note").textContent = report.degraded
+    ? `answers it should have given; mostly: ${words(why)}` : "it answered whenever it should have";
+  if (!report.requests) for (const id of ["requests-note", "degraded-note"]) byId(id).textContent = "none in this time";
+  showTimeline(timeline);
+  showLatency(report);
+  showProviders(providers);
+  showBudgets(budgets);
+}
+
+function showShare(report) {
+  byId("share").textContent = percent(report.share_on_device);
+  const total = SOURCES.reduce((sum, source) => sum + (report.by_source[source] || 0), 0);
+  const present = SOURCES.filter((source) => report.by_source[source]);
+  byId("share-bar").replaceChildren(...present.map((source) => {
+    const part = make("span", { class: source });
+    part.style.flexGrow = report.by_source[source] / total;
+    return part;
+  }));
+  byId("share-legend").replaceChildren(...present.map((source) =>
+    make("li", { class: source, text: `${PLACES[source]} ${count(report.by_source[source])}` })));
+}
+
+function showTimeline(stretches) {
+  const box = byId("timeline");
+  if (!box.clientWidth) return; // not shown
+  box.replaceChildren(timelineChart(stretches, Math.max(200, box.clientWidth)));
+  const used = stretches.filter((each) => SOURCES.some((source) => each[source]));
+  byId("timeline-data").replaceChildren(table(
+    ["From", ...SOURCES.map((source) => PLACES[source])],
+    used.map((each) => [`${day(each.start)} ${clock(each.start, false)}`, ...SOURCES.map((source) => each[source] || 0)]),
+  ));
+}
+
+function showLatency(report) {
+  const chart = latencyChart(report, Math.max(200, byId("latency").clientWidth));
+  byId("latency").replaceChildren(chart
+    ? make("div", {}, chart, make("p", { class: "note", text: "filled: median · hollow: 90 % · end: 99 %" }))
+    : make("p", { class: "empty", text: "Nothing was timed in this time." }));
+  const rows = [];
+  for (const [name, figures] of [["whole answer", report.total_ms], ["first text", report.first_token_ms]])
+    for (const [source, each] of Object.entries(figures))
+      rows.push([PLACES[source] || source, name, count(each.count), duration(each.p50), duration(each.p90), duration(each.p99)]);
+  byId("latency-data").replaceChildren(table(["Source", "Of", "Requests", "Median", "90 %", "99 %"], rows));
+}
+
+const STATES = {
+  closed: ["good", () => "healthy"],
+  half_open: ["warn", () => "being tried again"],
+  open: ["bad", (seconds) => `resting, next try in ${Math.ceil(seconds)} s`],
+};
+
+function showProviders(providers) {
+  const rows = providers.map((each) => {
+    const [colour, say] = STATES[each.state];
+    const failed = each.failures ? `, ${count(each.failures)} failed` : "";
+    return make("div", { class: "row" },
+      make("span", { class: `dot ${colour}`, "aria-hidden": "true" }),
+      make("span", { class: "grow", text: each.name }, make("small", { text: each.model })),
+      make("span", { class: "state" }, say(each.seconds_left),
+        make("small", { text: `${count(each.attempts)} asked${failed} · ${money(each.spent_microdollars)}` })));
+  });
+  byId("providers").replaceChildren(...(rows.length ? rows
+    : [make("p", { class: "empty", text: "No provider has a key: everything stays on the device." })]));
+}
+
+function showBudgets(budgets) {
+  const rows = budgets.map((each) => {
+    const left = each.limit ? Math.max(0, each.remaining) / each.limit : 0;
+    const bar = make("span");
+    bar.style.width = `${100 * left}%`;
+    return make("div", { class: "row" },
+      make("span", { class: "grow", text: `${money(Math.max(0, each.remaining))} left` },
+        make("small", { text: `of ${money(each.limit)} a ${each.window}${each.key ? ` for ${each.key}` : ""}, until ${day(each.resets_at)}` })),
+      make("div", { class: `gauge${left < 0.1 ? " low" : ""}`, role: "meter", "aria-label": "Budget left", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * left) }, bar));
+  });
+  byId("budgets").replaceChildren(make("h3", { text: "Budget left" }),
+    ...(rows.length ? rows : [make("p", { class: "note", text: "No budget is set. `budgets = [\"$3/day\"]` in config.toml sets one." })]));
+}

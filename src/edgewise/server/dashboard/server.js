@@ -1,0 +1,73 @@
+// Talks to the server this page came from. Nothing else is ever asked.
+
+import { byId } from "./page_parts.js";
+
+const KEPT = "edgewise-key"; // until the tab is closed
+
+export function key() {
+  return sessionStorage.getItem(KEPT) || "";
+}
+
+let asking = null;
+
+// Ask for a key once, however many requests were refused for want of one.
+function askForKey(wrong) {
+  if (asking) return asking;
+  const dialog = byId("key-dialog");
+  byId("key-note").textContent = wrong
+    ? "That key was not the right one."
+    : "This server asks for a key. It is kept until you close this tab.";
+  asking = new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      sessionStorage.setItem(KEPT, byId("key").value.trim());
+      byId("key").value = "";
+      asking = null;
+      resolve();
+    }, { once: true });
+  });
+  dialog.showModal();
+  return asking;
+}
+
+export async function ask(path, options = {}) {
+  for (;;) {
+    const shown = key();
+    const headers = { ...(options.headers || {}) };
+    if (shown) headers.authorization = `Bearer ${shown}`;
+    const response = await fetch(path, { ...options, headers });
+    if (response.status !== 401) return response;
+    await askForKey(Boolean(shown));
+  }
+}
+
+export async function getJson(path) {
+  const response = await ask(path);
+  if (!response.ok) throw new Error(await reason(response));
+  return response.json();
+}
+
+export async function reason(response) {
+  try {
+    const body = await response.json();
+    return body.error?.message || `status ${response.status}`;
+  } catch {
+    return `status ${response.status}`;
+  }
+}
+
+// The events of a stream, one object each, until it ends.
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    const parts = rest.split("\n\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      const data = part.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+      if (data && data !== "[DONE]") yield JSON.parse(data);
+    }
+  }
+}

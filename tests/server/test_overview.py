@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
+from tests.server.conftest import Serving
+from tests.server.served import Served, wait_until
+
+
+def get(served: Served, path: str, key: str = "") -> Any:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    answer = served.http.get(path, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_overview_has_totals_the_chain_and_budgets(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(settings={"budgets": ["$1/day"]})
+    served.chat()
+    served.chat(model="cloud")
+    found = get(served, "/edgewise/overview/1h")
+    assert found["report"]["by_source"] == {"local": 1, "cloud": 1}
+    assert sum(each.get("local", 0) for each in found["timeline"]) == 1
+    (provider,) = found["providers"]
+    assert (provider["name"], provider["state"], provider["attempts"]) == ("openai", "closed", 1)
+    (budget,) = found["budgets"]
+    assert budget["limit"] == 1_000_000 > budget["remaining"] > 0
+    assert found["device"]["model"] == "scripted-1"
+
+
+def test_a_circuit_that_is_open_is_said_to_be(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving()
+    cloud.always(Status(429))
+    served.chat(model="cloud")
+    (provider,) = get(served, "/edgewise/overview/1h")["providers"]
+    assert provider["state"] == "open" and provider["seconds_left"] > 0
+    assert provider["failures"] > 0
+
+
+def test_confidences_come_with_what_they_led_to(serving: Serving) -> None:
+    served = serving()
+    served.chat()
+    found = get(served, "/edgewise/confidences/24h")
+    (row,) = (dict(zip(found["columns"], row, strict=True)) for row in found["rows"])
+    assert row["task"] == "chat" and row["source"] == "local" and row["confidence"] > 0.5
+    assert row["threshold"] is not None
+
+
+def test_a_wrong_stretch_of_time_is_refused(served: Served) -> None:
+    assert served.http.get("/edgewise/overview/yesterday").status_code == 400
+    assert served.http.get("/edgewise/requests/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_texts_are_shown_only_where_they_are_stored(serving: Serving, stored: bool) -> None:
+    served = serving(settings={"store_text": stored})
+    answer = served.chat(messages=[{"role": "user", "content": "a very private question"}])
+    recent = served.http.get("/edgewise/requests").text
+    detail = served.http.get(f"/edgewise/requests/{answer.headers['x-edgewise-id']}").text
+    assert "private question" not in recent
+    assert ("private question" in detail) is stored
+    assert json.loads(detail)["attempts"]
+
+
+def test_texts_stored_before_are_hidden_once_the_server_stores_none(serving: Serving) -> None:
+    before = serving(settings={"store_text": True})
+    name = before.chat().headers["x-edgewise-id"]
+    detail = serving().http.get(f"/edgewise/requests/{name}").json()
+    assert detail["id"] == name and "prompt_text" not in detail
+
+
+def test_a_client_with_a_key_of_its_own_sees_its_own_requests(serving: Serving) -> None:
+    keys = {name: {"key_env": f"{name.upper()}_KEY", "budgets": ["$1/day"]} for name in ("a", "b")}
+    served = serving(environment={"A_KEY": "key-a", "B_KEY": "key-b"}, keys=keys, key="all")
+    name = served.chat(headers={"authorization": "Bearer key-a"}).headers["x-edgewise-id"]
+    assert len(get(served, "/edgewise/requests", "key-a")["requests"]) == 1
+    assert get(served, "/edgewise/requests", "key-b")["requests"] == []
+    assert len(get(served, "/edgewise/requests", "all")["requests"]) == 1
+    foreign = served.http.get(
+        f"/edgewise/requests/{name}", headers={"authorization": "Bearer key-b"}
+    )
+    assert foreign.status_code == 404
+    budgets = get(served, "/edgewise/overview/1h", "key-b")["budgets"]
+    assert [each["key"] for each in budgets] == ["b"]
+
+
+PATHS = ("/edgewise/overview/1h", "/edgewise/confidences/1h", "/edgewise/requests")
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/edgewise/requests/x", "/edgewise/events"])
+def test_figures_need_the_key_and_the_right_host_and_origin(serving: Serving, path: str) -> None:
+    served = serving(key="secret")
+    assert served.http.get(path).status_code == 401
+    key = {"authorization": "Bearer secret"}
+    assert served.http.get(path, headers=key | {"host": "evil.example"}).status_code == 403
+    other = key | {"origin": "https://evil.example"}
+    assert served.http.get(path, headers=other).status_code == 403
+
+
+def test_events_tell_each_request_as_it_ends_and_stop_with_their_reader(serving: Serving) -> None:
+    served = serving(ScriptedBackend.confident("Paris."))
+    with served.http.stream("GET", "/edgewise/events") as response:
+        lines = response.iter_lines()
+        assert next(lines) == ": listening"
+        threading.Thread(target=served.chat).start()
+        data = next(line for line in lines if line.startswith("data: "))
+        event = json.loads(data.removeprefix("data: "))
+        assert (event["endpoint"], event["source"]) == ("chat.completions", "local")
+        assert "Paris" not in data and "capital" not in data
+        assert len(served.house.journal.listeners) == 1
+    wait_until(lambda: not served.house.journal.listeners)
+    served.settle()
