@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.bench.word_errors import WordErrors, errors_by_segment, plain_words, word_errors
+from edgewise.bench.word_errors import (
+    WordErrors,
+    errors_by_segment,
+    plain_words,
+    said_in_segments,
+    word_errors,
+)
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12)
 
@@ -46,3 +52,11 @@ def test_segments_errors_add_up_to_the_whole(said: list[str], heard: list[str], 
 def test_rates_of_nothing_said_are_all_or_nothing() -> None:
     assert (WordErrors(0, 0).rate, WordErrors(2, 0).rate) == (0.0, 1.0)
     assert plain_words("Twenty-one 21") == ["twenty", "one", "twenty", "one"]
+
+
+@given(WORDS, WORDS, st.integers(0, 12))
+def test_a_perfect_listener_writes_what_was_said(
+    said: list[str], heard: list[str], cut: int
+) -> None:
+    parts = said_in_segments(" ".join(said), [" ".join(heard[:cut]), " ".join(heard[cut:])])
+    assert " ".join(parts).split() == said

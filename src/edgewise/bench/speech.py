@@ -16,7 +16,7 @@ from edgewise.bench.fit_speech import Judged, fit_speech, scores
 from edgewise.bench.speech_deferral import Deferral, defer, key_of, larger_texts
 from edgewise.bench.speech_sets import LEVELS, Clip, Document, documents
 from edgewise.bench.speech_traces import Trace, noisy, read_traces, trace
-from edgewise.bench.word_errors import WordErrors, word_errors
+from edgewise.bench.word_errors import WordErrors, said_in_segments, word_errors
 from edgewise.engine import Engine
 from edgewise.errors import SettingsError
 from edgewise.local.backend import SpeechBackend
@@ -222,8 +222,15 @@ def deferral(
         for each in judged
     }
     found = defer(traces, texts, confidence, seed)
+    perfect = {
+        key: said_in_segments(each.text, [segment.text for segment in each.segments])
+        for key, each in traces.items()
+    }
+    best = defer(traces, perfect, confidence, seed)
     return found, {
         "deferral_gain": found.gain,
+        "deferral_gain_perfect_cloud": best.gain,
+        "wer_quarter_sent_perfect_cloud": best.ours.rates[len(best.ours.rates) // 4],
         "wer_nothing_sent": found.ours.rates[0],
         "wer_quarter_sent": found.ours.rates[len(found.ours.rates) // 4],
         "wer_quarter_sent_random": found.random.rates[len(found.random.rates) // 4],

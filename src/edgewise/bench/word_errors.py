@@ -85,6 +85,19 @@ def errors_by_segment(said: str, heard: Sequence[str]) -> list[WordErrors]:
     return [WordErrors(*pair) for pair in zip(errors, words, strict=True)]
 
 
+def said_in_segments(said: str, heard: Sequence[str]) -> list[str]:
+    """What was said in each segment, by the same alignment: what a perfect listener would write."""
+    segments = [plain_words(text) for text in heard]
+    owners = [number for number, words in enumerate(segments) for _ in words]
+    found: list[list[str]] = [[] for _ in segments]
+    following = iter(plain_words(said))
+    for reference, position, _ in _alignment(plain_words(said), [w for s in segments for w in s]):
+        if reference and found:
+            owner = owners[min(position, len(owners) - 1)] if owners else 0
+            found[owner].append(next(following))
+    return [" ".join(words) for words in found]
+
+
 def _alignment(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int, int]]:
     """Steps of the cheapest alignment: words said (0 or 1), place in `heard`, errors (0 or 1)."""
     rows = [list(range(len(heard) + 1))]
