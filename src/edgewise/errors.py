@@ -7,6 +7,7 @@
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
     ├── LocalError                 something on the device
     │   ├── ExtraMissing           a part that is installed on request; the message says how
+    │   ├── NoMicrophone           nothing here records sound
     │   ├── ModelNotFound          no weights; the message says how to get them
     │   ├── ContextExceeded        the prompt is longer than the context window
     │   ├── StoreError             weights could not be fetched, joined or verified
@@ -71,6 +72,10 @@ class ExtraMissing(LocalError):
         super().__init__(
             f"{package} is not installed: it comes with pip install 'edgewise[{extra}]'"
         )
+
+
+class NoMicrophone(LocalError):
+    code = "no_microphone"
 
 
 class ModelNotFound(LocalError):

@@ -84,7 +84,7 @@ def call(
     edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
     edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
     """
-    tools = _read_tools(file)
+    tools = read_tools(file)
     if file == "-" and not request_words:
         raise click.UsageError("--tools - takes standard input: give the REQUEST in words")
     nothing = 'nothing to call: edgewise call "your request" --tools FILE'
@@ -115,7 +115,7 @@ def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     return settings.with_changes(caller_model=model) if model else settings, request
 
 
-def _read_tools(file: str) -> tuple[Tool, ...]:
+def read_tools(file: str) -> tuple[Tool, ...]:
     where = "standard input" if file == "-" else file
     try:
         text = read_all() if file == "-" else Path(file).read_text("utf-8-sig")

@@ -43,6 +43,7 @@ EXIT_SIGNALLED = 10
 EXIT_STOPPED = 130
 
 COMMANDS = {
+    "act": ("edgewise.cli.act:act", "Say it, and let it be done: speech to function calls."),
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
     "auth": ("edgewise.cli.auth:auth", "Store, show and remove providers' keys."),
     "bench": ("edgewise.cli.bench:bench", "Measure speed and quality on this machine."),
@@ -55,6 +56,7 @@ COMMANDS = {
     "find": ("edgewise.cli.index:find", "Search a folder by meaning."),
     "index": ("edgewise.cli.index:index", "Read a folder, so that find can search it."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
+    "listen": ("edgewise.cli.listen:listen", "Caption live what is being said."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
     "see": ("edgewise.cli.see:see", "Ask about pictures."),

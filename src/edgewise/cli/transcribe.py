@@ -92,9 +92,9 @@ def transcribe(
     edgewise transcribe --local --format srt --output subtitles *.wav
     edgewise transcribe --cloud-key openai=KEY --threshold 0.8 --why interview.m4a
     """
-    settings, request = _split(given)
+    settings, request = split_for_ears(given)
     if cloud_key:
-        settings = _with_key(settings, cloud_key)
+        settings = with_key(settings, cloud_key)
     settings = ensure_ears(settings, request.get("policy"))
     folder = Path(output) if output else None
     if folder is not None:
@@ -117,21 +117,21 @@ def transcribe(
             results.append({"file": file, **transcript.to_dict()})
             _write(transcript, file, folder, style, as_json)
             if not as_json or explain:
-                _tell(transcript, explain)
+                tell(transcript, explain)
     if as_json:
         print_json(results[0] if len(files) == 1 else results)
     if failure is not None:
         context.exit(exit_code(failure))
 
 
-def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
+def split_for_ears(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """As options.split; --model is the one that hears."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})
     return settings.with_changes(speech_model=model) if model else settings, request
 
 
-def _with_key(settings: Settings, text: str) -> Settings:
+def with_key(settings: Settings, text: str) -> Settings:
     """The key in the place of the provider's variable, for this process alone."""
     provider, equals, key = text.partition("=")
     if not equals or provider not in PROVIDERS:
@@ -198,7 +198,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def _tell(transcript: Transcript, explain: bool) -> None:
+def tell(transcript: Transcript, explain: bool) -> None:
     side = console(stderr=True)
     side.print(_summary(transcript))
     if explain:

@@ -1,0 +1,211 @@
+"""`edgewise act`: say it, see what was heard and what it asks for, and let it be done."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgewise.cli import options
+from edgewise.cli.call import about, about_intent, call_line, read_tools
+from edgewise.cli.example_tools import EXAMPLES
+from edgewise.cli.listen import Captions, Sound, follow, open_source
+from edgewise.cli.ready import ensure_caller, ensure_ears
+from edgewise.cli.render import COLOURS, Screen, Waiting, confidence, console, print_json
+from edgewise.cli.streams import json_text, printable
+from edgewise.cli.transcribe import PLACES
+from edgewise.engine import Engine
+from edgewise.function_calls import run_calls
+from edgewise.functions.tool_schema import Toolbox, as_toolbox
+from edgewise.record.tool_record import ToolRecord
+from edgewise.settings import Settings
+from edgewise.types.replies import CallReply, ToolResult
+from edgewise.types.transcripts import Transcript
+
+SILENCE_S = 1.2  # after which a request is taken to be over
+_LABEL = 8  # characters
+
+
+@click.command()
+@click.option("--tools", "file", metavar="FILE", default="examples", show_default=True,
+              help="Python functions (FILE.py), or JSON, whose calls are only shown.")  # fmt: skip
+@click.option("--file", "-f", "audio", metavar="AUDIO", type=click.Path(),
+              help="Sound from a file, instead of the microphone.")  # fmt: skip
+@click.option(
+    "--device", metavar="NAME", help="Which microphone: a part of its name, or its number."
+)
+@click.option("--yes", "-y", is_flag=True, help="Run the calls without asking.")
+@options.placement
+@click.option("--model", "-m", help="The model that writes the calls.")
+@click.option("--speech-model", help="The model that hears.")
+@click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
+@options.as_json
+def act(
+    file: str,
+    audio: str | None,
+    device: str | None,
+    yes: bool,
+    model: str | None,
+    speech_model: str | None,
+    language: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Do what is said: speech to words, words to function calls, and after your yes they run.
+
+    Speak, and pause; or give the request as sound in AUDIO. Nothing runs unasked without --yes.
+    The examples set timers, keep notes, and tell the time, free disk space and the battery.
+
+    \b
+    edgewise act
+    edgewise act --file request.wav --yes
+    edgewise act --tools my_functions.py --local
+    """
+    box = read_toolbox(file)
+    place = options.placed(given)
+    settings = _settings(model, speech_model)
+    side = console(stderr=True)
+    spoken = place | ({"language": language} if language else {})
+    with open_source(None, False, device) if audio is None else nullcontext() as sound:
+        settings = ensure_caller(ensure_ears(settings, place.get("policy")), place.get("policy"))
+        with Engine(settings) as engine:
+            if sound is not None:
+                heard = _hear_live(engine, sound, side, spoken)
+            else:
+                with Waiting(side, "listening"):
+                    heard = engine.transcribe(str(audio), **spoken)
+            _act(engine, heard, box, place, yes=yes, as_json=as_json, side=side)
+
+
+def _settings(model: str | None, speech_model: str | None) -> Settings:
+    chosen = {"caller_model": model, "speech_model": speech_model}
+    return Settings.load().with_changes(**{name: v for name, v in chosen.items() if v})
+
+
+def _act(
+    engine: Engine,
+    heard: Transcript,
+    box: Toolbox,
+    place: dict[str, Any],
+    *,
+    yes: bool,
+    as_json: bool,
+    side: Screen,
+) -> None:
+    if not as_json:
+        show_heard(heard, side)
+    reply: CallReply | None = None
+    if heard.text:
+        with Waiting(side, "thinking"):
+            reply = engine.call(heard.text, box.tools, **place)
+        if not as_json:
+            show_calls(reply, side)
+        if reply.calls and agreed(reply, box, yes=yes, may_ask=not as_json, side=side):
+            reply = run_calls(reply, box, ToolRecord(engine.ledger))
+    if as_json:
+        calls = reply.to_dict() if reply else None
+        print_json({"heard": heard.to_dict(), "calls": calls, "ran": bool(reply and reply.results)})
+    elif reply is not None:
+        show_results(reply.results)
+
+
+def _hear_live(engine: Engine, sound: Sound, side: Screen, given: dict[str, Any]) -> Transcript:
+    with engine.listen(**given) as live:
+        side.say(("speak; a pause ends it", "dim"))
+        with Captions(side, False, wait_s=SILENCE_S) as captions:
+            follow(live, sound, captions)
+            return live.stop()
+
+
+def read_toolbox(file: str) -> Toolbox:
+    """The examples, the functions of a Python file, or tools that JSON describes."""
+    if file == "examples":
+        return as_toolbox(EXAMPLES)
+    if not file.endswith(".py"):
+        return as_toolbox(read_tools(file))
+    functions = _functions_of(Path(file))
+    if not functions:
+        raise click.UsageError(f"--tools {file}: there are no public functions in it")
+    return as_toolbox(functions)
+
+
+def _functions_of(path: Path) -> list[Callable[..., Any]]:
+    spec = importlib.util.spec_from_file_location("edgewise_act_tools", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise click.UsageError(f"--tools: there is no file {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's own code may raise anything
+        raise click.UsageError(f"--tools {path}: {type(error).__name__}: {error}") from error
+    return [
+        each
+        for name, each in vars(module).items()
+        if inspect.isfunction(each) and each.__module__ == module.__name__ and name[0] != "_"
+    ]
+
+
+def agreed(reply: CallReply, box: Toolbox, *, yes: bool, may_ask: bool, side: Screen) -> bool:
+    """Whether to run the calls: told to, or asked in a terminal and said yes."""
+    if not any(call.name in box.functions for call in reply.calls):
+        if may_ask:
+            _say(side, "run", ("not run: JSON only describes tools; give FILE.py", "yellow"))
+        return False
+    if yes:
+        return True
+    if may_ask and is_attended():
+        count = len(reply.calls)
+        return click.confirm(f"{'run':<{_LABEL}}{count} call{'s' * (count > 1)}?", err=True)
+    if may_ask:
+        _say(side, "run", ("not run: nobody to ask (--yes runs them)", "yellow"))
+    return False
+
+
+def is_attended() -> bool:
+    """Whether somebody sits before it."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def show_heard(heard: Transcript, side: Screen) -> None:
+    if not heard.text:
+        _say(side, "heard", ("nothing", "yellow"))
+        return
+    doubt = [(" · in doubt", "yellow")] if heard.needs_cloud_handoff else []
+    if heard.degraded:
+        doubt.append((f" · degraded: {heard.decision.degraded_code}", "yellow"))
+    place = (PLACES.get(heard.source, heard.source), COLOURS[heard.source])
+    sure = f" · confidence {confidence(heard.confidence)}"
+    _say(side, "heard", (heard.text, "bold"))
+    _say(side, "", place, sure, *doubt)
+
+
+def show_calls(reply: CallReply, side: Screen) -> None:
+    for made in reply.calls:
+        _say(side, "call", (call_line(made), "bold"))
+        side.print(about(made))
+    if not reply.calls:
+        _say(side, "call", ("none of the tools serves this", "yellow"))
+        if reply.text:
+            _say(side, "", (reply.text, COLOURS["cloud"]))
+    for complaint in reply.complaints:
+        _say(side, "", (about_intent(complaint, reply.intents), "yellow"))
+    if reply.degraded:
+        _say(side, "", (f"degraded: {reply.decision.degraded_code}", "yellow"))
+
+
+def show_results(results: Sequence[ToolResult]) -> None:
+    """On standard output: they are what was asked for."""
+    for result in results:
+        value = result.value if isinstance(result.value, str) else json_text(result.value)
+        text = f"failed: {result.error}" if result.error else value
+        click.echo(printable(f"{'result':<{_LABEL}}{result.call.name}: {text}"))
+
+
+def _say(side: Screen, label: str, *parts: str | tuple[str, str]) -> None:
+    side.say((f"{label:<{_LABEL}}", "dim"), *parts)

@@ -1,0 +1,197 @@
+"""`edgewise act`: heard words, the calls they ask for, and what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+from edgewise import assembly
+from edgewise.cli import act as command
+from edgewise.cli.act import read_toolbox
+from edgewise.cli.example_tools import EXAMPLES
+from edgewise.settings import Settings
+from edgewise.testing import ScriptedCaller, ScriptedEars, heard
+from tests.cli.conftest import Run
+from tests.speech.made_voice import silence, voice, wav
+
+NOTE = 'add_note {"text":"the milk is empty"}'
+WORDS = "note that the milk is empty"
+
+Script = Callable[..., None]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """What the device will hear and write, without weights."""
+
+    def same(settings: Settings, policy: str | None = None) -> Settings:
+        return settings
+
+    def scripted(words: str, *answers: str) -> None:
+        ears = ScriptedEars([[heard(words, 0.3, 1.8)] if words else []])
+        monkeypatch.setattr(assembly, "open_ears", lambda _: ears)
+        monkeypatch.setattr(assembly, "open_caller", lambda _: ScriptedCaller(answers or ["none"]))
+        monkeypatch.setattr(command, "ensure_ears", same)
+        monkeypatch.setattr(command, "ensure_caller", same)
+
+    return scripted
+
+
+@pytest.fixture
+def audio(tmp_path: Path) -> str:
+    path = tmp_path / "request.wav"
+    path.write_bytes(wav(voice(2.0), silence(0.5)))
+    return str(path)
+
+
+def notes(own_home: Path) -> str:
+    path = own_home / "data" / "notes.txt"
+    return path.read_text("utf-8") if path.is_file() else ""
+
+
+def test_what_was_heard_and_chosen_is_shown_and_the_result_is_on_standard_output(
+    run: Run, script: Script, audio: str, own_home: Path
+) -> None:
+    script(WORDS, NOTE)
+    ran = run("act", "--local", "--file", audio, "--yes")
+    assert ran.code == 0
+    assert f"heard   {WORDS}" in ran.err and "device · confidence 0." in ran.err
+    assert f"call    {NOTE}" in ran.err and "add_note: device · confidence" in ran.err
+    assert ran.out.startswith("result  add_note: noted in ")
+    assert "the milk is empty" in notes(own_home)
+
+
+def test_nothing_runs_unasked(run: Run, script: Script, audio: str, own_home: Path) -> None:
+    script(WORDS, NOTE)
+    ran = run("act", "--local", "--file", audio)
+    assert (ran.code, ran.out) == (0, "") and "not run: nobody to ask" in ran.err
+    ran = run("act", "--local", "--file", audio, "--json")
+    assert not ran.json["ran"] and ran.json["calls"]["tool_calls"][0]["name"] == "add_note"
+    assert not notes(own_home)
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_a_person_is_asked(
+    run: Run,
+    script: Script,
+    audio: str,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    runs: bool,
+) -> None:
+    script(WORDS, NOTE)
+    asked: list[str] = []
+
+    def confirm(question: str, **_: Any) -> bool:
+        asked.append(question)
+        return answer == "y\n"
+
+    monkeypatch.setattr("edgewise.cli.act.click.confirm", confirm)
+    monkeypatch.setattr(command, "is_attended", lambda: True)
+    run("act", "--local", "--file", audio)
+    assert asked == ["run     1 call?"]
+    assert bool(notes(own_home)) == runs
+
+
+def test_json_has_what_was_heard_the_calls_and_the_results(
+    run: Run, script: Script, audio: str
+) -> None:
+    script(WORDS, NOTE)
+    found = run("act", "--local", "--file", audio, "--yes", "--json").json
+    assert found["heard"]["response"] == WORDS and 0 < found["heard"]["confidence"] < 1
+    (call,) = found["calls"]["tool_calls"]
+    assert (call["name"], call["source"]) == ("add_note", "local")
+    assert found["ran"] and "noted in" in found["calls"]["results"][0]["value"]
+
+
+def test_nothing_heard_and_nothing_to_call_are_said(run: Run, script: Script, audio: str) -> None:
+    script("")
+    ran = run("act", "--local", "--file", audio, "--yes")
+    assert (ran.code, ran.out) == (0, "") and "heard   nothing" in ran.err
+    script("who painted the Mona Lisa", "none")
+    ran = run("act", "--local", "--file", audio, "--yes")
+    assert (ran.code, ran.out) == (0, "") and "none of the tools serves this" in ran.err
+    script("")
+    assert run("act", "--local", "--file", audio, "--json").json["calls"] is None
+
+
+def test_a_tool_that_fails_says_so_and_does_not_stop_the_rest(
+    run: Run, script: Script, audio: str
+) -> None:
+    script("set a timer for 0 minutes", 'set_timer {"minutes":0}')
+    ran = run("act", "--local", "--file", audio, "--yes")
+    assert ran.code == 0
+    assert "set_timer" in ran.out and ("failed" in ran.out or "not run" in ran.out)
+
+
+def test_a_microphone_is_listened_to_until_a_pause(
+    run: Run, script: Script, monkeypatch: pytest.MonkeyPatch, own_home: Path
+) -> None:
+    taken: list[float] = []
+
+    def endless() -> Any:
+        sound = numpy.concatenate([voice(2.0), silence(60.0)])
+        for start in range(0, len(sound), 1600):
+            taken.append(start / 16_000)
+            yield sound[start : start + 1600], 0.0
+
+    @contextmanager
+    def opened(*_: Any) -> Any:
+        yield endless()
+
+    script(WORDS, NOTE)
+    monkeypatch.setattr(command, "open_source", opened)
+    ran = run("act", "--local", "--yes")
+    assert ran.code == 0 and "speak; a pause ends it" in ran.err
+    assert taken[-1] < 10
+    assert "the milk is empty" in notes(own_home)
+
+
+def test_tools_are_examples_python_files_or_json(tmp_path: Path) -> None:
+    assert set(read_toolbox("examples").functions) == {each.__name__ for each in EXAMPLES}
+    python = tmp_path / "mine.py"
+    python.write_text(
+        "from os.path import join\n\n\ndef _hidden() -> None: ...\n\n\n"
+        'def double(number: int) -> int:\n    """Double a number."""\n    return 2 * number\n'
+    )
+    box = read_toolbox(str(python))
+    assert list(box.functions) == ["double"] and box.tools[0].description == "Double a number."
+    described = tmp_path / "tools.json"
+    described.write_text(json.dumps([{"name": "fly", "description": "Fly", "parameters": {}}]))
+    assert not read_toolbox(str(described)).functions
+
+
+def test_calls_of_described_tools_are_shown_and_not_run(
+    run: Run, script: Script, audio: str, tmp_path: Path
+) -> None:
+    described = tmp_path / "tools.json"
+    schema = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
+    tool = {"name": "add_note", "description": "Write down a note", "parameters": schema}
+    described.write_text(json.dumps([tool]))
+    script(WORDS, NOTE)
+    ran = run("act", "--local", "--file", audio, "--yes", "--tools", str(described))
+    assert f"call    {NOTE}" in ran.err and "JSON only describes tools" in ran.err and not ran.out
+
+
+def test_tools_that_cannot_be_read_are_refused(run: Run, tmp_path: Path) -> None:
+    broken, empty = tmp_path / "broken.py", tmp_path / "empty.py"
+    broken.write_text("raise RuntimeError('oh no')")
+    empty.write_text("x = 1")
+    for file, words in (
+        (broken, "oh no"),
+        (empty, "no public functions"),
+        (tmp_path / "no.py", "no file"),
+    ):
+        ran = run("act", "--tools", str(file), "--file", "x.wav")
+        assert ran.code == 2 and words in ran.err
