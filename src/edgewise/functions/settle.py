@@ -14,6 +14,7 @@ from edgewise.functions.ground import check_grounding
 from edgewise.functions.heard import Heard
 from edgewise.functions.moments import date_moments, write_moments
 from edgewise.functions.places import without_invented_region
+from edgewise.functions.plain_hours import plain_hours
 from edgewise.functions.switches import set_switches
 from edgewise.functions.unquote import unquote
 from edgewise.functions.validate import validate
@@ -81,6 +82,7 @@ def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...
         lambda call, tool, heard: prefer_grounded(call, tool, heard, whole),
         fill_missing,
         as_said,
+        plain_hours,
         code_currencies,
         set_switches,
         without_invented_region,
