@@ -34,6 +34,7 @@ from edgewise.types.messages import (
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Transcript
 
+HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
 STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
 
 

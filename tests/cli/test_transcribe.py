@@ -83,7 +83,7 @@ def test_a_key_for_this_run_corrects_what_is_in_doubt_and_is_shown_nowhere(
 def test_a_key_without_a_provider_is_known_by_how_it_begins_or_refused(
     run: Run, talk: Path
 ) -> None:
-    given = command._with_key(Settings.load({}), "AIzaSomething")
+    given = command.with_key(Settings.load({}), "AIzaSomething")
     assert given.environment["GEMINI_API_KEY"] == "AIzaSomething"
     ran = run("transcribe", "--cloud-key", "what-is-this", str(talk))
     assert ran.code == 2 and "PROVIDER=KEY" in ran.err and "what-is-this" not in ran.err

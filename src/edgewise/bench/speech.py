@@ -68,6 +68,10 @@ class SpeechBench:
         self._documents = self._documents or list(documents(self.clips, self.seed))
         return self._documents
 
+    def live_documents(self, chosen: Sequence[Document]) -> Sequence[Document]:
+        """What is captioned live: real time is slow, so a quick look takes the shortest."""
+        return [min(self.documents(), key=lambda each: each.seconds)] if self.quick else chosen
+
     def heard(self, step: Step) -> dict[str, Trace]:
         """Every document at its levels, as the device hears it."""
         path = self.folder / f"{self.settings.speech_model}.jsonl"

@@ -65,6 +65,7 @@ def speech(
     from edgewise.bench import speech_plots  # noqa: PLC0415
     from edgewise.bench.fit_speech import fit_speech  # noqa: PLC0415
     from edgewise.bench.overhead import verdicts  # noqa: PLC0415
+    from edgewise.bench.speech_live import measure_live  # noqa: PLC0415
     from edgewise.bench.speech_recordings import usual_clips  # noqa: PLC0415
     from edgewise.bench.speech_sets import read_clips  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
@@ -80,6 +81,8 @@ def speech(
     documents = list(bench.clean_documents(run.documents()))[: 1 if quick else None]
     with progress("files", len(documents)) as step:
         metrics = bench.measure_speed(settings, documents, step)
+    with progress("live", len(documents)) as step:
+        metrics |= measure_live(settings, run.live_documents(documents), step)
     with progress("hearing", run.steps) as step:
         traces = run.heard(step)
     metrics |= bench.error_rates(list(traces.values()))

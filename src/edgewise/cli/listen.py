@@ -28,9 +28,8 @@ from edgewise.engine import Engine
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.speech.audio import RATE, open_sound
 from edgewise.speech.microphone import CHUNK_S, open_microphone
+from edgewise.speech_requests import HURRY_S
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Word
-
-HURRY_S = 1.5  # behind the speaker: only whole utterances are heard until that is made up for
 
 Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are behind
 
