@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from edgewise import assembly
+from edgewise.errors import ExtraMissing
+from edgewise.speech import live_utterances
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status, word_tokens
+from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, spoken
 from tests.pictures import one_pixel
 from tests.server.browser import Browser, chromium
 from tests.server.conftest import Serving
 from tests.server.served import Served
+from tests.speech.made_voice import wav
 
 SURE = word_tokens("Paris is the capital of France.", logprob=-0.01, margin=6.0, entropy=0.05)
 UNSURE = word_tokens("Perhaps it is Lyon, who knows.", logprob=-2.5, margin=0.1, entropy=2.5)
@@ -301,3 +306,35 @@ def test_a_server_with_a_key_asks_for_it_once(page: Browser, serving: Serving) -
     assert not any("the right one" in each for each in page.asked)
     page.errors.clear()  # the browser itself logs every 401
     page.run("sessionStorage.clear()")
+
+
+def test_captions_of_a_file_appear_while_it_plays(
+    page: Browser,
+    serving: Serving,
+    cloud: LoopbackCloud,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+    cloud.always("what was really said")
+    sound = tmp_path / "talk.wav"
+    sound.write_bytes(wav(spoken(100, 101, 102), pause(0.9), spoken(700, 701, 702), pause(0.9)))
+    opened(page, serving(ears=LevelEars()), "#captions")
+    page.choose_file("#sound", sound)
+    page.wait("document.querySelector('#caption-state').textContent === 'Listening.'")
+    page.wait("document.querySelector('#caption-text').textContent.includes('w101')")
+    page.wait("document.querySelector('#caption-text .cloud')?.textContent.includes('really')")
+    assert "The device heard" in page.run("document.querySelector('#caption-text .cloud').title")
+    page.wait("document.querySelector('#caption-state').textContent === 'Not listening.'")
+
+
+def test_captions_say_what_to_install_where_nothing_can_hear(
+    page: Browser, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: object) -> None:
+        raise ExtraMissing("speech", "faster-whisper")
+
+    monkeypatch.setattr(assembly, "open_ears", missing)
+    opened(page, serving(), "#captions")
+    page.click("#listen")  # a beep, from the browser's pretended microphone
+    page.wait("document.querySelector('#caption-state').textContent.includes('edgewise[speech]')")

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from edgewise.server import catalogue, health, overview
 from edgewise.server.answer import Incoming, answer
@@ -25,6 +25,7 @@ from edgewise.server.guard import Guard
 from edgewise.server.house import House
 from edgewise.server.messages_wire import MessagesWire, anthropic_error
 from edgewise.server.page import page
+from edgewise.server.realtime import Realtime
 from edgewise.server.relay import Work
 from edgewise.server.responses_wire import ResponsesWire
 from edgewise.server.transcriptions import transcriptions
@@ -75,6 +76,7 @@ def make_app(house: House) -> Starlette:
     routes += [
         Route("/healthz", checks.alive, methods=["GET"]),
         Route("/readyz", checks.ready, methods=["GET"]),
+        WebSocketRoute("/v1/realtime", Realtime(house)),
         Route("/", page, methods=["GET"]),
         Route("/dashboard/{name}", page, methods=["GET"]),
     ]

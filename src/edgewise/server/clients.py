@@ -16,6 +16,7 @@ from edgewise.server_settings import KeySettings, ServerSettings
 from edgewise.settings import Settings
 
 KEY_VARIABLE = "EDGEWISE_SERVER_KEY"
+KEY_PROTOCOL = "openai-insecure-api-key."
 
 
 @dataclass(slots=True)
@@ -129,7 +130,13 @@ def _shown(headers: Mapping[str, str]) -> str:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and key.strip():
         return key.strip()
-    return headers.get("x-api-key", "").strip()
+    if key := headers.get("x-api-key", "").strip():
+        return key
+    # Pages cannot set headers of a WebSocket; OpenAI's own show their key so.
+    for protocol in headers.get("sec-websocket-protocol", "").split(","):
+        if protocol.strip().startswith(KEY_PROTOCOL):
+            return protocol.strip().removeprefix(KEY_PROTOCOL)
+    return ""
 
 
 def _digest(key: str) -> bytes:

@@ -49,7 +49,8 @@ class PatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._clock = None
-        if not self.transport.is_closing():
+        upgraded = self.transport.get_protocol() is not self  # to a WebSocket: no more requests
+        if not (upgraded or self.transport.is_closing()):
             self.transport.write(TOO_SLOW)
             self.transport.close()
 

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from edgewise import assembly
+from edgewise.errors import ExtraMissing
+from edgewise.speech import live_utterances
+from edgewise.testing import LoopbackCloud, Status
+from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, spoken
+from tests.server.conftest import Serving
+from tests.server.served import Served, wait_until
+
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+DELTA = "conversation.item.input_audio_transcription.delta"
+CORRECTED = "edgewise.transcription.corrected"
+FINISHED = "edgewise.session.finished"
+SETTINGS = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}}
+
+
+@pytest.fixture(autouse=True)
+def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+
+
+def coded(samples: Samples) -> str:
+    return base64.b64encode((samples * 32767).astype("<i2").tobytes()).decode()
+
+
+class Caller:
+    """One connection of a client."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self.socket.send(json.dumps({"type": kind, **fields}))
+
+    def say(self, *parts: Samples) -> None:
+        sound = numpy.concatenate(parts)
+        for start in range(0, len(sound), 8000):
+            self.send("input_audio_buffer.append", audio=coded(sound[start : start + 8000]))
+
+    def next(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.socket.recv(20))
+        return found
+
+    def until(self, kind: str) -> list[dict[str, Any]]:
+        """All events up to one of a kind."""
+        found = [self.next()]
+        while found[-1]["type"] != kind:
+            assert found[-1]["type"] != "error", found[-1]
+            found.append(self.next())
+        return found
+
+
+def calling(served: Served, **options: Any) -> Iterator[Caller]:
+    url = served.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
+    with connect(url, **options) as socket:
+        yield Caller(socket)
+
+
+@pytest.fixture
+def served(serving: Serving) -> Served:
+    return serving(ears=LevelEars())
+
+
+@pytest.fixture
+def caller(served: Served) -> Iterator[Caller]:
+    for each in calling(served):
+        assert each.next()["type"] == "session.created"
+        yield each
+
+
+def test_words_come_as_they_settle_and_utterances_as_items(caller: Caller, served: Served) -> None:
+    caller.send("session.update", session=SETTINGS)
+    assert caller.next()["type"] == "session.updated"
+    caller.say(spoken(*range(100, 109)), pause(), spoken(200, 201, 202), pause())
+    caller.send("input_audio_buffer.commit")
+    events = caller.until(FINISHED)
+    done = [each for each in events if each["type"] == COMPLETED]
+    texts = ["w100 w101 w102 w103 w104 w105 w106 w107 w108", "w200 w201 w202"]
+    assert [each["transcript"] for each in done] == texts
+    for each in done:
+        deltas = [
+            e["delta"] for e in events if e["type"] == DELTA and e["item_id"] == each["item_id"]
+        ]
+        assert "".join(deltas) == each["transcript"]
+        assert each["edgewise"]["source"] == "local" and each["edgewise"]["confidence"] > 0.5
+    first = next(index for index, each in enumerate(events) if each["type"] == DELTA)
+    assert first < events.index(done[0]) - 3  # words before the utterance has ended
+    assert events[-1]["text"] == " ".join(texts)
+    assert served.metric('edgewise_requests_total{code="kept_confident",endpoint="realtime"') == 1
+
+
+def test_a_correction_names_the_item_it_is_about(caller: Caller, cloud: LoopbackCloud) -> None:
+    cloud.always("what was really said")
+    caller.send("session.update", session=SETTINGS)
+    caller.say(spoken(100, 101), pause(), spoken(600, 601, 602), pause())
+    events = caller.until(CORRECTED)  # without another sound from us
+    second = [each for each in events if each["type"] == COMPLETED][1]
+    assert events[-1]["item_id"] == second["item_id"]
+    assert (events[-1]["transcript"], events[-1]["replaced"]) == (
+        "what was really said",
+        second["transcript"],
+    )
+    caller.send("input_audio_buffer.commit")
+    final = caller.until(FINISHED)[-1]
+    assert final["text"] == "w100 w101 what was really said"
+    assert [each["source"] for each in final["edgewise"]["segments"]] == ["local", "cloud"]
+
+
+def test_private_sound_stays_and_a_cloud_that_fails_is_told(
+    caller: Caller, cloud: LoopbackCloud
+) -> None:
+    caller.send("session.update", session=SETTINGS | {"edgewise": {"privacy": "private"}})
+    caller.say(spoken(600, 601, 602), pause())
+    caller.send("input_audio_buffer.commit")
+    final = caller.until(FINISHED)[-1]
+    assert final["text"] == "w600 w601 w602" and final["edgewise"]["degraded_code"] == "private"
+    assert not cloud.requests
+    cloud.always(Status(400))
+    caller.send("session.update", session=SETTINGS)
+    caller.say(spoken(600, 601, 602), pause())
+    caller.send("input_audio_buffer.commit")
+    kinds = [each["type"] for each in caller.until(FINISHED)]
+    assert "edgewise.transcription.kept" in kinds and CORRECTED not in kinds
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "no json",
+        '"text"',
+        '{"type": "response.create"}',
+        '{"type": "input_audio_buffer.append", "audio": "*"}',
+        '{"type": "input_audio_buffer.append", "audio": "AAAA"}',
+        '{"type": "input_audio_buffer.append"}',
+        '{"type": "input_audio_buffer.commit"}',
+        '{"type": "session.update", "session": {"input_audio_format": "g711_ulaw"}}',
+        '{"type": "session.update", "session": {"edgewise": {"privacy": "perhaps"}}}',
+        '{"type": "session.update", "session": {"audio": {"input": {"format": {"rate": 1}}}}}',
+    ],
+)
+def test_a_wrong_message_is_told_and_the_session_goes_on(caller: Caller, message: str) -> None:
+    caller.socket.send(message)
+    event = caller.next()
+    assert event["type"] == "error" and event["error"]["type"] == "invalid_request_error"
+    caller.send("session.update", session=SETTINGS)
+    assert caller.next()["type"] == "session.updated"
+
+
+def test_a_client_that_leaves_is_let_go_and_recorded(serving: Serving) -> None:
+    served = serving(ears=LevelEars())
+    for caller in calling(served):
+        caller.send("session.update", session=SETTINGS)
+        caller.say(spoken(*range(100, 106)), pause())
+        caller.until(COMPLETED)
+    served.settle()
+    wait_until(lambda: bool(served.house.engine.ledger.recent(5)))
+    (row,) = served.house.engine.ledger.recent(5)
+    assert row["task"] == "transcribe"
+    assert served.metric("edgewise_disconnects_total") == 1
+
+
+def test_a_stranger_and_another_origin_are_refused(serving: Serving) -> None:
+    served = serving(ears=LevelEars(), key="secret")
+    for headers in ({}, {"authorization": "Bearer wrong"}):
+        with pytest.raises(InvalidStatus):
+            next(calling(served, additional_headers=headers))
+    key = {"authorization": "Bearer secret"}
+    with pytest.raises(InvalidStatus):
+        next(calling(served, additional_headers=key, origin="https://evil.example"))
+    for caller in calling(served, additional_headers=key):
+        assert caller.next()["type"] == "session.created"
+    shown = ["realtime", "openai-insecure-api-key.secret"]
+    for caller in calling(served, subprotocols=shown):
+        assert caller.socket.subprotocol == "realtime"
+        assert caller.next()["type"] == "session.created"
+
+
+def test_a_missing_extra_is_told_and_ends_the_session(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_: object) -> None:
+        raise ExtraMissing("speech", "faster-whisper")
+
+    monkeypatch.setattr(assembly, "open_ears", missing)
+    for caller in calling(serving()):
+        caller.next()
+        caller.say(spoken(100))
+        event = caller.next()
+        assert event["error"]["code"] == "missing_extra"
+        assert "pip install 'edgewise[speech]'" in event["error"]["message"]
+        with pytest.raises(ConnectionClosed):
+            caller.next()
+
+
+# The client's own way to connect is one that `websockets` will not know for ever.
+@pytest.mark.filterwarnings("ignore:connect\\(\\) must be used:DeprecationWarning")
+def test_the_official_client_captions_live(served: Served) -> None:
+    with served.openai().realtime.connect(extra_query={"intent": "transcription"}) as connection:
+        connection.session.update(session={"type": "transcription", **SETTINGS})
+        sound = numpy.concatenate((spoken(*range(100, 106)), pause()))
+        for start in range(0, len(sound), 8000):
+            connection.input_audio_buffer.append(audio=coded(sound[start : start + 8000]))
+        connection.input_audio_buffer.commit()
+        for event in connection:
+            if event.type == COMPLETED:
+                break
+    assert event.transcript == "w100 w101 w102 w103 w104 w105"
+
+
+def test_a_session_outlives_the_time_for_a_head(serving: Serving) -> None:
+    served = serving(ears=LevelEars(), header_s=0.3)
+    for caller in calling(served):
+        caller.next()
+        with pytest.raises(TimeoutError):
+            caller.socket.recv(1.0)
+        caller.send("session.update", session=SETTINGS)
+        assert caller.next()["type"] == "session.updated"
