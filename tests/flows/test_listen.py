@@ -25,12 +25,14 @@ from edgewise.flows import listen as flow
 from edgewise.flows.corrections import Correction as Answered
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.local.backend import DeviceFacts
+from edgewise.local.model_store import InstalledModel
 from edgewise.settings import ProviderSettings
 from edgewise.speech import live_utterances
 from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
 from edgewise.types.transcripts import LiveUpdate, Transcript
 from tests.flows.hearing_clouds import HearingCloud
 from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, said_in, spoken
+from tests.recordings import sound_of
 from tests.speech.made_voice import noise, silence, voice
 
 # Three utterances: sure, in doubt, sure.
@@ -547,3 +549,27 @@ def test_what_the_device_cannot_hear_is_refused_at_the_start(make: Make, tmp_pat
     deaf = Settings.load(data_dir=tmp_path, cache_dir=tmp_path, fetch_default_model=False)
     with Engine(deaf, cloud=HearingCloud()) as engine, pytest.raises(ModelNotFound):
         engine.listen().start()
+
+
+@pytest.mark.real_model
+def test_the_real_model_captions_somebody_who_speaks(
+    default_ears: InstalledModel, beckett: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cloud is real HTTP; it is asked where the model is in doubt, if it is."""
+    monkeypatch.undo()
+    with LoopbackCloud() as server:
+        server.always(lambda seen: Answer(text="said better"))
+        with over_http(server, tmp_path, threads=1, speech_model=default_ears.name) as engine:
+            engine._ears = None  # the settings' own
+            with engine.listen(language="en") as live:
+                reader = Reader()
+                updates = feed(live, sound_of(beckett), 4_800)
+                for update in updates:
+                    reader.read(update)
+                result = live.stop(20.0)
+            reader.read(live.last_update)
+    said = "".join(each.replaced or each.text for each in result.segments).casefold()
+    assert "tried" in said and "no matter" in said and "better" in said
+    assert len(result.segments) >= 3 and any(update.pending for update in updates)
+    assert all(0 < (each.confidence or 0) < 1 for each in result.segments)
+    assert reader.confirmed == result.text
