@@ -64,6 +64,10 @@ def _messages(texts: Sequence[str]) -> tuple[Message, ...]:
 
 def pinned_to(cloud: Cloud, space: str) -> Cloud:
     """The same door with those providers only that make vectors of a space."""
+    if space and hasattr(cloud, "door"):  # a server's: the door, and a way to call it off
+        wrapped: Any = cloud
+        pinned: Cloud = replace(wrapped, door=pinned_to(wrapped.door, space))
+        return pinned
     if not space or not isinstance(cloud, Door):
         return cloud
     name = re.sub(r"-\d+$", "", space)

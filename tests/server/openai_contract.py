@@ -6,8 +6,10 @@ The server it talks to is that of `test_openai_contract.py`.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+import wave
 from typing import Any
 
 import openai
@@ -64,6 +66,34 @@ def check_responses(client: Any) -> None:
     assert parsed.output_parsed == City(city="Paris")
 
 
+def check_embeddings(client: Any) -> None:
+    made = client.embeddings.create(model="auto", input=["one", "two"])
+    assert [row.index for row in made.data] == [0, 1] and len(made.data[0].embedding) == 32
+    plain = client.embeddings.create(model="auto", input=["one", "two"], encoding_format="float")
+    assert plain.data[1].embedding == made.data[1].embedding
+    assert plain.edgewise["space"] == "scripted@none-32" and plain.usage.total_tokens == 2
+
+
+def check_transcriptions(client: Any) -> None:
+    def hear(**options: Any) -> Any:
+        sound = io.BytesIO()
+        with wave.open(sound, "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes(bytes(64_000))
+        given = {"model": "auto", "file": ("quiet.wav", sound.getvalue()), **options}
+        return client.audio.transcriptions.create(**given)
+
+    assert hear().text == "" and hear().edgewise["source"] == "local"
+    assert hear(response_format="text") == "\n"
+    assert hear(response_format="vtt").startswith("WEBVTT")
+    assert hear(response_format="srt") == ""
+    both = ["word", "segment"]
+    verbose = hear(response_format="verbose_json", timestamp_granularities=both)
+    assert (verbose.duration, verbose.segments, verbose.words) == (2.0, [], [])
+    assert hear(include=["logprobs"]).logprobs == []
+    assert [event.type for event in hear(stream=True)] == ["transcript.text.done"]
+
+
 def check_models_and_errors(client: Any) -> None:
     assert next(iter(client.models.list())).id == "auto"
     assert client.models.retrieve("auto").id == "auto"
@@ -88,7 +118,14 @@ def check_models_and_errors(client: Any) -> None:
 
 def main(url: str) -> None:
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="any", max_retries=0)
-    for check in (check_chat, check_tools, check_responses, check_models_and_errors):
+    for check in (
+        check_chat,
+        check_tools,
+        check_responses,
+        check_embeddings,
+        check_transcriptions,
+        check_models_and_errors,
+    ):
         check(client)
     sys.stdout.write(f"openai {openai.__version__}: all good\n")
 

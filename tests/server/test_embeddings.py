@@ -85,7 +85,20 @@ def test_private_texts_stay_and_a_foreign_space_is_refused(
     other = {"model": "local", "input": "mine", "metadata": {"space": "other@int8-9"}}
     refused = served.http.post("/v1/embeddings", json=other)
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "space_mismatch")
+    for space in ("other@int8-9", "gemini/some-embedding-8"):
+        asked = {"model": "auto", "input": "mine", "metadata": {"space": space}}
+        assert served.http.post("/v1/embeddings", json=asked).status_code == 400
     assert not cloud.requests
+
+
+def test_many_texts_are_asked_in_batches_of_one_provider(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(embedder=ScriptedEmbedder())
+    texts = [f"text {number}" for number in range(200)]
+    made = served.openai().embeddings.create(model="cloud", input=texts)
+    assert [row.index for row in made.data] == list(range(200))
+    assert len(cloud.requests) == 3
 
 
 def test_a_missing_extra_is_not_implemented_and_says_what_to_install(

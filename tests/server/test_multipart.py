@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgewise.server.fields import BadField
 from edgewise.server.multipart import MOST_PARTS, parse_form
@@ -49,3 +51,22 @@ def test_lists_and_inner_fields_are_found_under_their_brackets() -> None:
 def test_what_is_no_form_is_refused(kind: str, body: bytes) -> None:
     with pytest.raises(BadField):
         parse_form(kind, body)
+
+
+PIECES = (
+    b"--xyz",
+    b"--",
+    b"\r\n",
+    b"\r\n\r\n",
+    b"Content-Disposition: form-data; name=",
+    b'"a"',
+    b"x",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=20))
+def test_any_bytes_are_a_form_or_refused(pieces: list[bytes]) -> None:
+    try:
+        parse_form(KIND, b"".join(pieces))
+    except BadField:
+        return

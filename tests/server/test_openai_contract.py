@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.testing import ScriptedBackend, ScriptedCaller
+from edgewise.testing import ScriptedBackend, ScriptedCaller, ScriptedEars, ScriptedEmbedder
 from edgewise.testing.scripted_backend import SCRIPTED_FACTS
 from tests.server.conftest import Serving
 
@@ -28,6 +28,8 @@ def test_the_official_client_gets_what_it_expects(serving: Serving, python: str)
     served = serving(
         ScriptedBackend.confident('{"city": "Paris"}', facts=replace(SCRIPTED_FACTS, schemas=True)),
         caller=ScriptedCaller(['set_timer {"minutes":5}']),
+        ears=ScriptedEars([[]]),
+        embedder=ScriptedEmbedder(),
     )
     done = subprocess.run(
         [python, str(SCRIPT), served.url], capture_output=True, text=True, timeout=120
