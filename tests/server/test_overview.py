@@ -116,3 +116,11 @@ def test_events_tell_each_request_as_it_ends_and_stop_with_their_reader(serving:
         assert len(served.house.journal.listeners) == 1
     wait_until(lambda: not served.house.journal.listeners)
     served.settle()
+
+
+def test_an_open_page_does_not_hold_up_a_server_that_stops(served: Served) -> None:
+    with served.http.stream("GET", "/edgewise/events") as response:
+        lines = response.iter_lines()
+        assert next(lines) == ": listening"
+        served.house.draining = True
+        assert list(lines) == [""]

@@ -226,3 +226,10 @@ def test_a_session_outlives_the_time_for_a_head(serving: Serving) -> None:
             caller.socket.recv(1.0)
         caller.send("session.update", session=SETTINGS)
         assert caller.next()["type"] == "session.updated"
+
+
+def test_a_server_that_stops_closes_its_sessions(caller: Caller, served: Served) -> None:
+    served.house.draining = True
+    with pytest.raises(ConnectionClosed) as caught:
+        caller.next()
+    assert caught.value.rcvd is not None and caught.value.rcvd.code == 1001

@@ -65,5 +65,5 @@ def _announce(url: str, settings: Settings, as_json: bool) -> None:
     keyed = settings.server.key or settings.server.keys
     key = " -H 'authorization: Bearer YOUR-KEY'" if keyed else ""
     screen = console()
-    screen.say(("Listening on ", "green"), url)
+    screen.say(("Listening on ", "green"), url, " (in a browser: the dashboard)")
     screen.say(CURL.format(url=url, key=key))
