@@ -327,6 +327,16 @@ def test_the_neighbours_words_at_the_edge_of_an_answer_are_not_said_twice() -> N
     assert run(ScriptedEars([TWO]), cloud).text == "the first part the second part"
 
 
+def test_speech_that_the_model_makes_nothing_of_goes_to_the_cloud() -> None:
+    cloud = HearingCloud({0: "what was said"})
+    result = run(ScriptedEars([[]]), cloud)
+    assert (result.text, result.source) == ("what was said", "cloud")
+    assert (result.segments[0].replaced, result.segments[0].codes) == ("", ("unheard",))
+    alone = run(ScriptedEars([[]]), cloud, policy="local_only")
+    assert (alone.text, alone.segments) == ("", ())
+    assert [segment.codes for segment in alone.dropped] == [("unheard",)]
+
+
 def test_times_are_those_of_the_whole_sound() -> None:
     sound = wav(silence(3.0), voice(3.0), silence(6.0), voice(3.0))
     ears = ScriptedEars([[heard("one", 0.5, 1.5)], [heard("two", 0.5, 1.5)]])

@@ -81,6 +81,7 @@ def trace(document: Document, ears: SpeechBackend) -> Trace:
         segment
         for chunk in cut_into_chunks(blocks(document.samples), longest_s=ears.facts().chunk_s)
         for segment in hearing.hear(chunk)
+        if segment.text
     ]
     wall_s = time.perf_counter() - started
     errors = errors_by_segment(document.text, [segment.text for segment in segments])

@@ -34,6 +34,7 @@ CONTEXT_S = 0.4  # of sound sent with a segment on each side, as far as nobody s
 LEAST_CONTEXT_S = 0.05  # times of words are not exact
 MOST_WORDS_PER_SECOND = 8.0  # that anybody says
 AROUND_S = 0.5  # of sound that the noise is measured in
+CLEAR_VOICE = 0.4  # mean chance of a voice from which somebody speaks, whatever the model hears
 
 
 @dataclass(slots=True)
@@ -60,7 +61,21 @@ class Hearing:
             segment = self._judge(each, chunk)
             if segment is not None:
                 found.append(segment)
+        if not heard and sum(chunk.voice) >= CLEAR_VOICE * len(chunk.voice):
+            found.append(self._unheard(chunk))
         return found
+
+    def _unheard(self, chunk: Chunk) -> Segment:
+        """Somebody speaks, and the model makes nothing of it: as doubtful as can be."""
+        return Segment(
+            id=self.number(),
+            start=chunk.start,
+            end=chunk.start + chunk.seconds,
+            text="",
+            confidence=0.0,
+            expected_error=1.0,
+            codes=("unheard",),
+        )
 
     def _judge(self, heard: Heard, chunk: Chunk) -> Segment | None:
         segment = judge(heard, chunk, self.calibration)

@@ -106,7 +106,9 @@ class TranscriptDraft:
     def transcript(
         self, *, seconds: float, codes: tuple[str, ...], language: str, now: float
     ) -> Transcript:
-        segments = tuple(sorted(self.segments.values(), key=lambda each: (each.start, each.id)))
+        ordered = sorted(self.segments.values(), key=lambda each: (each.start, each.id))
+        segments = tuple(each for each in ordered if each.text)
+        self.dropped += [each for each in ordered if not each.text]  # heard by nobody
         in_doubt = any(each.id in self.doubted and each.source == "local" for each in segments)
         source = self._source(segments)
         signalled = self.code.startswith("signalled_")

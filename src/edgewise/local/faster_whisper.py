@@ -45,6 +45,9 @@ class FasterWhisper:
     def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
         with self._lock:
             model = self._loaded()
+            import ctranslate2  # noqa: PLC0415  # comes with what was just loaded
+
+            ctranslate2.set_random_seed(SEED)  # or a later try would depend on what came before
             try:
                 found, info = model.transcribe(
                     samples,
@@ -72,11 +75,9 @@ class FasterWhisper:
         if self._model is None:
             # Loading CTranslate2 takes half a second, which only speech should wait for.
             try:
-                import ctranslate2  # noqa: PLC0415
                 import faster_whisper  # noqa: PLC0415
             except ImportError as error:
                 raise ExtraMissing("speech", "faster-whisper") from error
-            ctranslate2.set_random_seed(SEED)
             try:
                 self._model = faster_whisper.WhisperModel(
                     str(self._folder),

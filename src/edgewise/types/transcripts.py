@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from typing_extensions import override
 
 from edgewise.types.replies import Place, Reply
-
-# What can be wrong with a segment. The device's text of the first three is dropped or doubted.
-SegmentCode = Literal["repetition", "silence", "no_speech", "too_fast", "cut_short"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,8 @@ class Segment:
     expected_error  the expected word error rate of the device's text
     source          who wrote `text`: taken from what ran
     replaced        the device's text, where the cloud's stands in its place
-    codes           what is wrong with the device's text, as `repetition`
+    codes           what is wrong with the device's text: `repetition`, `unheard`; of what was
+                    dropped also `silence` and `no_speech`
     error           the code of what kept the cloud from correcting it, where it was asked
     """
 
