@@ -42,6 +42,7 @@ from tests.flows.calling import (
     settings_for,
     tool,
 )
+from tests.pictures import one_pixel
 
 LOCAL_TIMER = ("set_timer", {"minutes": 5}, "local")
 LOCAL_LONDON = ("get_weather", {"location": "London"}, "local")
@@ -392,7 +393,7 @@ def test_hundreds_of_tools_are_offered_by_relevance(cloud: LoopbackCloud) -> Non
 
 
 def test_pictures_go_to_the_cloud(cloud: LoopbackCloud) -> None:
-    message = Message("user", ONE, images=(Image(b"x"),))
+    message = Message("user", ONE, images=(Image(one_pixel()),))
     reply = ask(cloud, caller(PARIS), [message])
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_images_unsupported")
 

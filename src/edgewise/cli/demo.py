@@ -45,7 +45,7 @@ QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
 CALLS: tuple[tuple[str, str], ...] = (
     (
         "two function calls in one request",
-        "Set an alarm for half past six and text Maria that I'm on my way",
+        "Set an alarm for 6:30 and text Maria that I'm on my way",
     ),
     ("none of these functions serves it", "Who painted the Mona Lisa?"),
 )
