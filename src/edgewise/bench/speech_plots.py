@@ -1,8 +1,9 @@
-"""The deferral curve as a picture."""
+"""The deferral curves as a picture."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,19 @@ def check_drawing() -> None:
     _figures()
 
 
-def draw_deferral(path: Path, found: Deferral, title: str) -> Path:
-    """Ours between random and oracle."""
+def draw_deferral(path: Path, found: Mapping[str, Deferral]) -> Path:
+    """Ours between random and oracle, a picture for each cloud by its title."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure = _figures()(figsize=(7, 5), layout="constrained")
-    axes = figure.add_subplot()
+    figure = _figures()(figsize=(6 * len(found), 5), layout="constrained")
+    for place, (title, deferral) in enumerate(found.items(), start=1):
+        axes = figure.add_subplot(1, len(found), place)
+        _curves(axes, deferral)
+        axes.set_title(f"{title}\ndeferral gain {deferral.gain:.2f}", fontsize=10)
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
+def _curves(axes: Any, found: Deferral) -> None:
     curves = (
         ("sent at random", found.random, "0.6", "--"),
         ("by our confidence", found.ours, "tab:blue", "-"),
@@ -36,14 +45,11 @@ def draw_deferral(path: Path, found: Deferral, title: str) -> Path:
             linestyle=style,
             linewidth=2,
         )
-    axes.set_xlabel("share of speech sent to the larger model, %")
+    axes.set_xlabel("share of speech sent, %")
     axes.set_ylabel("word error rate, %")
-    axes.set_title(f"{title}\ndeferral gain {found.gain:.2f}")
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(path, dpi=_DOTS_PER_INCH)
-    return path
 
 
 def _figures() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -93,12 +94,18 @@ def speech(
     curves, found = bench.deferral(traces, texts, judged, seed)
     metrics |= found
     if plots:
-        title = f"{settings.speech_model}, corrected by {larger}"
-        speech_plots.draw_deferral(plots / "speech_deferral.png", curves, title)
+        named = {
+            f"{settings.speech_model}, corrected by {larger}": curves["larger"],
+            f"{settings.speech_model}, corrected by a perfect listener": curves["perfect"],
+        }
+        speech_plots.draw_deferral(plots / "speech_deferral.png", named)
+        points = {title: asdict(each) for title, each in named.items()}
+        (plots / "speech_deferral.json").write_text(json.dumps(points, indent=1) + "\n", "utf-8")
     if write is not None:
         data, _ = fit_speech(list(traces.values()), f"{settings.speech_model}-int8")
         write.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
-    command = command_line("speech", model=model, clips=clips.name if clips else None)
+    named_clips = clips.name if clips else None
+    command = command_line("speech", model=model, larger=larger, clips=named_clips)
     command += " --quick" if quick else ""
     card = new_scorecard("speech", command, metrics)
     report(card, save, as_json, verdicts(metrics, bench.TARGETS))
