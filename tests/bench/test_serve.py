@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from edgewise.bench.load import Client, run_load
 from edgewise.bench.serve import PATH, TARGETS, Rounds
-from edgewise.cli.bench_serve import serve
+from edgewise.cli.main import cli
 from edgewise.local.model_store import InstalledModel
 from edgewise.server.serve import running
 from edgewise.settings import Settings
@@ -48,7 +48,7 @@ def test_the_bar_is_told_of_every_step() -> None:
 
 @pytest.mark.real_model
 def test_a_quick_run_finds_every_metric(default_model: InstalledModel, tmp_path: Path) -> None:
-    done = CliRunner().invoke(serve, ["--quick", "--json", "--save", str(tmp_path)])
+    done = CliRunner().invoke(cli, ["bench", "serve", "--quick", "--json", "--save", str(tmp_path)])
     assert done.exit_code == 0, done.output
     metrics = json.loads((tmp_path / "serve.json").read_text("utf-8"))["metrics"]
     assert set(TARGETS) <= set(metrics)
