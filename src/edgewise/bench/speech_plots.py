@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,13 @@ _DOTS_PER_INCH = 120
 def check_drawing() -> None:
     """Before long work: can anything be drawn? matplotlib comes with the extra `plots`."""
     _figures()
+
+
+def keep_deferral(folder: Path, found: Mapping[str, Deferral]) -> None:
+    """`speech_deferral.png`, and its points in `speech_deferral.json`."""
+    draw_deferral(folder / "speech_deferral.png", found)
+    points = {title: asdict(each) for title, each in found.items()}
+    (folder / "speech_deferral.json").write_text(json.dumps(points, indent=1) + "\n", "utf-8")
 
 
 def draw_deferral(path: Path, found: Mapping[str, Deferral]) -> Path:

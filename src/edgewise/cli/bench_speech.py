@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -94,13 +93,11 @@ def speech(
     curves, found = bench.deferral(traces, texts, judged, seed)
     metrics |= found
     if plots:
-        named = {
-            f"{settings.speech_model}, corrected by {larger}": curves["larger"],
-            f"{settings.speech_model}, corrected by a perfect listener": curves["perfect"],
-        }
-        speech_plots.draw_deferral(plots / "speech_deferral.png", named)
-        points = {title: asdict(each) for title, each in named.items()}
-        (plots / "speech_deferral.json").write_text(json.dumps(points, indent=1) + "\n", "utf-8")
+        begin = f"{settings.speech_model}, corrected by"
+        named = {f"{begin} {larger}": curves["larger"]}
+        speech_plots.keep_deferral(
+            plots, named | {f"{begin} a perfect listener": curves["perfect"]}
+        )
     if write is not None:
         data, _ = fit_speech(list(traces.values()), f"{settings.speech_model}-int8")
         write.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
