@@ -229,6 +229,7 @@ def deferral(
     traces: Mapping[str, Trace],
     texts: Mapping[str, list[str]],
     judged: Sequence[Judged],
+    larger: str,
     seed: int,
 ) -> tuple[dict[str, Deferral], dict[str, float]]:
     """The curves with the larger model and with a perfect listener, and what they come to."""
@@ -242,7 +243,7 @@ def deferral(
         for key, each in traces.items()
     }
     best = defer(traces, perfect, confidence, seed)
-    return {"larger": found, "perfect": best}, {
+    return {f"corrected by {larger}": found, "corrected by a perfect listener": best}, {
         "deferral_gain": found.gain,
         "deferral_gain_perfect_cloud": best.gain,
         "wer_quarter_sent_perfect_cloud": best.ours.rates[len(best.ours.rates) // 4],

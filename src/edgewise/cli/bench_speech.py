@@ -90,14 +90,10 @@ def speech(
     metrics |= found
     with progress(f"hearing with {larger}", run.steps) as step:
         texts = run.heard_by_larger(traces, step)
-    curves, found = bench.deferral(traces, texts, judged, seed)
+    curves, found = bench.deferral(traces, texts, judged, larger, seed)
     metrics |= found
     if plots:
-        begin = f"{settings.speech_model}, corrected by"
-        named = {f"{begin} {larger}": curves["larger"]}
-        speech_plots.keep_deferral(
-            plots, named | {f"{begin} a perfect listener": curves["perfect"]}
-        )
+        speech_plots.keep_deferral(plots, curves)
     if write is not None:
         data, _ = fit_speech(list(traces.values()), f"{settings.speech_model}-int8")
         write.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
