@@ -23,7 +23,7 @@ from edgewise.errors import (
     SettingsError,
     SpaceMismatch,
 )
-from edgewise.record.redact import short_error
+from edgewise.record.rows import short_error
 from edgewise.server.fields import BadField
 
 # OpenAI's words for the kind of an error; Anthropic's are in its wire.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from edgewise.record.redact import short_error
+from edgewise.record.rows import short_error
 from edgewise.server.routing import HEADER
 from edgewise.server.wire import Opening
 from edgewise.types.replies import Attempt, CallReply, Reply

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.record.redact import ERROR_CHARS, MASK, mask_secrets, short_error
+from edgewise.record.rows import ERROR_CHARS, MASK, mask_secrets, short_error
 
 # Put together here so that no scanner takes this file for a leak.
 BODY = "Ab3dEf6hIj9lMn2pQr5tUv8x"
