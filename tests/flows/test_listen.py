@@ -269,9 +269,10 @@ def test_where_the_cloud_hears_nobody_the_segment_is_taken_out(make: Make) -> No
 
 def test_a_second_answer_to_the_same_segment_changes_nothing(make: Make) -> None:
     with make(HearingCloud({1: "W501 W502"})).listen() as live:
-        feed(live, TALK)
+        updates = feed(live, TALK)
         wait_for(lambda: live._corrections.outstanding == 0)
-        assert len(live.process(b"").corrections) == 1
+        updates.append(live.process(b""))  # whichever of them it came with
+        assert sum(len(update.corrections) for update in updates) == 1
         live._take([Answered(1, "something else"), Answered(77, "nobody's"),
                     Answered(1, error=CloudError("late"))])  # fmt: skip
         assert live.process(b"").corrections == ()
