@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgewise.decide.fit import Misfit
+from edgewise.errors import CloudClosed
+from edgewise.types.messages import Request
 from edgewise.types.replies import Place
 
 
@@ -24,6 +26,17 @@ class Question:
     @property
     def impossible_here(self) -> bool:
         return self.misfit is not None and not self.misfit.soft
+
+
+def asked(request: Request, misfit: Misfit | None, shut: CloudClosed | None) -> Question:
+    """What a policy is asked about a request; `shut` says why its cloud is closed, if it is."""
+    if request.handoff == "signal" and request.may_leave:
+        shut = None  # the application routes: its cloud is not ours to judge
+    return Question(
+        misfit=misfit,
+        cloud_closed=shut.code if shut else "",
+        cloud_closed_reason=str(shut) if shut else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

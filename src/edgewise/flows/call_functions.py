@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from edgewise.decide.fit import Capacity, Misfit, estimate_tokens, find_lateness
-from edgewise.decide.policy import Plan, Question
+from edgewise.decide.policy import Plan, asked
 from edgewise.errors import (
     CloudClosed,
     CloudError,
@@ -135,16 +135,8 @@ def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
 
 
 def _plan(walk: Walk, misfit: Misfit | None) -> Plan:
-    request = walk.request
-    shut = walk.parts.cloud.closed(request)
-    if request.handoff == "signal" and request.may_leave:
-        shut = None
-    question = Question(
-        misfit=misfit,
-        cloud_closed=shut.code if shut else "",
-        cloud_closed_reason=str(shut) if shut else "",
-    )
-    plan = walk.parts.policy(question)
+    shut = walk.parts.cloud.closed(walk.request)
+    plan = walk.parts.policy(asked(walk.request, misfit, shut))
     if plan.first == "local" and plan.may_hand_off and walk.tier == "cloud_first":
         reason = f"difficulty {walk.draft.difficulty:.2f} asks for the cloud first"
         return replace(plan, first="cloud", code="handoff_difficult", reason=reason,

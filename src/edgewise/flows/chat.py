@@ -15,7 +15,7 @@ from edgewise.decide.calibration import Calibration
 from edgewise.decide.confidence import Meter
 from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.policy import Plan, Policy, Question
+from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import (
     CloudClosed,
     CloudError,
@@ -96,16 +96,7 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
 
 def _plan(walk: _Walk) -> Plan:
     request = walk.draft.request
-    shut = walk.parts.cloud.closed(request)
-    if request.handoff == "signal" and request.may_leave:
-        shut = None  # the application routes: its cloud is not ours to judge
-    return walk.parts.policy(
-        Question(
-            misfit=walk.misfit,
-            cloud_closed=shut.code if shut else "",
-            cloud_closed_reason=str(shut) if shut else "",
-        )
-    )
+    return walk.parts.policy(asked(request, walk.misfit, walk.parts.cloud.closed(request)))
 
 
 def _follow(walk: _Walk, plan: Plan) -> Iterator[Event]:

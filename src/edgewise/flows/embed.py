@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.fit import Misfit
-from edgewise.decide.policy import Plan, Policy, Question
+from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.decide.script import outside_script
 from edgewise.errors import (
     CloudClosed,
@@ -116,15 +116,7 @@ def _look_at_device(walk: _Walk) -> tuple[EmbedBackend | None, Misfit | None]:
 
 def _plan(walk: _Walk, misfit: Misfit | None) -> Plan:
     shut = walk.parts.cloud(walk.pinned).closed(walk.request)
-    if walk.request.handoff == "signal" and walk.request.may_leave:
-        shut = None  # the application routes: its cloud is not ours to judge
-    return walk.parts.policy(
-        Question(
-            misfit=misfit,
-            cloud_closed=shut.code if shut else "",
-            cloud_closed_reason=str(shut) if shut else "",
-        )
-    )
+    return walk.parts.policy(asked(walk.request, misfit, shut))
 
 
 def _refusal(walk: _Walk, plan: Plan) -> Exception:

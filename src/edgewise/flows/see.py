@@ -15,7 +15,7 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration, Score
 from edgewise.decide.fit import Misfit
 from edgewise.decide.gate import Gate
-from edgewise.decide.policy import Plan, Policy, Question
+from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import CloudClosed, CloudError, DoesNotFit, EdgewiseError, LocalError
 from edgewise.flows.draft import Draft, LocalAttempt
 from edgewise.local.backend import VisionBackend
@@ -112,16 +112,7 @@ def _as_gate(calibration: SightCalibration) -> Calibration:
 
 def _plan(walk: _Walk) -> Plan:
     request = walk.draft.request
-    shut = walk.parts.cloud.closed(request)
-    if request.handoff == "signal" and request.may_leave:
-        shut = None  # the application routes: its cloud is not ours to judge
-    return walk.parts.policy(
-        Question(
-            misfit=walk.misfit,
-            cloud_closed=shut.code if shut else "",
-            cloud_closed_reason=str(shut) if shut else "",
-        )
-    )
+    return walk.parts.policy(asked(request, walk.misfit, walk.parts.cloud.closed(request)))
 
 
 def _follow(walk: _Walk, plan: Plan) -> Iterator[Event]:
