@@ -24,6 +24,7 @@ import pytest
 
 import edgewise
 from edgewise import assembly
+from edgewise.calibration_files import find_calibration
 from edgewise.cli.main import cli
 from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.provider_row import Provider
@@ -388,7 +389,7 @@ def test_the_readme_quotes_the_shipped_calibration() -> None:
     facts = DeviceFacts(
         backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
     )
-    report = assembly.find_calibration(chosen, facts).report
+    report = find_calibration(chosen, facts).report
     limits = words("README.md").partition("## Honest limits")[2].partition("\n## ")[0]
     assert f"{report['questions']:,} short questions" in limits
     shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]

@@ -267,8 +267,8 @@ def test_a_weight_nobody_knows_is_refused_with_those_that_are(cloud: LoopbackClo
 
 
 def test_a_caller_nobody_calibrated_says_so() -> None:
-    assert find_call_calibration(None).name == "uncalibrated"
-    assert find_call_calibration(ScriptedCaller(["none"])).name == "uncalibrated"
+    assert find_call_calibration(Settings(), None).name == "uncalibrated"
+    assert find_call_calibration(Settings(), ScriptedCaller(["none"])).name == "uncalibrated"
 
 
 # -- anything at all -------------------------------------------------------------------------------

@@ -42,16 +42,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "credentials": {"errors"},
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
+    "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
-    "function_calls": VALUES | DOERS | {"flows", "settings", "plugins"},
+    "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
     "new_request": VALUES | {"functions", "settings", "plugins"},
-    "speech_requests": VALUES | DOERS | {"flows", "settings", "plugins"},
-    "vision_requests": VALUES | DOERS | {"flows", "settings"},
+    "speech_requests": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
+    "vision_requests": VALUES | DOERS | {"flows", "settings", "calibration_files"},
     "engine": VALUES
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
     | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request", "open_streams"},
+    | {"new_request", "open_streams", "calibration_files"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from edgewise import assembly
+from edgewise.calibration_files import find_calibration
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
 from edgewise.local import model_directory
@@ -379,7 +380,7 @@ def test_a_budget_that_cannot_be_read_is_refused_before_anything_runs() -> None:
 def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     chosen = Settings.load({}, calibration=str(tmp_path / "none.json"))
     with pytest.raises(SettingsError, match=r"none\.json"):
-        assembly.find_calibration(chosen, None)
+        find_calibration(chosen, None)
 
 
 def test_the_default_model_is_the_stores_default() -> None:

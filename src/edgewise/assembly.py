@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 
 from edgewise import plugins
@@ -18,12 +16,10 @@ from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import Cloud, ProviderConfig, Purse, TimeLimits
 from edgewise.cloud.provider_row import Provider
 from edgewise.credentials import Credentials
-from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import (
     CallBackend,
     ChatBackend,
-    DeviceFacts,
     EmbedBackend,
     SpeechBackend,
 )
@@ -261,23 +257,6 @@ def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str
         if key := settings.environment.get(variable, "").strip():
             return key
     return credentials.get(row.name)
-
-
-def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibration:
-    """The user's file, else the one shipped for this model and quantisation, else a plain one."""
-    if settings.calibration:
-        path = Path(settings.calibration).expanduser()
-        try:
-            return parse_calibration(json.loads(path.read_text("utf-8")), str(path))
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"calibration {path}: {error}") from error
-    if facts is None:
-        return UNCALIBRATED
-    name = f"{facts.model}-{facts.quantisation}".lower()
-    shipped = resources.files("edgewise.calibrations") / f"{name}.json"
-    if not shipped.is_file():
-        return UNCALIBRATED
-    return parse_calibration(json.loads(shipped.read_text("utf-8")), name)
 
 
 def _row_needs_key(settings: Settings, name: str) -> bool:

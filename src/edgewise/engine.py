@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
 from edgewise import assembly, plugins
+from edgewise.calibration_files import find_calibration
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
@@ -211,28 +212,25 @@ class Engine:
         )
 
     def backend(self) -> ChatBackend:
-        """The local model. Raises ModelNotFound where it is not installed."""
+        """The local model. Like the others below, raises ModelNotFound where it is missing."""
         with self._lock:
-            if self._backend is None:
-                self._backend = assembly.open_backend(self.settings)
+            self._backend = self._backend or assembly.open_backend(self.settings)
             return self._backend
 
     def caller(self) -> CallBackend:
-        """The model that writes function calls. Raises ModelNotFound where it is not installed."""
+        """The model that writes function calls."""
         with self._lock:
-            if self._caller is None:
-                self._caller = assembly.open_caller(self.settings)
+            self._caller = self._caller or assembly.open_caller(self.settings)
             return self._caller
 
     def ears(self) -> SpeechBackend:
-        """The model that hears speech. Raises ModelNotFound where it is not installed."""
+        """The model that hears speech."""
         with self._lock:
-            if self._ears is None:
-                self._ears = assembly.open_ears(self.settings)
+            self._ears = self._ears or assembly.open_ears(self.settings)
             return self._ears
 
     def embedder(self) -> EmbedBackend:
-        """The model that makes vectors. Raises ModelNotFound where it is not installed."""
+        """The model that makes vectors."""
         with self._lock:
             self._embedder = self._embedder or assembly.open_embedder(self.settings)
             return self._embedder
@@ -258,7 +256,7 @@ class Engine:
         facts = backend.facts() if backend is not None else None
         name = f"{facts.model}-{facts.quantisation}" if facts else ""
         if name not in self._calibrations:
-            self._calibrations[name] = assembly.find_calibration(self.settings, facts)
+            self._calibrations[name] = find_calibration(self.settings, facts)
         return self._calibrations[name]
 
     def close(self) -> None:

@@ -6,15 +6,13 @@ Loaded with the first request that has tools.
 from __future__ import annotations
 
 import datetime
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from edgewise import plugins
+from edgewise.calibration_files import find_fitted, model_key
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest, SettingsError
 from edgewise.flows import call_functions
@@ -51,7 +49,7 @@ def answer(
         caller=caller,
         cloud=cloud,
         policy=plugins.load("policies", request.policy),
-        calibration=find_call_calibration,
+        calibration=lambda caller: find_call_calibration(settings, caller),
         rules=call_rules(settings),
         patience_s=settings.patience_s,
         clock=time.perf_counter,
@@ -74,20 +72,12 @@ def call_rules(settings: Settings) -> CallRules:
     )
 
 
-def find_call_calibration(caller: CallBackend | None) -> CallCalibration:
-    """The one shipped for this caller and quantisation, else a plain one."""
+def find_call_calibration(settings: Settings, caller: CallBackend | None) -> CallCalibration:
+    """That of this caller and quantisation, else a plain one."""
     if caller is None:
         return UNCALIBRATED_CALLS
-    facts = caller.facts()
-    return _shipped_calibration(f"{facts.model}-{facts.quantisation}".lower())
-
-
-@lru_cache(maxsize=8)  # asked for with every request
-def _shipped_calibration(name: str) -> CallCalibration:
-    shipped = resources.files("edgewise.calibrations") / f"{name}.calls.json"
-    if not shipped.is_file():
-        return UNCALIBRATED_CALLS
-    return parse_call_calibration(json.loads(shipped.read_text("utf-8")), name)
+    name = model_key(caller.facts())
+    return find_fitted(settings, name, "calls", parse_call_calibration, UNCALIBRATED_CALLS)
 
 
 def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:

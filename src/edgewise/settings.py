@@ -121,6 +121,10 @@ class Settings:
         return self.cache_dir / "models"
 
     @property
+    def calibrations_dir(self) -> Path:
+        return self.data_dir / "calibrations"
+
+    @property
     def ledger_path(self) -> Path:
         return self.data_dir / "ledger.sqlite3"
 

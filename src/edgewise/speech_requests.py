@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import resources
 from typing import Any, Protocol, Unpack
 
 from edgewise import plugins
+from edgewise.calibration_files import find_fitted, model_key
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest
 from edgewise.flows import transcribe as flow
@@ -61,7 +60,7 @@ def transcribe(
         ears=host.ears,
         cloud=host.cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
-        calibration=find_speech_calibration,
+        calibration=lambda ears: find_speech_calibration(host.settings, ears),
         clock=time.perf_counter,
         progress=options.get("progress", silent),
         settled=settled,
@@ -79,7 +78,7 @@ def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
         ears=host.ears,
         cloud=host.cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
-        calibration=find_speech_calibration,
+        calibration=lambda ears: find_speech_calibration(host.settings, ears),
         clock=time.perf_counter,
         progress=silent,
     )
@@ -118,13 +117,9 @@ def checked_language(language: str) -> str:
     return plain
 
 
-def find_speech_calibration(ears: SpeechBackend | None) -> SegmentCalibration:
-    """The one shipped for this model and quantisation, else a plain one."""
+def find_speech_calibration(settings: Settings, ears: SpeechBackend | None) -> SegmentCalibration:
+    """That of this model and quantisation, else a plain one."""
     if ears is None:
         return UNCALIBRATED_SPEECH
-    facts = ears.facts()
-    name = f"{facts.model}-{facts.quantisation}".lower()
-    shipped = resources.files("edgewise.calibrations") / f"{name}.speech.json"
-    if not shipped.is_file():
-        return UNCALIBRATED_SPEECH
-    return parse_segment_calibration(json.loads(shipped.read_text("utf-8")), name)
+    name = model_key(ears.facts())
+    return find_fitted(settings, name, "speech", parse_segment_calibration, UNCALIBRATED_SPEECH)

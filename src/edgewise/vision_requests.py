@@ -5,13 +5,12 @@ Loaded with the first request that has images.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator
 from dataclasses import replace
-from importlib import resources
 from typing import TYPE_CHECKING, Protocol
 
+from edgewise.calibration_files import find_fitted
 from edgewise.errors import InvalidRequest, ModelNotFound, StoreError
 from edgewise.flows import chat, see
 from edgewise.local.backend import ChatBackend, Eyes, VisionBackend
@@ -61,7 +60,7 @@ def answer(
         skill=lambda name: _skill(host, name),
         cloud=parts.cloud,
         policy=parts.policy,
-        calibration=find_sight_calibration,
+        calibration=lambda eye: find_sight_calibration(host.settings, eye),
         patience_s=parts.patience_s,
         clock=time.perf_counter,
     )
@@ -107,13 +106,10 @@ def sees(settings: Settings, backend: ChatBackend | None) -> bool:
     return row is not None and any(file.name == PROJECTOR for file in row.beside)
 
 
-def find_sight_calibration(eye: VisionBackend) -> SightCalibration:
-    """The one shipped for this skill's model, else a plain one."""
+def find_sight_calibration(settings: Settings, eye: VisionBackend) -> SightCalibration:
+    """That of this skill's model, else a plain one."""
     name = eye.facts().model.lower()
-    shipped = resources.files("edgewise.calibrations") / f"{name}.see.json"
-    if not shipped.is_file():
-        return UNCALIBRATED_SIGHT
-    return parse_sight_calibration(json.loads(shipped.read_text("utf-8")), name)
+    return find_fitted(settings, name, "see", parse_sight_calibration, UNCALIBRATED_SIGHT)
 
 
 def _skill(host: Host, name: str) -> VisionBackend:

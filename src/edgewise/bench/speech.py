@@ -206,7 +206,7 @@ def _bare(ears: Any, path: Path) -> str:
 def judge(traces: Sequence[Trace], settings: Settings) -> tuple[list[Judged], dict[str, float]]:
     """The shipped confidence's scores; with enough voices, those of one that never heard them."""
     ears = assembly.open_ears(settings)
-    calibration = find_speech_calibration(ears)
+    calibration = find_speech_calibration(settings, ears)
     ears.close()
     shipped = [
         Judged(each, segment, *calibration.judge(segment.features, looping=segment.looping))

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from edgewise import __version__, assembly, plugins
+from edgewise.calibration_files import find_calibration
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
@@ -193,7 +194,7 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         facts = assembly.open_backend(settings).facts()  # loads nothing
     except LocalError:
         return  # said above
-    calibration = assembly.find_calibration(settings, facts)
+    calibration = find_calibration(settings, facts)
     if calibration.fitted:
         fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}"
         yield Finding("calibration", "ok", fitted)
