@@ -78,3 +78,41 @@ def test_an_answer_is_worth_more_than_its_record(
     with caplog.at_level(logging.WARNING, "edgewise"):
         assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
     assert "disk full" in caplog.text
+
+
+def test_watchers_see_each_answer_after_it_is_written(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite3")
+    seen: list[tuple[str, str, bool]] = []
+
+    def look(request: Request, reply: Reply) -> None:
+        seen.append((request.id, reply.text, ledger.get(request.id) is not None))
+
+    books = Books(ledger, lambda: (0, 0), watchers=[look])
+    books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts))
+    assert seen == [("one", "Hi", True)]
+
+
+def test_what_a_watcher_raises_reaches_neither_the_caller_nor_the_next_watcher(
+    books: Books, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[str] = []
+
+    def broken(request: Request, reply: Reply) -> None:
+        raise ZeroDivisionError("a watcher of somebody's")
+
+    books.watchers = [broken, lambda request, _: seen.append(request.id)]
+    assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+    assert seen == ["one"]
+    assert "a watcher of somebody's" in caplog.text
+
+
+def test_watchers_are_not_told_of_failures(books: Books) -> None:
+    seen: list[str] = []
+    books.watchers = [lambda request, _: seen.append(request.id)]
+
+    def fail(attempts: list[Attempt]) -> Reply:
+        raise GenerationFailed("broke off")
+
+    with pytest.raises(GenerationFailed):
+        books.keep(REQUEST, fail)
+    assert seen == []

@@ -16,6 +16,7 @@ from edgewise.types.replies import Attempt, Reply
 _log = logging.getLogger("edgewise")
 
 Answer = TypeVar("Answer", bound=Reply)
+Watcher = Callable[[Request, Reply], None]  # looks on; what it raises is logged and goes no further
 
 
 class Cancelled(EdgewiseError):
@@ -26,10 +27,15 @@ class Cancelled(EdgewiseError):
 
 @dataclass(slots=True)
 class Books:
-    """`rates`: what the cloud would have charged per million tokens, in and out."""
+    """`rates`: what the cloud would have charged per million tokens, in and out.
+
+    `watchers` are told of every answer, after it is written down and before the caller has it:
+    they must be quick, and leave what takes time to a thread of their own.
+    """
 
     ledger: Ledger
     rates: Callable[[], tuple[int, int]]
+    watchers: Sequence[Watcher] = ()
 
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """What `work` answers, in one piece."""
@@ -53,6 +59,11 @@ class Books:
             self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
         except LedgerError as error:  # the answer is worth more than its record
             _log.warning("request %s is not in the ledger: %s", request.id, error)
+        for watcher in self.watchers:
+            try:
+                watcher(request, reply)
+            except Exception:  # noqa: BLE001  # one who looks on may not spoil the answer
+                _log.exception("a watcher failed at request %s", request.id)
 
     def failed(self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]) -> None:
         try:
