@@ -38,12 +38,16 @@ class Trace:
 
     def readings(self) -> list[Reading]:
         """What the meter read after each token, as the gate would have seen it."""
-        meter = Meter()
-        readings = []
-        for token in self.tokens:
-            meter.add(token)
-            readings.append(meter.reading())
-        return readings
+        return readings_of(self.tokens)
+
+
+def readings_of(tokens: Iterable[Token]) -> list[Reading]:
+    meter = Meter()
+    readings = []
+    for token in tokens:
+        meter.add(token)
+        readings.append(meter.reading())
+    return readings
 
 
 def collect_traces(
