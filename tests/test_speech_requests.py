@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings
-from edgewise.bench.word_errors import word_errors
 from edgewise.errors import ExtraMissing, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.model_store import InstalledModel
+from edgewise.speech.word_errors import word_errors
 from edgewise.speech_requests import checked_language
 from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
 from tests.recordings import BECKETT_WORDS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.bench.answers import Question, is_right, normalise
+from edgewise.bench.answers import Question, is_right
+from edgewise.decide.plain_answers import normalise
 
 CAPITAL = Question(
     kind="capitals",

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy
 import pytest
 
-from edgewise.bench.word_errors import word_errors
 from edgewise.errors import GenerationFailed, ModelNotFound
 from edgewise.local.faster_whisper import FasterWhisper, open_backend
 from edgewise.local.model_store import InstalledModel
+from edgewise.speech.word_errors import word_errors
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.speech.made_voice import silence
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy
 import pytest
 
-from edgewise.bench.word_errors import word_errors
 from edgewise.errors import ModelNotFound
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.local.moonshine import Moonshine, open_backend
+from edgewise.speech.word_errors import word_errors
 from tests.conftest import MODELS_DIR
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.speech.made_voice import silence

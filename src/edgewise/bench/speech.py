@@ -16,13 +16,13 @@ from edgewise.bench.fit_speech import Judged, fit_speech, scores
 from edgewise.bench.speech_deferral import Deferral, defer, key_of, larger_texts
 from edgewise.bench.speech_sets import LEVELS, Clip, Document, documents
 from edgewise.bench.speech_traces import Trace, noisy, read_traces, trace
-from edgewise.bench.word_errors import WordErrors, said_in_segments, word_errors
 from edgewise.engine import Engine
 from edgewise.errors import SettingsError
 from edgewise.local.backend import SpeechBackend
 from edgewise.local.faster_whisper import TEMPERATURES
 from edgewise.settings import Settings
 from edgewise.speech.audio import as_wav
+from edgewise.speech.word_errors import WordErrors, said_in_segments, word_errors
 from edgewise.speech_requests import find_speech_calibration
 
 LEAST_VOICES = 4  # to hold one out and still fit something

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from edgewise.bench.own_code import percentile
 from edgewise.bench.speech_sets import Document
-from edgewise.bench.word_errors import WordErrors, word_errors
 from edgewise.engine import Engine
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE
+from edgewise.speech.word_errors import WordErrors, word_errors
 from edgewise.speech_requests import HURRY_S
 from edgewise.types.transcripts import LiveUpdate
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.bench.word_errors import (
+from edgewise.speech.word_errors import (
     WordErrors,
     errors_by_segment,
     plain_words,
