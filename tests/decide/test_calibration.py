@@ -58,3 +58,23 @@ def test_a_file_becomes_a_calibration() -> None:
 def test_a_file_that_cannot_be_right_is_refused(change: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         parse_calibration(GOOD | change, "file")
+
+
+def test_the_maps_of_a_file_come_after_its_scores() -> None:
+    maps = {"early": [[0.0, 0.0], [1.0, 0.5]], "final": [[0.0, 0.25], [1.0, 0.25]]}
+    plain, mapped = parse_calibration(GOOD, "file"), parse_calibration(GOOD | {"map": maps}, "file")
+    reading = Reading(tokens=3, mean_logprob=-0.5, first_margin=3.0)
+    assert math.isclose(
+        mapped.early.probability(reading), plain.early.probability(reading) / 2, rel_tol=1e-9
+    )
+    assert mapped.final.probability(reading) == 0.25
+
+
+def test_what_was_measured_is_kept_and_what_cannot_be_is_refused() -> None:
+    calibration = parse_calibration(GOOD | {"risk": {"whole": [[0.9, 10, 0]]}}, "file")
+    assert calibration.measured.risk["whole"][0].kept == 10
+    assert parse_calibration(GOOD, "file").measured.risk == {}
+    with pytest.raises(SettingsError, match="strictest"):
+        parse_calibration(GOOD | {"risk": {"whole": [[0.5, 9, 0], [0.9, 1, 0]]}}, "file")
+    with pytest.raises(SettingsError, match="file: not a calibration"):
+        parse_calibration(GOOD | {"risk": [1, 2]}, "file")

@@ -311,3 +311,12 @@ def test_a_file_that_lacks_a_score_is_refused() -> None:
     del data["none"]
     with pytest.raises(SettingsError, match="none"):
         parse_call_calibration(data, "mine.json")
+
+
+def test_the_map_of_a_file_comes_after_every_score() -> None:
+    half = {"final": [[0.0, 0.0], [1.0, 0.5]]}
+    plain = parse_call_calibration(written(), "mine.json")
+    mapped = parse_call_calibration(written(map=half, risk={"whole": [[0.9, 5, 0]]}), "mine.json")
+    for features in ({"ground_min": 1.0}, {"none": 1.0, "ground_min": 0.5}, {}):
+        assert mapped.confidence(features) == pytest.approx(plain.confidence(features) / 2)
+    assert mapped.measured.risk_rows == 5

@@ -100,3 +100,16 @@ def test_noise_lowers_the_signal_to_noise_ratio() -> None:
 def test_a_file_that_is_no_calibration_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="mine"):
         parse_segment_calibration(read(SHIPPED[0]) | change, "mine")
+
+
+def test_a_map_comes_after_the_score_and_nobody_is_ever_sure() -> None:
+    maps = {"final": [[0.0, 1.0], [1.0, 1.0]]}
+    risk = {"whole": [[0.9, 10, 1]]}
+    calibration = parse_segment_calibration(
+        read(SHIPPED[0]) | {"map": maps, "risk": risk, "risk_rows": 20}, "mine"
+    )
+    assert calibration.judge({})[0] == MOST_CONFIDENT
+    assert calibration.judge({}, looping=True)[0] < 0.5
+    assert calibration.measured.risk["whole"][0].wrong == 1
+    with pytest.raises(SettingsError, match="mine"):
+        parse_segment_calibration(read(SHIPPED[0]) | {"map": {"final": [[2, 0]]}}, "mine")

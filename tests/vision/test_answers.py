@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from edgewise.types.measured import Measured, ScoreMap
 from edgewise.types.sights import Line, Sight, Thing
 from edgewise.vision.answers import NO_TEXT, answer_from, describe
 from edgewise.vision.classes import CLASSES, class_named, plural
@@ -138,3 +141,13 @@ def test_words_for_objects() -> None:
     assert plural("bus", 2) == "2 buses"
     assert plural("knife", 2) == "2 knives"
     assert plural("person", 1) == "1 person"
+
+
+def test_the_map_of_a_calibration_makes_the_chance_of_every_answer() -> None:
+    wanted = read_question("What does it say?")
+    assert wanted is not None
+    half = Measured(maps={"final": ScoreMap(((0.0, 0.0), (1.0, 0.5)))})
+    plain = answer_from(wanted, [page("NO ENTRY")], SURE)
+    mapped = answer_from(wanted, [page("NO ENTRY")], replace(SURE, measured=half))
+    assert mapped.confidence == pytest.approx(plain.confidence / 2)
+    assert mapped.text == plain.text

@@ -64,3 +64,10 @@ def test_what_is_no_calibration_is_refused_by_name(change: dict[str, Any]) -> No
     assert parse_sight_calibration(GOOD, "mine").name == "x"
     with pytest.raises(SettingsError, match="mine"):
         parse_sight_calibration(GOOD | change, "mine")
+
+
+def test_what_was_measured_comes_with_it() -> None:
+    risk = {"whole": [[0.9, 10, 1]]}
+    assert parse_sight_calibration(GOOD | {"risk": risk}, "file").measured.risk_rows == 10
+    with pytest.raises(SettingsError, match="file"):
+        parse_sight_calibration(GOOD | {"risk": {"whole": [[0.9, 1, 10]]}}, "file")

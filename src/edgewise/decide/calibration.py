@@ -14,22 +14,24 @@ from typing import Any
 
 from edgewise.decide.confidence import Reading
 from edgewise.errors import SettingsError
+from edgewise.types.measured import UNMAPPED, UNMEASURED, Measured, ScoreMap, read_measured
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A logistic score: 1 / (1 + exp(-(bias + sum of weight x feature)))."""
+    """A logistic score, 1 / (1 + exp(-(bias + sum of weight x feature))), and the map after it."""
 
     weights: Mapping[str, float]
     bias: float
+    map: ScoreMap = UNMAPPED
 
     def probability(self, reading: Reading) -> float:
         total = self.bias
         for name, weight in self.weights.items():
             total += weight * getattr(reading, name)
-        return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total))))
+        return self.map.of(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total)))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class Calibration:
     hold_tokens  how long text may be held before the gate must decide
     threshold    the chance of being right below which an answer is handed off
     keep_above, drop_below   early scores so clear that waiting longer would change little
+    measured     what is known of it from other rows: maps, risk tables (types/measured.py)
     """
 
     name: str
@@ -51,6 +54,7 @@ class Calibration:
     keep_above: float = 0.9
     drop_below: float = 0.1
     report: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
 
     @property
     def fitted(self) -> bool:
@@ -73,26 +77,28 @@ def parse_calibration(data: Mapping[str, Any], origin: str) -> Calibration:
             f"{origin}: calibration format {data.get('format')!r} is not {FORMAT}; fit it again"
         )
     try:
+        measured = read_measured(data)
         calibration = Calibration(
             name=str(data["name"]),
-            early=_parse_score(data["early"]),
-            final=_parse_score(data["final"]),
+            early=_parse_score(data["early"], measured.map_of("early")),
+            final=_parse_score(data["final"], measured.map_of("final")),
             hold_tokens=int(data["hold_tokens"]),
             threshold=float(data["threshold"]),
             keep_above=float(data["keep_above"]),
             drop_below=float(data["drop_below"]),
             report=dict(data.get("report", {})),
+            measured=measured,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration: {error!r}") from error
     if not 1 <= calibration.hold_tokens <= 256:
         raise SettingsError(f"{origin}: hold_tokens must be 1 to 256")
     return calibration
 
 
-def _parse_score(data: Mapping[str, Any]) -> Score:
+def _parse_score(data: Mapping[str, Any], after: ScoreMap) -> Score:
     weights = {str(name): float(weight) for name, weight in data["weights"].items()}
     unknown = set(weights) - set(Reading.__dataclass_fields__)
     if unknown:
         raise ValueError(f"unknown features {sorted(unknown)}")
-    return Score(weights, float(data["bias"]))
+    return Score(weights, float(data["bias"]), after)

@@ -19,6 +19,7 @@ from edgewise.functions.heard import Heard, hear
 from edgewise.functions.narrow import fit_scores
 from edgewise.functions.parameter import parameters, required
 from edgewise.functions.split_intents import expected_calls
+from edgewise.types.measured import UNMEASURED, Measured, read_measured
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 
@@ -217,6 +218,7 @@ class CallCalibration:
     worded_none: CallScore
     threshold: float = 0.5
     report: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
 
     @property
     def fitted(self) -> bool:
@@ -228,7 +230,7 @@ class CallCalibration:
             score = self.none if self.none.suits(features) else self.worded_none
         else:
             score = self.call if self.call.suits(features) else self.worded_call
-        return score.probability(features)
+        return self.measured.map_of("final").of(score.probability(features))
 
     def answer_confidence(self, features: Iterable[Mapping[str, float]]) -> float:
         """The chance that the whole answer is right: that of its worst call.
@@ -272,8 +274,9 @@ def parse_call_calibration(data: Mapping[str, Any], origin: str) -> CallCalibrat
             worded_none=_parse_score(data["worded_none"], WORDED),
             threshold=float(data["threshold"]),
             report=dict(data.get("report", {})),
+            measured=read_measured(data),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a call calibration: {error!r}") from error
     if not 0.0 <= calibration.threshold <= 1.0:
         raise SettingsError(f"{origin}: threshold must be 0 to 1")

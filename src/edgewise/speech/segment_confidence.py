@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import SettingsError
 from edgewise.speech.guards import compression
+from edgewise.types.measured import UNMEASURED, Measured, read_measured
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
@@ -90,10 +91,12 @@ class SegmentCalibration:
     error: Score
     threshold: float = 0.5
     report: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
 
     def judge(self, features: Mapping[str, float], *, looping: bool = False) -> tuple[float, float]:
         """Confidence and expected word error rate."""
-        chance = min(MOST_CONFIDENT, self.chance.of(features))
+        mapped = self.measured.map_of("final").of(self.chance.of(features))
+        chance = min(MOST_CONFIDENT, mapped)
         error = self.error.of(features)
         if looping:
             return min(LOOPING, chance), max(1 - LOOPING, error)
@@ -121,8 +124,9 @@ def parse_segment_calibration(data: Mapping[str, Any], origin: str) -> SegmentCa
             error=_score(data["error"]),
             threshold=float(data["threshold"]),
             report=dict(data.get("report", {})),
+            measured=read_measured(data),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration of speech: {error!r}") from error
 
 

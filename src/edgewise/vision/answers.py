@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgewise.types.sights import Sight
 from edgewise.vision.classes import plural
@@ -41,7 +41,11 @@ def answer_from(
     wanted: Wanted, sights: Sequence[Sight], calibration: SightCalibration
 ) -> SeenAnswer:
     """One answer for all pictures; it is as sure as the least sure of them."""
-    answers = [_one(wanted, sight, calibration) for sight in sights]
+    chance = calibration.measured.map_of("final")
+    answers = [
+        replace(one, confidence=chance.of(one.confidence))
+        for one in (_one(wanted, sight, calibration) for sight in sights)
+    ]
     if len(answers) == 1:
         return answers[0]
     texts = [f"Image {number}: {one.text}" for number, one in enumerate(answers, 1)]

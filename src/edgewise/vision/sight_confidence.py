@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.errors import SettingsError
+from edgewise.types.measured import UNMEASURED, Measured, read_measured
 from edgewise.types.sights import Sight, Thing
 from edgewise.vision.reading_order import Row, rows_of, tilt
 
@@ -54,6 +55,7 @@ class SightCalibration:
     empty: float = 0.5
     threshold: float = 0.5
     report: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
 
 
 # For models that nobody has calibrated: their own scores, by a plain rule. An ordering, no chances.
@@ -78,9 +80,10 @@ def parse_sight_calibration(data: Mapping[str, Any], origin: str) -> SightCalibr
             empty=float(data["empty"]),
             threshold=float(data["threshold"]),
             report=dict(data.get("report", {})),
+            measured=read_measured(data),
             **{name: _chance(data[name]) for name in _CHANCES if name in data},
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration: {error!r}") from error
 
 

@@ -1,0 +1,143 @@
+"""What was measured of a score on rows it was not fitted on; a calibration file may hold it.
+
+Every key is optional, and a file without them means what it always meant. `docs/risk.md` says how
+each is used.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+# How an answer is judged: as a whole before it is shown, or while it is streamed.
+Judged = Literal["whole", "stream"]
+QUANTILES = 21  # 0, 5, ... 100 %
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMap:
+    """A non-decreasing, piecewise-linear map from a score to a chance; no points: no change."""
+
+    points: tuple[tuple[float, float], ...] = ()
+
+    def of(self, score: float) -> float:
+        if not self.points:
+            return score
+        after = bisect_right(self.points, score, key=lambda point: point[0])
+        if after == 0:
+            return self.points[0][1]
+        if after == len(self.points):
+            return self.points[-1][1]
+        (left, low), (right, high) = self.points[after - 1], self.points[after]
+        return low + (high - low) * (score - left) / (right - left)
+
+
+class RiskRow(NamedTuple):
+    """Of the rows that the gate kept at this threshold, so many were wrong."""
+
+    threshold: float
+    kept: int
+    wrong: int
+
+
+RiskTable = tuple[RiskRow, ...]  # strictest threshold first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The optional part of a calibration.
+
+    maps       from the score to the chance: "early" and "final"
+    risk       a table for answers judged "whole" and one for those that "stream"
+    risk_rows  how many rows a table was counted on, kept or not; 0: nobody said
+    quantiles  of the final confidence on those rows, at 0, 5, ... 100 %
+    feature_means, feature_deviations   of the features on those rows
+    agreement  what a second sample is worth, where it is worth anything
+    """
+
+    maps: Mapping[str, ScoreMap] = field(default_factory=dict)
+    risk: Mapping[str, RiskTable] = field(default_factory=dict)
+    risk_rows: int = 0
+    quantiles: tuple[float, ...] = ()
+    feature_means: Mapping[str, float] = field(default_factory=dict)
+    feature_deviations: Mapping[str, float] = field(default_factory=dict)
+    agreement: Mapping[str, Any] = field(default_factory=dict)
+
+    def map_of(self, score: str) -> ScoreMap:
+        return self.maps.get(score, UNMAPPED)
+
+
+UNMAPPED = ScoreMap()
+UNMEASURED = Measured()
+
+
+def read_measured(data: Mapping[str, Any]) -> Measured:
+    """The optional keys of a calibration. Raises ValueError or TypeError for what cannot be."""
+    risk = {str(judged): _table(rows) for judged, rows in data.get("risk", {}).items()}
+    largest = max((row.kept for table in risk.values() for row in table), default=0)
+    rows = _count(data.get("risk_rows", largest), "risk_rows")
+    if rows < largest:
+        raise ValueError(f"risk_rows = {rows}, but {largest} rows were kept")
+    if unknown := sorted(set(risk) - {"whole", "stream"}):
+        raise ValueError(f"unknown risk table {unknown[0]!r}")
+    return Measured(
+        maps={str(score): _map(points) for score, points in data.get("map", {}).items()},
+        risk=risk,
+        risk_rows=rows,
+        quantiles=_quantiles(data.get("quantiles", ())),
+        feature_means=_numbers(data.get("feature_means", {})),
+        feature_deviations=_numbers(data.get("feature_deviations", {})),
+        agreement=dict(data.get("agreement", {})),
+    )
+
+
+def _map(points: Sequence[Sequence[float]]) -> ScoreMap:
+    read = tuple((_share(x, "map"), _share(y, "map")) for x, y in points)
+    if any(left[0] >= right[0] or left[1] > right[1] for left, right in pairwise(read)):
+        raise ValueError("a map must rise: x sorted, y never falling")
+    return ScoreMap(read)
+
+
+def _table(rows: Sequence[Sequence[float]]) -> RiskTable:
+    read = tuple(
+        RiskRow(_share(threshold, "risk"), _count(kept, "risk"), _count(wrong, "risk"))
+        for threshold, kept, wrong in rows
+    )
+    if any(row.wrong > row.kept for row in read):
+        raise ValueError("a risk table with more wrong than kept")
+    if any(above.threshold <= below.threshold for above, below in pairwise(read)):
+        raise ValueError("a risk table begins with its strictest threshold")
+    return read
+
+
+def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
+    read = tuple(_share(value, "quantiles") for value in values)
+    if read and len(read) != QUANTILES:
+        raise ValueError(f"{len(read)} quantiles: must be {QUANTILES}")
+    if any(left > right for left, right in pairwise(read)):
+        raise ValueError("quantiles must not fall")
+    return read
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float]:
+    read = {str(name): float(value) for name, value in values.items()}
+    if not all(map(math.isfinite, read.values())):
+        raise ValueError("a feature's mean or deviation is not a finite number")
+    return read
+
+
+def _share(value: float, name: str) -> float:
+    number = float(value)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{name}: {value!r} is not between 0 and 1")
+    return number
+
+
+def _count(value: float, name: str) -> int:
+    if isinstance(value, bool) or int(value) != value or value < 0:
+        raise ValueError(f"{name}: {value!r} is not a count")
+    return int(value)
