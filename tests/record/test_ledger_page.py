@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from edgewise.record.ledger import Ledger
 from edgewise.record.tool_counts import Counts, ToolKey
 from tests.record.ledger_cases import asking, cloud_attempt, replying
+from tests.record.test_audits import AUDIT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
@@ -24,13 +26,14 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     ledger.record(asking("r"), replying("r"))
     ledger.record(asking("s"), replying("s", source="cloud"))
     ledger.count_calls({ToolKey("lamp", "0" * 16): Counts(1, 2)})
+    ledger.record_audit(replace(AUDIT, agree=0.0))
     ledger.close()
     opened = sqlite3.connect(ledger.path)
     yield opened
     opened.close()
 
 
-@pytest.mark.parametrize("table", ["requests", "attempts", "spend", "tool_record"])
+@pytest.mark.parametrize("table", ["requests", "attempts", "spend", "tool_record", "audits"])
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgewise.record.audits import Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.history import JudgedRequest, Stretch, judged_requests, timeline
 from edgewise.record.report import Report, make_report, one_request, recent_requests
@@ -161,6 +162,16 @@ class Ledger:
         """The record of every tool."""
         with self._store.reading() as connection:
             return read_counts(connection)
+
+    def record_audit(self, audit: Audit) -> None:
+        """Write down how a kept answer compares with the cloud's; a known id changes nothing."""
+        with self._store.writing(durable=False) as connection:
+            write_audit(connection, audit, self._clock())
+
+    def audits(self, since: float = 0.0, task: str = "") -> list[Audit]:
+        """The latest, newest first."""
+        with self._store.reading() as connection:
+            return read_audits(connection, since, task)
 
     def remaining(self) -> list[BudgetState]:
         """Every budget in its current window, in the order they were given."""

@@ -116,6 +116,27 @@ _AUDIO_SECONDS = tuple(
 )
 
 
+# Answers kept on the device that the cloud was asked for as well. What they said only where asked.
+_AUDITS = """
+CREATE TABLE audits (
+    id TEXT NOT NULL PRIMARY KEY,
+    request_id TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    task TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calibration TEXT NOT NULL,
+    confidence REAL,
+    threshold REAL,
+    share REAL NOT NULL,
+    agree REAL NOT NULL CHECK (agree BETWEEN 0 AND 1),
+    judged_by TEXT NOT NULL,
+    cost_microdollars INTEGER NOT NULL CHECK (cost_microdollars >= 0),
+    features TEXT NOT NULL,
+    cloud_text TEXT
+)
+"""
+
+
 def _charge(row: str, sign: str) -> str:
     """Add one attempt to (or take it from) its day and month, for its key and for all keys."""
     return f"""
@@ -154,6 +175,7 @@ MIGRATIONS = (
     ),
     Migration("m002_tool_record", (_TOOL_RECORD,)),
     Migration("m003_audio_seconds", _AUDIO_SECONDS),
+    Migration("m004_audits", (_AUDITS, "CREATE INDEX audits_by_time ON audits (created_at)")),
 )
 
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from edgewise.errors import SettingsError
+from edgewise.record.audits import AuditReport, audit_report
 from edgewise.record.budget import Budget, BudgetState, budget_states
 from edgewise.record.rows import bindable
 
@@ -83,6 +84,7 @@ class Report:
     failures: Mapping[str, int]
     providers: Mapping[str, ProviderSpend]
     budgets: tuple[BudgetState, ...]
+    audits: AuditReport
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; amounts in micro-dollars, times in Unix seconds."""
@@ -147,6 +149,7 @@ def make_report(
         failures=read.counts("error_code"),
         providers=read.providers(),
         budgets=tuple(budget_states(connection, budgets, now)),
+        audits=audit_report(connection, since),
     )
 
 
