@@ -53,6 +53,8 @@ def test_a_file_becomes_a_calibration() -> None:
         ({"final": None}, "not a calibration"),
         ({"hold_tokens": 0}, "hold_tokens"),
         ({"hold_tokens": 100_000}, "hold_tokens"),
+        ({"boundaries": [{"threshold": 0.5, "stops": [[1, 0.7, 0.9]]}]}, "below its threshold"),
+        ({"boundaries": {"0.5": []}}, "not a calibration"),
     ],
 )
 def test_a_file_that_cannot_be_right_is_refused(change: dict[str, Any], complaint: str) -> None:
@@ -78,3 +80,10 @@ def test_what_was_measured_is_kept_and_what_cannot_be_is_refused() -> None:
         parse_calibration(GOOD | {"risk": {"whole": [[0.5, 9, 0], [0.9, 1, 0]]}}, "file")
     with pytest.raises(SettingsError, match="file: not a calibration"):
         parse_calibration(GOOD | {"risk": [1, 2]}, "file")
+
+
+def test_boundaries_are_read_where_a_file_has_them() -> None:
+    assert not parse_calibration(GOOD, "file").boundaries
+    rows = [{"threshold": 0.5, "stops": [[1, 0.1, 1.0], [4, 0.3, 0.8]]}]
+    boundaries = parse_calibration(GOOD | {"boundaries": rows}, "file").boundaries
+    assert boundaries.at(0.5, 4) == (0.3, 0.8)

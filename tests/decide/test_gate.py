@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgewise.decide.calibration import UNCALIBRATED, Score
 from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Gate, Verdict
+from edgewise.types.boundaries import Boundaries
 
 # Its score is the first margin itself (as a logit), which makes chances easy to write down.
 PLAIN = replace(
@@ -73,11 +74,12 @@ def test_a_model_without_evidence_is_held_to_the_bound_then_handed_off() -> None
     st.floats(0, 1),
     st.integers(1, 300),
     st.integers(1, 64),
+    st.booleans(),
 )
 def test_hold_is_bounded_whatever_the_scores(
-    logit: float, threshold: float, held: int, bound: int
+    logit: float, threshold: float, held: int, bound: int, bounded: bool
 ) -> None:
-    gate = Gate(replace(PLAIN, hold_tokens=bound), threshold)
+    gate = Gate(replace(BOUNDED if bounded else PLAIN, hold_tokens=bound), threshold)
     verdict = gate.judge(reading(logit, held), held)
     if held >= bound:
         assert verdict is not Verdict.HOLD
@@ -85,3 +87,37 @@ def test_hold_is_bounded_whatever_the_scores(
         assert gate.early_confidence(reading(logit, held)) >= threshold
     if verdict is Verdict.HAND_OFF:
         assert gate.early_confidence(reading(logit, held)) < threshold
+
+
+STOPS = {2: (0.2, 0.8), 4: (0.4, 0.6)}
+BOUNDED = replace(PLAIN, boundaries=Boundaries((0.5,), (STOPS,)))
+
+
+@pytest.mark.parametrize(
+    ("logit", "held", "verdict"),
+    [
+        (HOPELESS, 1, Verdict.HOLD),  # no stop here, however clear
+        (HOPELESS, 2, Verdict.HAND_OFF),
+        (SURE, 2, Verdict.KEEP),
+        (1.0, 2, Verdict.HOLD),  # 0.73 is not clear yet
+        (1.0, 4, Verdict.KEEP),
+        (-1.0, 2, Verdict.HOLD),
+        (-1.0, 4, Verdict.HAND_OFF),
+        (-UNSURE, 4, Verdict.HOLD),
+    ],
+)
+def test_boundaries_say_what_is_clear_after_so_many_tokens(
+    logit: float, held: int, verdict: Verdict
+) -> None:
+    assert Gate(BOUNDED, 0.5).judge(reading(logit, held), held) is verdict
+
+
+def test_a_boundary_holds_on_the_far_side_of_its_threshold_only() -> None:
+    assert Gate(BOUNDED, 0.7).judge(reading(-1.0, 4), 4) is Verdict.HAND_OFF
+    assert Gate(BOUNDED, 0.7).judge(reading(SURE, 4), 4) is Verdict.HOLD
+    assert Gate(BOUNDED, 0.3).judge(reading(1.0, 4), 4) is Verdict.KEEP
+    assert Gate(BOUNDED, 0.3).judge(reading(HOPELESS, 4), 4) is Verdict.HOLD
+
+
+def test_a_model_without_evidence_is_not_dropped_at_a_boundary() -> None:
+    assert Gate(BOUNDED, 0.5).judge(Reading(), 2) is Verdict.HOLD

@@ -14,6 +14,7 @@ from typing import Any
 
 from edgewise.decide.confidence import Reading
 from edgewise.errors import SettingsError
+from edgewise.types.boundaries import NO_BOUNDARIES, Boundaries, read_boundaries
 from edgewise.types.measured import UNMAPPED, UNMEASURED, Measured, ScoreMap, read_measured
 
 FORMAT = 1
@@ -43,6 +44,7 @@ class Calibration:
     hold_tokens  how long text may be held before the gate must decide
     threshold    the chance of being right below which an answer is handed off
     keep_above, drop_below   early scores so clear that waiting longer would change little
+    boundaries   the same by threshold and tokens seen; where there are any, they count instead
     measured     what is known of it from other rows: maps, risk tables (types/measured.py)
     """
 
@@ -53,6 +55,7 @@ class Calibration:
     threshold: float = 0.5
     keep_above: float = 0.9
     drop_below: float = 0.1
+    boundaries: Boundaries = NO_BOUNDARIES
     report: Mapping[str, Any] = field(default_factory=dict)
     measured: Measured = UNMEASURED
 
@@ -86,6 +89,7 @@ def parse_calibration(data: Mapping[str, Any], origin: str) -> Calibration:
             threshold=float(data["threshold"]),
             keep_above=float(data["keep_above"]),
             drop_below=float(data["drop_below"]),
+            boundaries=read_boundaries(data.get("boundaries", ())),
             report=dict(data.get("report", {})),
             measured=measured,
         )

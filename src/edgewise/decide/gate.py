@@ -33,14 +33,25 @@ class Gate:
         chance = self.early_confidence(reading)
         if held_tokens >= calibration.hold_tokens:
             return Verdict.KEEP if chance >= self.threshold else Verdict.HAND_OFF
-        # What is clear early was found at the calibrated threshold; it holds on its far side only.
-        if self.threshold <= calibration.threshold and chance >= max(
-            calibration.keep_above, self.threshold
-        ):
+        drop_below, keep_above = self._clear(held_tokens)
+        if chance >= max(keep_above, self.threshold):
             return Verdict.KEEP
-        if self.threshold >= calibration.threshold and chance < calibration.drop_below:
+        if chance < drop_below:
             return Verdict.HAND_OFF if reading.tokens else Verdict.HOLD
         return Verdict.HOLD
+
+    def _clear(self, held_tokens: int) -> tuple[float, float]:
+        """Early scores that need no more waiting: below the first, or from the second on."""
+        calibration = self.calibration
+        if calibration.boundaries:
+            return calibration.boundaries.at(self.threshold, held_tokens)
+        # What is clear early was found at the calibrated threshold; it holds on its far side only.
+        drops = self.threshold >= calibration.threshold
+        keeps = self.threshold <= calibration.threshold
+        return (
+            calibration.drop_below if drops else 0.0,
+            calibration.keep_above if keeps else 1.0,
+        )
 
     def judge_whole(self, reading: Reading) -> Verdict:
         """The verdict on an answer that ended while it was still held back."""
