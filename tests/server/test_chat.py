@@ -439,3 +439,22 @@ def test_raw_bytes_of_an_answer_are_utf_8(serving: Serving) -> None:
     assert "Zürich 東京 🙂".encode() in served.chat().content
     response: httpx2.Response = served.chat(stream=True)
     assert "東京".encode() in response.content
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tools": [{"type": "function", "function": {}}], "tool_choice": "none"},
+        {"max_tokens": "many", "max_completion_tokens": 5},
+        {"max_tokens": 1.5},
+    ],
+    ids=str,
+)
+def test_what_is_not_used_may_not_be_wrong_either(served: Served, wrong: dict[str, Any]) -> None:
+    answer = served.chat(**wrong)
+    assert answer.status_code == 400
+    assert next(iter(wrong)) in answer.json()["error"]["message"]
+
+
+def test_a_whole_number_may_be_written_with_a_point(served: Served) -> None:
+    assert served.chat(max_tokens=5.0, seed=1.0).status_code == 200

@@ -24,6 +24,7 @@ from edgewise.server.faults import Fault
 from edgewise.server.guard import Guard
 from edgewise.server.house import House
 from edgewise.server.messages_wire import MessagesWire, anthropic_error
+from edgewise.server.openapi.document import description
 from edgewise.server.page import page
 from edgewise.server.realtime import Realtime
 from edgewise.server.relay import Work
@@ -77,6 +78,7 @@ def make_app(house: House) -> Starlette:
         Route("/healthz", checks.alive, methods=["GET"]),
         Route("/readyz", checks.ready, methods=["GET"]),
         WebSocketRoute("/v1/realtime", Realtime(house)),
+        Route("/openapi.json", description, methods=["GET"]),
         Route("/", page, methods=["GET"]),
         Route("/dashboard/{name}", page, methods=["GET"]),
     ]
@@ -92,8 +94,10 @@ async def _no_such_path(request: Request, _: Exception) -> Response:
     return _faulty(request, 404, "not_found", f"there is no {request.url.path[:80]!r} here")
 
 
-async def _wrong_method(request: Request, _: Exception) -> Response:
-    return _faulty(request, 405, "method_not_allowed", f"not with {request.method}")
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    answer = _faulty(request, 405, "method_not_allowed", f"not with {request.method}")
+    answer.headers.update(getattr(error, "headers", None) or {})  # which methods are allowed
+    return answer
 
 
 def _faulty(request: Request, status: int, code: str, words: str) -> Response:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from edgewise.functions.tool_schema import as_tools
 from edgewise.server.fields import BadField, Fields
 from edgewise.server.pictures import read_picture
 from edgewise.server.wire import Ask, joined
@@ -52,10 +53,9 @@ def _refuse_several(body: Fields) -> None:
 def sampling(body: Fields, limits: tuple[str, ...]) -> dict[str, Any]:
     """The options that all three APIs have; what is not given is the engine's to say."""
     options: dict[str, Any] = {}
-    for name in limits:
+    for name in reversed(limits):  # the first of them wins, and none may be wrong
         if body.has(name):
             options["max_tokens"] = body.whole(name, low=1, high=MOST_TOKENS)
-            break
     if body.has("temperature"):
         options["temperature"] = body.number("temperature", low=0, high=2)
     if body.has("seed"):
@@ -68,16 +68,16 @@ def sampling(body: Fields, limits: tuple[str, ...]) -> dict[str, Any]:
 
 def read_tools(body: Fields) -> dict[str, Any]:
     """Functions, in either of OpenAI's forms; `tool_choice` may leave one of them, or none."""
-    tools = [_function(each) for each in body.each("tools")]
+    tools = as_tools([_function(each) for each in body.each("tools")])  # none may be wrong
     choice = body.values.get("tool_choice")
     if isinstance(choice, dict):
         chosen = body.inner("tool_choice")
         name = (chosen.inner("function") if chosen.has("function") else chosen).text("name")
-        tools = [tool for tool in tools if tool.get("function", tool).get("name") == name]
+        tools = tuple(tool for tool in tools if tool.name == name)
         if not tools:
             raise body.bad("tool_choice", f"there is no tool {name[:80]!r}")
     elif body.choice("tool_choice", "auto", ("none", "auto", "required")) == "none":
-        tools = []
+        tools = ()
     return {"tools": tools} if tools else {}
 
 

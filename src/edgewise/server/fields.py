@@ -66,6 +66,8 @@ class Fields:
 
     def whole(self, name: str, default: int | None = None, *, low: int, high: int) -> int:
         value = self._given(name, default)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # JSON knows one kind of number: 5.0 is 5
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.bad(name, f"expected a whole number, got {_kind(value)}")
         if not low <= value <= high:

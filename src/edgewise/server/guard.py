@@ -16,8 +16,9 @@ from edgewise.server.messages_wire import anthropic_error
 from edgewise.server.relay import Head, send_head
 from edgewise.server.wire import to_json
 
-# For load balancers, which have no key; and the page that asks for one, which shows nothing yet.
-OPEN_PATHS = ("/healthz", "/readyz", "/")
+# For load balancers, which have no key; and what is the same on every server: the description, and
+# the page that asks for a key, which shows nothing yet.
+OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
 OPEN_FOLDER = "/dashboard/"
 CORS = {
     "access-control-allow-methods": "GET, POST, OPTIONS",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from edgewise.functions.tool_schema import as_tools
 from edgewise.server.chat_request import MOST_TOKENS, sampling, system_first
 from edgewise.server.fields import Fields
 from edgewise.server.pictures import decoded, read_picture
@@ -48,20 +49,21 @@ def _answer_schema(given: Fields) -> AnswerSchema | None:
 
 
 def _tools(body: Fields) -> dict[str, Any]:
-    tools: list[dict[str, Any]] = []
+    given: list[dict[str, Any]] = []
     for each in body.each("tools"):
         if each.text("type", "custom") != "custom":
             raise each.bad("type", "only tools that the client runs")
-        tools.append(
+        given.append(
             {name: each.values.get(name) for name in ("name", "description", "input_schema")}
         )
+    tools = as_tools(given)  # none may be wrong, whichever is chosen
     choice = body.inner("tool_choice")
     match choice.choice("type", "auto", ("auto", "any", "tool", "none")):
         case "none":
-            tools = []
+            tools = ()
         case "tool":
             name = choice.text("name")
-            tools = [tool for tool in tools if tool["name"] == name]
+            tools = tuple(tool for tool in tools if tool.name == name)
             if not tools:
                 raise choice.bad("name", f"there is no tool {name[:80]!r}")
     return {"tools": tools} if tools else {}

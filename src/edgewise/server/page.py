@@ -9,6 +9,9 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from edgewise.server.chat_wire import openai_error
+from edgewise.server.faults import Fault
+
 KINDS = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -42,9 +45,10 @@ HEADERS = {
 async def page(request: Request) -> Response:
     """`/` is the page; its parts lie under `/dashboard/`."""
     name = request.path_params.get("name", "index.html")
-    content = _files().get(name)
+    content = files().get(name)
     if content is None:
-        return JSONResponse({"error": {"message": "no such file", "code": "not_found"}}, 404)
+        fault = Fault(status=404, code="not_found", message="no such file")
+        return JSONResponse(openai_error(fault), fault.status)
     tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
     headers = HEADERS | {"etag": tag}
     if request.headers.get("if-none-match") == tag:
@@ -53,7 +57,8 @@ async def page(request: Request) -> Response:
 
 
 @cache
-def _files() -> dict[str, bytes]:
+def files() -> dict[str, bytes]:
+    """By name."""
     folder = resources.files("edgewise.server") / "dashboard"
     return {
         each.name: each.read_bytes()

@@ -30,9 +30,10 @@ def read_response(body: Fields, *, remote_images: bool) -> Ask:
     options = sampling(body, ("max_output_tokens",)) | read_tools(body)
     if (schema := _answer_schema(body.inner("text").inner("format"))) is not None:
         options["answer_schema"] = schema
+    alternatives = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
     logprobs = None
     if LOGPROBS in body.texts("include"):
-        logprobs = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
+        logprobs = alternatives
         options["evidence"] = True
     return Ask(
         model=body.text("model"),
