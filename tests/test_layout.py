@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "credentials": {"errors"},
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
+    "audits": VALUES | DOERS | {"flows", "settings", "open_streams"},
     "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
@@ -52,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
     | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request", "open_streams", "calibration_files"},
+    | {"new_request", "open_streams", "calibration_files", "audits"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},

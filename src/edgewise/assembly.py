@@ -27,6 +27,7 @@ from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.projector import with_projector
+from edgewise.record.audits import AUDIT_KEY
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
@@ -143,7 +144,7 @@ def _any_model(settings: Settings) -> InstalledModel:
 def open_ledger(settings: Settings) -> Ledger:
     return Ledger(
         settings.ledger_path,
-        budgets=[_budget(text) for text in settings.budgets],
+        budgets=[_budget(text) for text in settings.budgets] + _audit_budget(settings),
         reservation_s=settings.total_s + 30.0,
     )
 
@@ -152,6 +153,11 @@ def _budget(text: str) -> Budget:
     """`"$3/day"` for all requests, `"app: $1/day"` for those with that budget key."""
     key, colon, amount = text.rpartition(":")
     return parse_budget(amount.strip() if colon else text, key=key.strip())
+
+
+def _audit_budget(settings: Settings) -> list[Budget]:
+    text = settings.audit_budget
+    return [parse_budget(text, key=AUDIT_KEY)] if text else []
 
 
 def time_limits(settings: Settings) -> TimeLimits:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from edgewise import assembly, plugins
+from edgewise import assembly, audits, plugins
 from edgewise.calibration_files import find_calibration
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
@@ -65,7 +65,9 @@ class Engine:
     ) -> None:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
-        self._books = Books(self.ledger, self._rates)
+        self._streams = OpenStreams(self)
+        self.auditor = audits.open_auditor(self, self._streams)
+        self._books = Books(self.ledger, self._rates, audits.watching(self.auditor))
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
         self._caller = caller
@@ -77,7 +79,6 @@ class Engine:
         self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
-        self._streams = OpenStreams(self)
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
 

@@ -94,6 +94,9 @@ class Settings:
     cache_dir: Path = field(default_factory=lambda: Path(platformdirs.user_cache_dir("edgewise")))
     config_dir: Path = field(default_factory=lambda: Path(platformdirs.user_config_dir("edgewise")))
     # Variables that carry providers' keys and addresses, as they were when the settings were read
+    # The shadow audit: a share of kept answers is asked of the cloud as well; 0: none is
+    audit_share: float = 0.0
+    audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets bound it
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,6 +123,7 @@ class Settings:
     def models_dir(self) -> Path:
         return self.cache_dir / "models"
 
+        _check(0 <= self.audit_share <= 1, "audit_share", self.audit_share, "between 0 and 1")
     @property
     def calibrations_dir(self) -> Path:
         return self.data_dir / "calibrations"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from edgewise import plugins
 from edgewise.calibration_files import find_fitted, model_key
@@ -34,6 +34,9 @@ from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Transcript
 
 HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
+if TYPE_CHECKING:
+    from edgewise.flows.audit import Auditor
+
 STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
 
 
@@ -42,6 +45,7 @@ class Host(Protocol):
 
     settings: Settings
 
+    auditor: Auditor | None
     def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
 
     def ears(self) -> SpeechBackend: ...
@@ -65,7 +69,12 @@ def transcribe(
         progress=options.get("progress", silent),
         settled=settled,
     )
-    return host.keep(request, lambda attempts: flow.transcribe(request, audio, parts, attempts))
+    transcript = host.keep(
+        request, lambda attempts: flow.transcribe(request, audio, parts, attempts)
+    )
+    if host.auditor is not None:
+        host.auditor.heard(request, transcript, audio)
+    return transcript
 
 
 def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
