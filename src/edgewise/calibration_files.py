@@ -71,6 +71,14 @@ def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibrati
     return find_fitted(settings, model_key(facts), "chat", parse_calibration, UNCALIBRATED)
 
 
+def find_document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:
+    """The whole contents of a calibration file, for those who explain it; None: there is none."""
+    path = own_path(settings, name, kind)
+    if path.exists():
+        return read_calibration(path, lambda data, _: dict(data))
+    return _shipped(name, kind, lambda data, _: dict(data), None)
+
+
 def _file_name(name: str, kind: Kind) -> str:
     return f"{name}.json" if kind == "chat" else f"{name}.{kind}.json"
 

@@ -10,13 +10,12 @@ from rich.table import Table
 
 from edgewise import assembly
 from edgewise.cli import options
+from edgewise.cli.find_request import find_request
 from edgewise.cli.render import confidence, console, dollars, milliseconds, print_json
-from edgewise.record.ledger import Ledger
 from edgewise.record.report import Report, parse_since
 from edgewise.settings import Settings
 
 SHORT_ID = 8
-SEARCHED_FOR_AN_ID = 10_000
 OF_AN_ATTEMPT = (
     "model",
     "outcome",
@@ -57,7 +56,7 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
     book = assembly.open_ledger(Settings.load())
     try:
         if request_id is not None:
-            _print_request(_find(book, request_id), as_json)
+            _print_request(find_request(book, request_id), as_json)
         elif last:
             _print_recent(book.recent(last), as_json)
         else:
@@ -68,19 +67,6 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
                 _print_report(report)
     finally:
         book.close()
-
-
-def _find(book: Ledger, request_id: str) -> dict[str, Any]:
-    entry = book.get(request_id)
-    if entry is None and request_id:
-        ids = [row["id"] for row in book.recent(SEARCHED_FOR_AN_ID)]
-        near = [known for known in ids if known.startswith(request_id)]
-        if len(near) > 1:
-            raise click.ClickException(f"{len(near)} requests begin with {request_id!r}")
-        entry = book.get(near[0]) if near else None
-    if entry is None:
-        raise click.ClickException(f"no request {request_id!r} in {book.path}")
-    return entry
 
 
 def _print_request(entry: dict[str, Any], as_json: bool) -> None:

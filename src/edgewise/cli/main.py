@@ -62,6 +62,7 @@ COMMANDS = {
     "see": ("edgewise.cli.see:see", "Ask about pictures."),
     "serve": ("edgewise.cli.serve:serve", "Serve OpenAI's and Anthropic's APIs."),
     "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
+    "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),
 }
 
 

@@ -1,0 +1,251 @@
+"""Says why an answer stayed or left: a sentence, what each piece of evidence added, what if not.
+
+A score is a sum. What a feature added to it is its weight times how far its value lies from the
+mean of the rows the calibration was measured on: an ordinary value adds nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from edgewise.decide.what_if import Asked, what_if
+from edgewise.types.measured import UNMAPPED, Measured, ScoreMap
+from edgewise.types.replies import Decision
+
+Outcome = Literal["stayed", "left", "signalled", "failed"]
+
+# Where a row holds the least sure part of an answer, this is that part's own confidence.
+LEAST = "least_confidence"
+SAME = 1e-6  # the ledger keeps every digit; a score that was computed again agrees to this
+_WIDEST = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """One logistic score of a calibration: weights, bias, and the map after it."""
+
+    name: str
+    weights: Mapping[str, float]
+    bias: float
+    map: ScoreMap = UNMAPPED
+
+    def confidence(self, features: Mapping[str, float]) -> float:
+        total = self.bias + sum(
+            weight * features.get(name, 0.0) for name, weight in self.weights.items()
+        )
+        return self.map.of(1.0 / (1.0 + math.exp(-max(-_WIDEST, min(_WIDEST, total)))))
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """What one feature added to the log-odds of being right, against an ordinary value of it."""
+
+    feature: str
+    value: float
+    mean: float | None  # None: the calibration does not say what is usual
+    weight: float
+    contribution: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One request as it ended: the decision, and what of the reply or the error it goes with."""
+
+    decision: Decision
+    source: str = "local"
+    task: str = "chat"
+    in_doubt: bool = False  # the reply's needs_cloud_handoff
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why, in words and in numbers.
+
+    score    which score of the calibration gave the confidence; empty: none of today's does
+    pulls    what each feature added, the strongest first
+    changes  what would have changed where it was answered, a sentence each
+    notes    what to know before believing the rest
+    """
+
+    outcome: Outcome
+    sentence: str
+    code: str
+    confidence: float | None
+    threshold: float | None
+    calibration: str
+    score: str = ""
+    evidence: str = ""
+    pulls: tuple[Pull, ...] = ()
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What today's calibration of the decision's name holds; `found`: whether there is one."""
+
+    found: bool = False
+    weighings: Sequence[Weighing] = ()
+    measured: Measured = field(default_factory=Measured)
+    threshold: float | None = None
+    hold_tokens: int | None = None
+
+
+def explain(case: Case, known: Known) -> Explanation:
+    decision = case.decision
+    outcome = _outcome(case)
+    weighing, note = _matching(case, known)
+    means = known.measured.feature_means
+    pulls = _pulls(weighing, decision.features, means) if weighing else ()
+    notes = [note] if note else []
+    if pulls and not means:
+        notes.append("the calibration holds no means, so contributions are weight x value")
+    asked = Asked(
+        stayed=outcome == "stayed",
+        early=weighing is not None and weighing.name == "early",
+        in_doubt=case.in_doubt,
+        calibrated=known.threshold,
+        hold_tokens=known.hold_tokens,
+    )
+    return Explanation(
+        outcome=outcome,
+        sentence=_sentence(case, outcome),
+        code=case.error_code or decision.code,
+        confidence=decision.confidence,
+        threshold=decision.threshold,
+        calibration=decision.calibration,
+        score=weighing.name if weighing else "",
+        evidence=_evidence(pulls, decision.confidence) if pulls else "",
+        pulls=pulls,
+        changes=() if outcome == "failed" else what_if(decision, asked, known.measured),
+        notes=tuple(notes),
+    )
+
+
+def _outcome(case: Case) -> Outcome:
+    if case.error_code:
+        return "failed"
+    if case.decision.code.startswith("signalled_"):
+        return "signalled"
+    return "stayed" if case.source in ("local", "none") else "left"
+
+
+def _matching(case: Case, known: Known) -> tuple[Weighing | None, str]:
+    """The score that gives the recorded confidence for the recorded features, or why none does."""
+    decision = case.decision
+    confidence = decision.features.get(LEAST, decision.confidence)
+    if confidence is None or not decision.calibration:
+        return None, ""
+    if decision.calibration == "uncalibrated" and not known.found:
+        return None, "nobody has calibrated this model: its numbers order answers, no more"
+    if not known.found:
+        return None, f"the calibration {decision.calibration!r} is no longer here"
+    usable = [each for each in known.weighings if set(each.weights) & set(decision.features)]
+    if not usable:
+        return None, "the ledger holds no evidence for this request"
+    distances = [(abs(each.confidence(decision.features) - confidence), each) for each in usable]
+    distance, nearest = min(distances, key=lambda pair: pair[0])
+    if distance <= SAME:
+        return nearest, ""
+    today = nearest.confidence(decision.features)
+    return None, (
+        f"today's calibration gives {today:.2f} for this evidence, the decision was made with "
+        f"{confidence:.2f}: it was fitted again since, or more than one score decided"
+    )
+
+
+def _pulls(
+    weighing: Weighing, features: Mapping[str, float], means: Mapping[str, float]
+) -> tuple[Pull, ...]:
+    found = []
+    for name, weight in weighing.weights.items():
+        value, mean = features.get(name, 0.0), means.get(name)
+        # Adding 0 makes 0 of -0, which would print as a pull against it.
+        contribution = weight * (value - (mean or 0.0)) + 0.0
+        found.append(Pull(name, value, mean, weight, contribution))
+    return tuple(sorted(found, key=lambda pull: -abs(pull.contribution)))
+
+
+def _evidence(pulls: Sequence[Pull], confidence: float | None) -> str:
+    """Which feature decided: the strongest of those that pulled the way it went."""
+    against = confidence is not None and confidence < 0.5
+    same_way = [pull for pull in pulls if (pull.contribution < 0) == against]
+    strongest = (same_way or list(pulls))[0]
+    way = "against" if strongest.contribution < 0 else "for"
+    told = f"{strongest.feature} spoke most {way} it: {strongest.value:.3g}"
+    if strongest.mean is None:
+        return told
+    side = "below" if strongest.value < strongest.mean else "above"
+    return f"{told}, {side} the usual {strongest.mean:.3g}"
+
+
+def _sentence(case: Case, outcome: Outcome) -> str:
+    decision = case.decision
+    if outcome == "failed":
+        return f"It failed with {case.error_code}: {_ended(case.error or 'no words were given')}"
+    if outcome == "signalled":
+        return f"The device left it to the application: {_ended(decision.reason)}"
+    if outcome == "left":
+        return _left(case)
+    return _stayed(case)
+
+
+def _left(case: Case) -> str:
+    decision = case.decision
+    if case.source == "mixed":
+        return f"Part of it left for the cloud: {_ended(decision.reason)}"
+    if decision.code == "handoff_low_confidence" and _measured(decision):
+        return f"It left for the cloud: {_comparison(decision)}{_after(decision)}."
+    if decision.code.startswith("handoff_"):
+        return f"It left for the cloud before the device began: {_ended(decision.reason)}"
+    return f"It went to the cloud: {_ended(decision.reason)}"
+
+
+def _stayed(case: Case) -> str:
+    decision = case.decision
+    if decision.code == "kept_confident" and _measured(decision):
+        return f"It stayed on the device: {_comparison(decision)}."
+    if decision.code == "kept_in_doubt" and not decision.degraded_code and _measured(decision):
+        return (
+            f"It stayed on the device in doubt: {_comparison(decision)}, "
+            "but its text had been shown before the doubt came."
+        )
+    if decision.code == "kept_in_doubt":
+        return f"It stayed on the device in doubt: {_ended(decision.reason)}"
+    if decision.code == "fallback_local":
+        return f"It was to leave, and the device answered after all: {_ended(decision.reason)}"
+    return f"It stayed on the device: {_ended(decision.reason)}"
+
+
+def _measured(decision: Decision) -> bool:
+    return decision.confidence is not None and decision.threshold is not None
+
+
+def _comparison(decision: Decision) -> str:
+    assert decision.confidence is not None
+    assert decision.threshold is not None
+    low = decision.confidence < decision.threshold
+    verb = "is below" if low else "reaches"
+    digits = 2 if f"{decision.confidence:.2f}" != f"{decision.threshold:.2f}" or not low else 4
+    return (
+        f"its confidence of {decision.confidence:.{digits}f} {verb} "
+        f"the threshold of {decision.threshold:.{digits}f}"
+    )
+
+
+def _after(decision: Decision) -> str:
+    tokens = decision.decided_after_tokens
+    return f", decided after {tokens} token{'' if tokens == 1 else 's'}" if tokens else ""
+
+
+def _ended(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
