@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.bench.answers import Question, is_right
+from edgewise.bench.answers import Question, Rule, is_right
 from edgewise.decide.plain_answers import normalise
 
 CAPITAL = Question(
@@ -82,3 +82,20 @@ def test_rejects(question: Question, text: str) -> None:
 
 def test_text_becomes_plain_words_with_numbers_in_digits() -> None:
     assert normalise("Twenty-one cafés — *1,024* of one, 2,4") == "21 cafes 1024 of one 2 4"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "right"),
+    [
+        ("exact", "Rome.", True),
+        ("exact", "It is Rome.", False),
+        ("contains", "He is a Roman.", False),
+        ("contains", "Romeo", True),
+        ("contains", "Paris", False),
+    ],
+)
+def test_labelled_answers_may_ask_for_nothing_else_or_for_a_part(
+    rule: Rule, text: str, right: bool
+) -> None:
+    question = Question(kind="k", prompt="Where?", accepted=("Rome",), rule=rule)
+    assert is_right(question, text) == right

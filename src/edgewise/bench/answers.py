@@ -9,7 +9,7 @@ from typing import Literal
 
 from edgewise.decide.plain_answers import normalise
 
-Rule = Literal["mention", "number", "yes_no", "every", "in_order"]
+Rule = Literal["mention", "number", "yes_no", "every", "in_order", "exact", "contains"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,11 @@ class Question:
                yes_no    the first "yes" or "no" ("true", "false") is the accepted one
                every     each of `accepted` occurs; "a|b" is satisfied by either
                in_order  the mentions of `accepted` contain all of them in that order, in a row
+               exact     nothing but one of `accepted` is said
+               contains  one of `accepted` occurs, also inside of a word
     rejected   words that make any answer wrong (a contradiction, the word to be replaced)
     level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
+    system     system prompt; empty: the model's own
     """
 
     kind: str
@@ -33,6 +36,7 @@ class Question:
     rejected: tuple[str, ...] = ()
     case_matters: bool = False
     level: int = 2
+    system: str = ""
 
 
 def is_right(question: Question, text: str) -> bool:
@@ -100,10 +104,24 @@ def _in_order(question: Question, said: str) -> bool:
     return any(mentions[start : start + len(wanted)] == wanted for start in runs)
 
 
+def _exact(question: Question, said: str) -> bool:
+    return said in _plain(question)
+
+
+def _contains(question: Question, said: str) -> bool:
+    return any(phrase in said for phrase in _plain(question))
+
+
+def _plain(question: Question) -> list[str]:
+    return [normalise(phrase, keep_case=question.case_matters) for phrase in question.accepted]
+
+
 _RULES = {
     "mention": _mention,
     "number": _number,
     "yes_no": _yes_no,
     "every": _every,
     "in_order": _in_order,
+    "exact": _exact,
+    "contains": _contains,
 }

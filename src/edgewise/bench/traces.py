@@ -55,6 +55,7 @@ def collect_traces(
     questions: Sequence[Question],
     path: Path,
     progress: Callable[[], None] = lambda: None,
+    max_tokens: int = MAX_TOKENS,
 ) -> list[Trace]:
     """A trace for each question, generated or read from `path`; new ones are appended to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,19 +63,22 @@ def collect_traces(
     traces = []
     with path.open("a", encoding="utf-8") as file:
         for question in questions:
-            if question.prompt not in known:
-                known[question.prompt] = _generate(backend, question)
-                line = json.dumps({"prompt": question.prompt, **known[question.prompt]})
+            key = f"{question.system}\n\n{question.prompt}" if question.system else question.prompt
+            if key not in known:
+                known[key] = _generate(backend, question, max_tokens)
+                line = json.dumps({"prompt": key, **known[key]})
                 file.write("\n" + line)  # the newline first: it may follow a line that was cut
                 file.flush()  # an interrupted run is taken up again where it stopped
-            traces.append(_parse(question, known[question.prompt]))
+            traces.append(_parse(question, known[key]))
             progress()
     return traces
 
 
-def _generate(backend: ChatBackend, question: Question) -> dict[str, Any]:
+def _generate(backend: ChatBackend, question: Question, max_tokens: int) -> dict[str, Any]:
     """Exactly what a user gets: greedy, the model's own system prompt, the same request body."""
-    request = Request(messages=(Message("user", question.prompt),), max_tokens=MAX_TOKENS)
+    system = (Message("system", question.system),) if question.system else ()
+    messages = (*system, Message("user", question.prompt))
+    request = Request(messages=messages, max_tokens=max_tokens)
     items = list(backend.generate(request))
     return {"tokens": [_pack(token) for token in _tokens(items)], "ended": _ended(items)}
 
