@@ -1,0 +1,272 @@
+"""Whether what the engine sees still looks like what its calibration was measured on.
+
+Two questions, each with an alarm that is false at most once in a hundred checks: do the confidences
+come from the same distribution, and is the audited error no more than was promised. docs/drift.md
+says where the bounds come from, and what is left out of the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.confidence import Reading
+from edgewise.decide.gate import Gate, Verdict
+from edgewise.types.measured import QUANTILES, Measured, RiskRow, read_measured
+
+ALARM = 0.01  # the chance of a false alarm, for each question of each check
+LEAST_ROWS, MOST_ROWS = 50, 500
+LEAST_AUDITS = 20
+SAME_THRESHOLD = 1e-6
+EQUAL = 1e-4  # files hold rounded quantiles
+_STEPS = QUANTILES - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request's confidence. `threshold` is None where no gate could cut the answer short."""
+
+    confidence: float
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One kept answer that the cloud was asked for as well."""
+
+    confidence: float
+    threshold: float
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a calibration was measured on.
+
+    whole  21 quantiles of the confidences of whole answers
+    gated  the same of what a gate notes, by its threshold: one that stops an answer half way notes
+           the confidence of its beginning
+    """
+
+    rows: int = 0
+    whole: Sequence[float] = ()
+    gated: Sequence[tuple[float, Sequence[float]]] = ()
+    measured: Measured = field(default_factory=Measured)
+
+    def quantiles_for(self, seen: Seen) -> Sequence[float]:
+        """Those that this row is to be held against; none: it cannot be compared."""
+        if seen.threshold is None:
+            return self.whole
+        for threshold, quantiles in self.gated:
+            if abs(threshold - seen.threshold) <= SAME_THRESHOLD:
+                return quantiles
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What a check found; `reasons` are empty where nothing has drifted."""
+
+    calibration: str
+    rows: int = 0
+    left_out: int = 0
+    distance: float | None = None
+    bound: float | None = None
+    audits: int = 0
+    audited_error: float | None = None
+    promised_error: float | None = None
+    chance: float | None = None  # of so many audited errors, were the promise kept
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def drifted(self) -> bool:
+        return bool(self.reasons)
+
+    @property
+    def words(self) -> str:
+        return "; ".join(self.reasons)
+
+
+def read_reference(data: Mapping[str, Any]) -> Reference:
+    """From a calibration file's contents; raises ValueError or TypeError for what cannot be."""
+    measured = read_measured(data)
+    gated = tuple(
+        (float(threshold), tuple(map(float, quantiles)))
+        for threshold, quantiles in data.get("watched", ())
+    )
+    if any(len(quantiles) != QUANTILES for _, quantiles in gated):
+        raise ValueError(f"watched: not {QUANTILES} quantiles")
+    return Reference(measured.risk_rows, measured.quantiles, gated, measured)
+
+
+def find_drift(
+    name: str, reference: Reference, seen: Sequence[Seen], audited: Sequence[Audited]
+) -> Drift:
+    """Both questions, each asked only where there is enough to answer it."""
+    compared = [(each.confidence, reference.quantiles_for(each)) for each in seen[:MOST_ROWS]]
+    usable = [pair for pair in compared if pair[1]]
+    found: dict[str, Any] = {"rows": len(usable), "left_out": len(compared) - len(usable)}
+    reasons = []
+    if len(usable) >= LEAST_ROWS and reference.rows:
+        distance, bound = distance_of(usable), distance_bound(len(usable), reference.rows)
+        found |= {"distance": distance, "bound": bound}
+        if distance > bound:
+            reasons.append(
+                f"the last {len(usable)} confidences lie {distance:.2f} from the calibration's "
+                f"(at most {bound:.2f} is chance)"
+            )
+    if len(audited) >= LEAST_AUDITS:
+        found |= _audit(reference.measured, audited)
+        if found["chance"] < ALARM:
+            reasons.append(
+                f"{found['audited_error']:.0%} of {len(audited)} audited answers were wrong, "
+                f"where {found['promised_error']:.0%} was promised"
+            )
+    return Drift(calibration=name, reasons=tuple(reasons), **found)
+
+
+def distance_of(rows: Sequence[tuple[float, Sequence[float]]]) -> float:
+    """The largest gap between the share of rows up to a quantile and what that share should be.
+
+    Kolmogorov's and Smirnov's distance at the quantiles; each row is held against its own. Of
+    equal confidences it takes what speaks least for drift.
+    """
+    # A row counts for every quantile from the first that it does not pass; and as one less where
+    # it only equals some.
+    at_most, below = [0] * (QUANTILES + 1), [0] * (QUANTILES + 1)
+    for confidence, quantiles in rows:
+        at_most[bisect_left(quantiles, confidence - EQUAL)] += 1
+        below[bisect_right(quantiles, confidence + EQUAL)] += 1
+    largest, up_to, under = 0.0, 0, 0
+    for step in range(QUANTILES):
+        up_to, under = up_to + at_most[step], under + below[step]
+        if 0 < step < _STEPS:
+            share = step / _STEPS
+            largest = max(largest, share - up_to / len(rows), under / len(rows) - share)
+    return largest
+
+
+def distance_bound(rows: int, reference_rows: int) -> float:
+    """What the distance of two samples of the same passes with a chance of at most ALARM."""
+    return math.sqrt(math.log(2 / ALARM) / 2 * (1 / rows + 1 / reference_rows))
+
+
+def _audit(measured: Measured, audited: Sequence[Audited]) -> dict[str, float]:
+    wrong = sum(not each.right for each in audited)
+    row = _promise(measured, min(each.threshold for each in audited))
+    if row is None:
+        promised = sum(1 - each.confidence for each in audited) / len(audited)
+        chance = binomial_tail(wrong, len(audited), promised)
+    else:
+        promised = row.wrong / row.kept
+        chance = fisher_tail(wrong, len(audited), row.wrong, row.kept)
+    return {
+        "audits": len(audited),
+        "audited_error": wrong / len(audited),
+        "promised_error": promised,
+        "chance": chance,
+    }
+
+
+def _promise(measured: Measured, threshold: float) -> RiskRow | None:
+    """The counted errors at the strictest threshold that keeps all of these answers."""
+    rows = []
+    for table in measured.risk.values():
+        fitting = [row for row in table if row.threshold <= threshold + SAME_THRESHOLD]
+        row = fitting[0] if fitting else (table[-1] if table else None)
+        if row is not None and row.kept:
+            rows.append(row)
+    # Which way an answer was judged is not known: the promise is that of the worse.
+    return max(rows, key=lambda row: row.wrong / row.kept, default=None)
+
+
+def binomial_tail(wrong: int, count: int, share: float) -> float:
+    """The chance of this many or more, each wrong with this chance."""
+    if share <= 0 or share >= 1:
+        return 1.0 if wrong == 0 or share >= 1 else 0.0
+    logs = (math.log(share), math.log1p(-share))
+    return min(
+        1.0,
+        sum(
+            math.exp(_choose(count, each) + each * logs[0] + (count - each) * logs[1])
+            for each in range(wrong, count + 1)
+        ),
+    )
+
+
+def fisher_tail(wrong: int, count: int, reference_wrong: int, reference_count: int) -> float:
+    """The chance of this many or more of these wrong, were both samples of the same."""
+    all_wrong, everything = wrong + reference_wrong, count + reference_count
+    whole = _choose(everything, count)
+    return min(
+        1.0,
+        sum(
+            math.exp(
+                _choose(all_wrong, each) + _choose(everything - all_wrong, count - each) - whole
+            )
+            for each in range(wrong, min(count, all_wrong) + 1)
+        ),
+    )
+
+
+def _choose(count: int, chosen: int) -> float:
+    """The logarithm of how many ways there are; minus infinity where there is none."""
+    if not 0 <= chosen <= count:
+        return -math.inf
+    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
+
+
+def stricter(threshold: float, measured: Measured) -> float:
+    """The threshold that keeps the surer half of what this one keeps."""
+    quantiles = measured.quantiles
+    if not quantiles:
+        return (1 + threshold) / 2
+    below = min(1.0, bisect_left(quantiles, threshold) / _STEPS)
+    place = (below + 1) / 2 * _STEPS
+    low = quantiles[int(place)]
+    high = quantiles[min(_STEPS, int(place) + 1)]
+    return max(threshold, low + (high - low) * (place - int(place)))
+
+
+def watched_quantiles(
+    calibration: Calibration, answers: Iterable[Sequence[Reading]], thresholds: Iterable[float]
+) -> list[list[Any]]:
+    """What a calibration file holds under `watched`: what a gate would have noted of each answer.
+
+    An answer is its readings, token by token.
+    """
+    readings = [answer for answer in answers if answer]
+    return [
+        [threshold, quantiles_of([noted(Gate(calibration, threshold), each) for each in readings])]
+        for threshold in sorted(set(thresholds))
+    ]
+
+
+def noted(gate: Gate, readings: Sequence[Reading]) -> float:
+    """The confidence that the ledger would hold for this answer."""
+    verdict = Verdict.HOLD
+    for count, reading in enumerate(readings, start=1):
+        if verdict is Verdict.HOLD:
+            verdict = gate.judge(reading, count)
+        if verdict is Verdict.HAND_OFF:
+            return gate.early_confidence(reading)
+    return gate.confidence(readings[-1])
+
+
+def quantiles_of(values: Iterable[float]) -> list[float]:
+    """At 0, 5, ... 100 %, straight between neighbours."""
+    ordered = sorted(values)
+    places = [step / _STEPS * (len(ordered) - 1) for step in range(QUANTILES)]
+    return [
+        round(
+            ordered[int(place)]
+            + (ordered[min(len(ordered) - 1, int(place) + 1)] - ordered[int(place)])
+            * (place - int(place)),
+            6,
+        )
+        for place in places
+    ]
