@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench import fit
+from edgewise.bench.boundaries import choose_boundaries, give_boundaries
 from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.metrics import auroc, expected_calibration_error, reliability, share
 from edgewise.bench.traces import MAX_TOKENS
@@ -17,6 +18,7 @@ from edgewise.decide.calibration import FORMAT, Calibration, Score
 from edgewise.decide.gate import Verdict
 from edgewise.local.model_store import InstalledModel
 from edgewise.settings import Settings
+from edgewise.types.boundaries import write_boundaries
 
 CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 FIT_STEPS = fit.FOLDS * len(fit.HOLD_CHOICES)  # at most so many calls of `progress`
@@ -63,15 +65,18 @@ def fit_calibration(
         name=name,
         keep_above=_rounded(fit.choose_keep_above(judged)),
         drop_below=_rounded(fit.choose_drop_below(judged)),
+        boundaries=choose_boundaries(judged),
     )
     calibration = replace(
         calibration, early=_short(calibration.early), final=_short(calibration.final)
     )
+    bounded = give_boundaries(judged)
     confidences = [each.confidence for each in judged]
     right = [each.sample.right for each in judged]
     bins = [asdict(each) for each in reliability(confidences, right)]
-    curve = [_outcome(judged, calibration, threshold) for threshold in CURVE]
-    return Fitted(calibration, _measure(judged, calibration), bins, curve)
+    curve = [_outcome(bounded, calibration, threshold) for threshold in CURVE]
+    metrics = _measure(bounded, calibration) | {"agreement": fit.agreement(judged)}
+    return Fitted(calibration, metrics, bins, curve)
 
 
 def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, float]:
@@ -88,7 +93,8 @@ def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, fl
         "auroc_within_kind": _auroc_within_kind(judged),
         "auroc_mean_logprob": auroc(plain, right),
         "ece": expected_calibration_error(confidences, right),
-        "agreement": fit.agreement(judged),
+        "agreement": 0.0,  # at hold_tokens, without boundaries: the caller knows
+        "early_agreement": fit.agreement(judged),
         **_outcome(judged, calibration, calibration.threshold),
         "hold_tokens": calibration.hold_tokens,
         "keep_above": calibration.keep_above,
@@ -153,6 +159,7 @@ def make_document(
         "threshold": calibration.threshold,
         "keep_above": calibration.keep_above,
         "drop_below": calibration.drop_below,
+        "boundaries": write_boundaries(calibration.boundaries),
         "report": _row(fitted.metrics),
         "bins": [_row(each) for each in fitted.bins],
         "curve": [_row(each) for each in fitted.curve],

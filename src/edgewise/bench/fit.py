@@ -27,7 +27,7 @@ LEAST_GAIN = 0.002  # nats per answer that a further feature must save on held-o
 FOLDS = 7
 PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
 HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
-AGREEMENT = 0.9  # decisions at hold_tokens that must be those of the whole answer
+AGREEMENT = 0.95  # decisions at hold_tokens that must be those of the whole answer
 CLEAR = 0.95  # decisions before hold_tokens that must be those at hold_tokens
 LEAST_CLEAR = 20  # cases without which "so clear" is not claimed
 THRESHOLD = 0.5  # an answer that is more likely wrong than right is handed off
@@ -62,17 +62,26 @@ def split_kinds(samples: Sequence[Sample], count: int, seed: int) -> list[set[st
     return [set(kinds[start::count]) for start in range(min(count, len(kinds)))]
 
 
-def fit_score(samples: Sequence[Sample], count: int | None, names: Sequence[str]) -> Score:
-    fitted = fit_logistic(_matrix(samples, count, names), _labels(samples))
+def fit_score(
+    samples: Sequence[Sample],
+    count: int | None,
+    names: Sequence[str],
+    targets: Numbers | None = None,
+) -> Score:
+    """Fitted to being right, or to other `targets` between 0 and 1."""
+    wanted = _labels(samples) if targets is None else targets
+    fitted = fit_logistic(_matrix(samples, count, names), wanted)
     return Score(dict(zip(names, fitted.weights, strict=True)), fitted.bias)
 
 
-def choose_features(samples: Sequence[Sample], count: int | None, seed: int) -> list[str]:
+def choose_features(
+    samples: Sequence[Sample], count: int | None, seed: int, targets: Numbers | None = None
+) -> list[str]:
     """Forward selection by the log-loss on held-out kinds."""
     import numpy as np  # noqa: PLC0415 - benches alone need it
 
     everything = _matrix(samples, count, FEATURES)
-    labels = _labels(samples)
+    labels = _labels(samples) if targets is None else targets
     kinds = np.array([sample.kind for sample in samples])
     folds = [np.isin(kinds, sorted(fold)) for fold in split_kinds(samples, FOLDS, seed)]
 
@@ -97,13 +106,19 @@ def choose_features(samples: Sequence[Sample], count: int | None, seed: int) -> 
 
 
 def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
-    """Both scores; thresholds that say nothing yet about clear cases."""
-    early = choose_features(samples, hold_tokens, seed)
-    final = choose_features(samples, None, seed)
+    """Both scores; thresholds that say nothing yet about clear cases.
+
+    The final score is fitted to being right, the early one to the final one: what an early
+    decision has to foretell is the decision in the end.
+    """
+    names = choose_features(samples, None, seed)
+    final = fit_score(samples, None, names)
+    foretold = _chances(final, samples)
+    early = choose_features(samples, hold_tokens, seed, foretold)
     return Calibration(
         name="",
-        early=fit_score(samples, hold_tokens, early),
-        final=fit_score(samples, None, final),
+        early=fit_score(samples, hold_tokens, early, foretold),
+        final=final,
         hold_tokens=hold_tokens,
         threshold=THRESHOLD,
         keep_above=1.0,
@@ -207,3 +222,9 @@ def _labels(samples: Sequence[Sample]) -> Numbers:
     import numpy as np  # noqa: PLC0415
 
     return np.array([sample.right for sample in samples], dtype=np.float64)
+
+
+def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
+    import numpy as np  # noqa: PLC0415
+
+    return np.array([score.probability(sample.at(None)) for sample in samples])
