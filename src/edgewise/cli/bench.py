@@ -21,6 +21,7 @@ from edgewise.cli.bench_report import (
 from edgewise.cli.bench_see import see
 from edgewise.cli.bench_serve import serve
 from edgewise.cli.bench_speech import speech
+from edgewise.cli.bench_traces import traces as keep_traces
 
 _model = click.option("--model", "-m", help="Local model: a name, or the path of a GGUF file.")
 
@@ -39,6 +40,7 @@ bench.add_command(speech)
 bench.add_command(embed)
 bench.add_command(see)
 bench.add_command(serve)
+bench.add_command(keep_traces)
 
 
 @bench.command()
