@@ -96,6 +96,7 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
         "int": "7",
         "float": "7",
         "call_easy": "0.1",
+        "error_probability": "0.2",
         "call_hard": "0.9",
         "float | None": "0.5",
         "Handoff": "signal",

@@ -8,11 +8,12 @@ from typing import Any
 from edgewise import plugins
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
+from edgewise.types.aims import AIMS
 from edgewise.types.messages import Message, Request
 
 Prompt = str | Message | Sequence[Message]
 
-_DEFAULTS = ("policy", "handoff", "threshold", "max_tokens", "store_text")
+_DEFAULTS = ("policy", "handoff", *AIMS, "error_probability", "max_tokens", "store_text")
 
 
 def new_request(
@@ -31,6 +32,8 @@ def new_request(
         given["tools"] = as_tools(given["tools"])
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     defaults = {name: getattr(settings, name) for name in _DEFAULTS}
+    if any(given.get(aim) is not None for aim in AIMS):
+        defaults |= dict.fromkeys(AIMS)  # what the request aims at stands in place of the settings'
     request = Request(messages=messages, **(defaults | given))
     if complaint := request.complaint:
         raise InvalidRequest(complaint)

@@ -18,6 +18,7 @@ import platformdirs
 
 from edgewise.errors import SettingsError
 from edgewise.server_settings import ServerSettings, read_server
+from edgewise.types.aims import ERROR_PROBABILITY, find_complaint
 from edgewise.types.messages import Handoff
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
@@ -65,7 +66,11 @@ class Settings:
     # How requests are routed unless they say otherwise
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
+    # At most one of these three; docs/risk.md
     threshold: float | None = None
+    max_error: float | None = None
+    cloud_share: float | None = None
+    error_probability: float = ERROR_PROBABILITY
     max_tokens: int = 256
     # Function calls: difficulty up to which the device is trusted, and above which the cloud is
     # asked first; how many tools the device is offered; weights of the difficulty's features
@@ -105,9 +110,10 @@ class Settings:
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
-        for name in ("threshold", "speech_threshold"):
-            value = getattr(self, name)
-            _check(value is None or 0 <= value <= 1, name, value, "between 0 and 1")
+        if complaint := find_complaint(self):
+            raise SettingsError(complaint)
+        heard = self.speech_threshold
+        _check(heard is None or 0 <= heard <= 1, "speech_threshold", heard, "between 0 and 1")
         _check(self.call_tools >= 1, "call_tools", self.call_tools, "at least 1")
         _check(
             0 <= self.call_easy <= self.call_hard <= 1,

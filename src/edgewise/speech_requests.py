@@ -21,6 +21,7 @@ from edgewise.speech.segment_confidence import (
     SegmentCalibration,
     parse_segment_calibration,
 )
+from edgewise.types.aims import AIMS
 from edgewise.types.messages import (
     AudioLike,
     HearingOptions,
@@ -111,7 +112,7 @@ def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
     for option in ("progress", "rate", "step_s"):  # about the work, not about the request
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))
-    if "threshold" not in given:
+    if not any(aim in given for aim in AIMS):
         given["threshold"] = host.settings.speech_threshold
     return replace(host.request(name, **given), task="transcribe", language=language)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from edgewise.errors import (
 )
 from edgewise.flows import see
 from edgewise.local.backend import DeviceFacts, VisionBackend
+from edgewise.types.measured import Measured, RiskRow
 from edgewise.types.messages import AnswerSchema, Image, Message, Request
 from edgewise.types.replies import Attempt, Finished, Switched
 from edgewise.types.sights import Line, SeenReply, Sight, Thing
@@ -241,3 +243,25 @@ def test_a_threshold_of_the_request_decides() -> None:
     assert Stage().ask(SIGN, threshold=0.999).source == "cloud"
     doubtful = Stage(ScriptedEye(reads("N0", 0.4))).ask(SIGN, threshold=0.0)
     assert doubtful.source == "local"
+
+
+RISK = Measured(
+    risk={"whole": (RiskRow(0.9, 200, 4), RiskRow(0.8, 400, 20))}, risk_rows=1000
+)  # proves 10 %, not 1 %
+
+
+def test_a_stated_risk_is_kept_or_the_cloud_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.CALIBRATION", replace(CALIBRATION, measured=RISK))
+    kept = Stage().ask(SIGN, max_error=0.1)
+    assert (kept.source, kept.decision.threshold) == ("local", 0.8)
+    assert kept.decision.reason.endswith(
+        "is high enough for an error of at most 10 % with probability 90 %"
+    )
+    sent = Stage().ask(SIGN, max_error=0.01)
+    assert (sent.source, sent.decision.code) == ("cloud", "handoff_risk_unreachable")
+    closed = PlayedCloud(shut=CloudClosed("no key", code="no_key"))
+    stays = Stage(cloud=closed).ask(SIGN, max_error=0.01)
+    assert (stays.text, stays.decision.code) == ("NO ENTRY", "risk_unreachable")
+    assert stays.degraded and stays.needs_cloud_handoff
+    beyond = Stage().ask(BEYOND, max_error=0.1)
+    assert (beyond.decision.code, beyond.decision.objective) == ("handoff_no_device_skill", "")

@@ -20,10 +20,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One request's gate: a calibration and the threshold that applies to it."""
+    """One request's gate: a calibration, the threshold that applies, and what it was found for."""
 
     calibration: Calibration
     threshold: float
+    objective: str = ""
 
     def judge(self, reading: Reading, held_tokens: int) -> Verdict:
         """The verdict while the answer is being generated; HOLD for at most `hold_tokens`."""

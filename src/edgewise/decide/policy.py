@@ -65,7 +65,10 @@ def local_only(question: Question) -> Plan:
     """Never the cloud."""
     if question.misfit is not None and question.impossible_here:
         return Plan(first=None, code=question.misfit.code, reason=question.misfit.reason)
-    return Plan(first="local", code="policy_local_only", reason="the policy keeps it on the device")
+    reason = "the policy keeps it on the device"
+    if question.misfit is not None:
+        reason += f", although {question.misfit.reason}"
+    return Plan(first="local", code="policy_local_only", reason=reason)
 
 
 def prefer_local(question: Question) -> Plan:

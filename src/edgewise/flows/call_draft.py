@@ -10,6 +10,7 @@ from edgewise.functions.check import Checked
 from edgewise.functions.merge import merge, source_of
 from edgewise.functions.repair import Repaired
 from edgewise.functions.settle import same_call
+from edgewise.types.aims import high_enough, needed
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Request, Source, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Decision, Usage
@@ -55,6 +56,7 @@ class CallDraft:
     intents: tuple[Intent, ...]
     difficulty: float
     threshold: float = 0.0
+    objective: str = ""
     calibration: str = ""
     code: str = ""
     reason: str = ""
@@ -143,7 +145,7 @@ class CallDraft:
 
     def doubt(self, failed: Sequence[int], gate: Set[str]) -> str:
         """The first reason for doubt, in words."""
-        calls = self._calls.get(failed[0], [])
+        calls, least = self._calls.get(failed[0], []), needed(self.threshold, self.objective)
         wrong = [one for one in self.complaints if one.intent == failed[0] and one.code in gate]
         if not calls:
             sure = self._nothing.get(failed[0])
@@ -151,12 +153,16 @@ class CallDraft:
                 return f"{wrong[0].code}: {wrong[0].message}"
             if sure is None:
                 return f"nothing was called for {self.intents[failed[0]].text!r}"
-            return f"confidence {sure:.2f} that no tool serves it is below {self.threshold:.2f}"
+            return f"confidence {sure:.2f} that no tool serves it is below {least}"
         worst = min(calls, key=lambda call: call.confidence or 0.0)
         if (worst.confidence or 0.0) < self.threshold:
-            return f"{worst.name}: confidence {worst.confidence:.2f} is below {self.threshold:.2f}"
+            return f"{worst.name}: confidence {worst.confidence:.2f} is below {least}"
         faulty = next(call for call in calls if not gate.isdisjoint(call.complaints))
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
+
+    @property
+    def enough(self) -> str:
+        return high_enough(self.objective)
 
     def conclude(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason
@@ -215,6 +221,7 @@ class CallDraft:
             code=self.code,
             reason=self.reason,
             threshold=self.threshold,
+            objective=self.objective,
             confidence=self.confidence,
             calibration=self.calibration,
             degraded_code=self.degraded_code,

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from edgewise.decide.fit import Capacity, Misfit, estimate_tokens, find_lateness
+from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, asked
 from edgewise.errors import (
     CloudClosed,
@@ -114,9 +115,10 @@ def _open_device(walk: Walk) -> Misfit | None:
     except ModelNotFound as error:
         return Misfit(error.code, str(error))
     walk.calibration = walk.parts.calibration(walk.caller)
-    threshold = walk.calibration.threshold if request.threshold is None else request.threshold
-    walk.draft.threshold, walk.draft.calibration = threshold, walk.calibration.name
-    return _lateness(walk, walk.caller)
+    objective = find_objective(request, walk.calibration)
+    walk.draft.threshold, walk.draft.calibration = objective.threshold, walk.calibration.name
+    walk.draft.objective = objective.words
+    return objective.misfit or _lateness(walk, walk.caller)
 
 
 def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
@@ -183,7 +185,7 @@ def _from_device(walk: Walk, plan: Plan) -> None:
 def _conclude_kept(walk: Walk, failed: Sequence[int]) -> None:
     draft = walk.draft
     if not failed:
-        draft.conclude("kept_confident", "every call is sure enough")
+        draft.conclude("kept_confident", f"every call's confidence is {draft.enough}")
         return
     draft.conclude("kept_in_doubt", draft.doubt(failed, walk.gate))
     if (shut := walk.parts.cloud.closed(walk.request)) is not None:

@@ -15,6 +15,7 @@ from edgewise.decide.calibration import Calibration
 from edgewise.decide.confidence import Meter
 from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
 from edgewise.decide.gate import Gate, Verdict
+from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import (
     CloudClosed,
@@ -28,6 +29,7 @@ from edgewise.errors import (
 )
 from edgewise.flows.draft import Draft, LocalAttempt
 from edgewise.local.backend import ChatBackend
+from edgewise.types.aims import high_enough, needed
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Switched
 from edgewise.types.tokens import Finish
@@ -69,7 +71,12 @@ def answer(
     backend, misfit = _look_at_device(request, parts)
     calibration = parts.calibration(backend)
     threshold = calibration.threshold if request.threshold is None else request.threshold
-    draft = Draft(request, Gate(calibration, threshold), attempts, parts.clock())
+    gate = Gate(calibration, threshold)
+    if request.has_objective and backend is not None:
+        objective = find_objective(request, calibration, "stream" if live else "whole")
+        gate = Gate(calibration, objective.threshold, objective.words)
+        misfit = misfit or objective.misfit
+    draft = Draft(request, gate, attempts, parts.clock())
     walk = _Walk(draft, parts, backend, live, request, misfit)
     try:
         yield from _follow(walk, _plan(walk))
@@ -259,7 +266,8 @@ def _conclude_kept(walk: _Walk, plan: Plan) -> None:
     if plan.code != "started_local":
         return  # another policy's words stand
     if not draft.doubted:
-        draft.conclude("kept_confident", f"confidence {draft.confidence:.2f} is high enough")
+        sure = high_enough(draft.gate.objective)
+        draft.conclude("kept_confident", f"confidence {draft.confidence:.2f} is {sure}")
         return
     draft.conclude("kept_in_doubt", _doubt(draft))
     shut = walk.parts.cloud.closed(draft.request)
@@ -269,7 +277,8 @@ def _conclude_kept(walk: _Walk, plan: Plan) -> None:
 
 
 def _doubt(draft: Draft) -> str:
-    return f"confidence {draft.confidence:.2f} is below {draft.gate.threshold:.2f}"
+    gate = draft.gate
+    return f"confidence {draft.confidence:.2f} is below {needed(gate.threshold, gate.objective)}"
 
 
 def _signal(draft: Draft, code: str, reason: str) -> None:

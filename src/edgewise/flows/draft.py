@@ -104,6 +104,7 @@ class Draft:
             code=self.code,
             reason=self.reason,
             threshold=self.gate.threshold,
+            objective=self.gate.objective,
             confidence=self.confidence,
             calibration=self.gate.calibration.name,
             decided_after_tokens=self.decided_after,

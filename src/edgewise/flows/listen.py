@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Question
 from edgewise.errors import (
     CloudClosed,
@@ -32,6 +33,7 @@ from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
 from edgewise.speech.live_utterances import LiveUtterances
 from edgewise.speech.pcm import PcmReader
+from edgewise.speech.segment_confidence import SegmentCalibration
 from edgewise.speech.stable_text import Captions, StableText
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
@@ -91,7 +93,7 @@ class LiveTranscriber:
             self._check(ears)
             calibration = self._parts.calibration(ears)
             self._plan = self._find_plan()
-            self._draft = self._new_draft(ears, calibration.threshold, calibration.name)
+            self._draft = self._new_draft(ears, calibration)
             self._corrections = Corrections(
                 self._parts.cloud, self.request, self._attempts, patience_s=None
             )
@@ -157,13 +159,13 @@ class LiveTranscriber:
         wanted = self._plan.may_hand_off or self._plan.first == "cloud"
         return wanted and self.request.handoff == "automatic"
 
-    def _new_draft(self, ears: SpeechBackend, threshold: float, name: str) -> TranscriptDraft:
-        if self._plan.first == "cloud":
-            threshold = 1.0  # the policy wants the cloud's text of everything
-        elif self.request.threshold is not None:
-            threshold = self.request.threshold
+    def _new_draft(self, ears: SpeechBackend, fitted: SegmentCalibration) -> TranscriptDraft:
+        objective = find_objective(self.request, fitted)
+        # Where the policy asks the cloud first it wants the cloud's text of everything.
+        threshold = 1.0 if self._plan.first == "cloud" else objective.threshold
         now = self._parts.clock()
-        draft = TranscriptDraft(self.request, self._attempts, now, threshold, name, ears)
+        draft = TranscriptDraft(self.request, self._attempts, now, threshold, fitted.name, ears)
+        draft.objective = objective.words
         draft.conclude(self._plan.code, self._plan.reason)
         return draft
 

@@ -15,10 +15,12 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration, Score
 from edgewise.decide.fit import Misfit
 from edgewise.decide.gate import Gate
+from edgewise.decide.objective import Objective, find_objective
 from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import CloudClosed, CloudError, DoesNotFit, EdgewiseError, LocalError
 from edgewise.flows.draft import Draft, LocalAttempt
 from edgewise.local.backend import VisionBackend
+from edgewise.types.aims import high_enough, needed
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched
 from edgewise.types.sights import SeenReply, Sight
@@ -74,9 +76,12 @@ def answer(
     started = parts.clock()
     wanted = read_question(_question(request))
     misfit, calibration = _look_at_device(request, wanted, parts)
-    threshold = calibration.threshold if request.threshold is None else request.threshold
-    draft = Draft(request, Gate(_as_gate(calibration), threshold), attempts, started)
-    walk = _Walk(draft, parts, pictures, live, wanted, misfit)
+    objective = Objective(calibration.threshold)
+    if misfit is None and request.policy != "cloud_only":
+        objective = find_objective(request, calibration)
+    gate = Gate(_as_gate(calibration), objective.threshold, objective.words)
+    draft = Draft(request, gate, attempts, started)
+    walk = _Walk(draft, parts, pictures, live, wanted, misfit or objective.misfit)
     yield from _follow(walk, _plan(walk))
     yield Finished(_reply(walk, notes, parts.clock()))
 
@@ -256,7 +261,8 @@ def _conclude_kept(walk: _Walk, plan: Plan) -> None:
     if plan.code != "started_local":
         return  # another policy's words stand
     if not draft.doubted:
-        sure = f"{walk.skill}: confidence {draft.confidence:.2f} is high enough"
+        enough = high_enough(draft.gate.objective)
+        sure = f"{walk.skill}: confidence {draft.confidence:.2f} is {enough}"
         draft.conclude("kept_confident", sure)
         return
     draft.conclude("kept_in_doubt", _doubt(walk))
@@ -268,7 +274,8 @@ def _conclude_kept(walk: _Walk, plan: Plan) -> None:
 
 def _doubt(walk: _Walk) -> str:
     draft = walk.draft
-    return f"{walk.skill}: confidence {draft.confidence:.2f} is below {draft.gate.threshold:.2f}"
+    below = needed(draft.gate.threshold, draft.gate.objective)
+    return f"{walk.skill}: confidence {draft.confidence:.2f} is below {below}"
 
 
 def _signal(draft: Draft, code: str, reason: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.fit import Misfit
+from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy, Question
 from edgewise.errors import (
     CloudClosed,
@@ -106,14 +107,19 @@ def transcribe(
 
 def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> _Walk:
     ears, misfit = _look_at_device(request, parts)
+    calibration = parts.calibration(ears)
+    objective = find_objective(request, calibration)
+    if ears is not None and request.handoff == "automatic":
+        misfit = misfit or objective.misfit  # else every segment says that it is in doubt
     plan = _plan(request, parts, misfit)
     if plan.first is None:
         raise _refusal(request, plan)
     if plan.first == "cloud" and request.handoff == "signal":
         raise DoesNotFit(f"the application is to route this: {plan.reason}")
-    calibration = parts.calibration(ears)
-    threshold = calibration.threshold if request.threshold is None else request.threshold
-    draft = TranscriptDraft(request, attempts, parts.clock(), threshold, calibration.name, ears)
+    draft = TranscriptDraft(
+        request, attempts, parts.clock(), objective.threshold, calibration.name, ears
+    )
+    draft.objective = objective.words if ears is not None else ""
     draft.conclude(plan.code, plan.reason)
     draft.degraded_code = plan.degraded_code
     corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
@@ -267,7 +273,7 @@ def _conclude(walk: _Walk) -> None:
             draft.conclude("fallback_local", f"the cloud failed: {draft.failure}")
         return
     if not draft.doubted:
-        draft.conclude("kept_confident", "every segment is sure enough")
+        draft.conclude("kept_confident", f"every segment's confidence is {draft.enough}")
         return
     words = f"{len(draft.doubted)} of {len(draft.segments)} segments in doubt"
     if walk.request.handoff == "signal":

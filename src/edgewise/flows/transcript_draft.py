@@ -10,6 +10,7 @@ from edgewise.errors import CloudError, CloudMalformed, LocalError
 from edgewise.flows.hear_segments import corrected, is_nonsense, without_neighbours
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.subtitles import as_text
+from edgewise.types.aims import high_enough
 from edgewise.types.messages import Request, Source
 from edgewise.types.replies import Attempt, Decision, Place, Usage
 from edgewise.types.transcripts import Segment, Transcript
@@ -25,6 +26,7 @@ class TranscriptDraft:
     threshold: float
     calibration: str
     ears: SpeechBackend | None
+    objective: str = ""
     segments: dict[int, Segment] = field(default_factory=dict)
     dropped: list[Segment] = field(default_factory=list)
     doubted: set[int] = field(default_factory=set)
@@ -37,6 +39,10 @@ class TranscriptDraft:
     _heard_s: float = 0.0
     _outcome: str = ""
     _error: str = ""
+
+    @property
+    def enough(self) -> str:
+        return high_enough(self.objective if self.segments else "")
 
     def conclude(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason
@@ -145,6 +151,7 @@ class TranscriptDraft:
             code=self.code,
             reason=self.reason,
             threshold=self.threshold,
+            objective=self.objective,
             confidence=confidence,
             calibration=self.calibration,
             degraded_code=self.degraded_code,
@@ -189,7 +196,7 @@ def conclude_live(draft: TranscriptDraft) -> None:
         draft.degraded_code = failure.code
     words = f"{doubted} of {len(draft.segments)} segments in doubt"
     if draft.code == "started_local":
-        draft.conclude("kept_confident", "every segment is sure enough")
+        draft.conclude("kept_confident", f"every segment's confidence is {draft.enough}")
         if doubted and draft.request.handoff == "signal":
             draft.conclude("signalled_low_confidence", words)
         elif doubted and draft.sent_seconds:

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, get_args
 
+from edgewise.types.aims import ERROR_PROBABILITY, find_complaint
+
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
@@ -153,6 +155,9 @@ class Request:
     may_call: bool = True  # False: the tools are only known, and an answer in words is due
     answer_schema: AnswerSchema | None = None
     threshold: float | None = None
+    max_error: float | None = None
+    error_probability: float = ERROR_PROBABILITY
+    cloud_share: float | None = None
     deadline_ms: float | None = None
     truncate: bool = False
     evidence: bool = False
@@ -165,6 +170,11 @@ class Request:
     def may_leave(self) -> bool:
         """Whether any of this may be sent anywhere. Asked once, by the door to the cloud."""
         return not self.private
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether a threshold has to be found for what it aims at."""
+        return self.max_error is not None or self.cloud_share is not None
 
     @property
     def has_images(self) -> bool:
@@ -199,20 +209,25 @@ class Request:
             ),
             (self.max_tokens >= 1, f"max_tokens = {self.max_tokens}: at least 1"),
             (self.temperature >= 0, f"temperature = {self.temperature}: 0 or more"),
-            (
-                self.threshold is None or 0 <= self.threshold <= 1,
-                f"threshold = {self.threshold}: between 0 and 1",
-            ),
             (self.handoff in handoffs, f"handoff = {self.handoff!r}"),
             (
                 self.deadline_ms is None or self.deadline_ms > 0,
                 f"deadline_ms = {self.deadline_ms}: more than 0",
             ),
         )
-        return next((words for good, words in checks if not good), "")
+        return next((words for good, words in checks if not good), "") or find_complaint(self)
 
 
-class CallOptions(TypedDict, total=False):
+class AimOptions(TypedDict, total=False):
+    """What may be aimed at: at most one of a threshold, a share of errors and one of the cloud."""
+
+    threshold: float
+    max_error: float
+    error_probability: float
+    cloud_share: float
+
+
+class CallOptions(AimOptions, total=False):
     """Keyword arguments of `Engine.call`."""
 
     system: str
@@ -223,7 +238,6 @@ class CallOptions(TypedDict, total=False):
     temperature: float
     seed: int
     stop: Sequence[str]
-    threshold: float
     deadline_ms: float
     truncate: bool
     evidence: bool
@@ -233,14 +247,13 @@ class CallOptions(TypedDict, total=False):
     request_id: str
 
 
-class HearingOptions(TypedDict, total=False):
+class HearingOptions(AimOptions, total=False):
     """Keyword arguments of everything that hears speech."""
 
     language: str
     policy: str
     handoff: Handoff
     private: bool
-    threshold: float
     store_text: bool
     budget_key: str
     request_id: str

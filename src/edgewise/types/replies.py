@@ -56,7 +56,8 @@ class Decision:
     """Why the answer came from where it came.
 
     `code` is stable and documented (docs/decision-codes.md); `reason` says it in words.
-    `degraded_code` names what kept the cloud from answering, where it should have.
+    `degraded_code` names what kept the cloud from answering, where it should have; `objective`
+    says what the threshold was found for, where something else was aimed at.
     """
 
     policy: str
@@ -69,6 +70,7 @@ class Decision:
     decided_after_tokens: int | None = None
     degraded_code: str = ""
     truncated: bool = False
+    objective: str = ""
     features: Mapping[str, float] = field(default_factory=dict)
     evidence: tuple[Token, ...] = ()
 
