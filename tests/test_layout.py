@@ -44,6 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
     "audits": VALUES | DOERS | {"flows", "settings", "open_streams"},
     "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
+    "explanations": VALUES | {"decide", "record", "settings", "calibration_files"},
+    "watch": VALUES | {"decide", "record", "settings", "explanations"},
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
     "new_request": VALUES | {"functions", "settings", "plugins"},
@@ -53,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
     | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request", "open_streams", "calibration_files", "audits"},
+    | {"new_request", "open_streams", "calibration_files", "audits", "watch"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},

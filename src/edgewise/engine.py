@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from edgewise import assembly, audits, plugins
+from edgewise import assembly, audits, plugins, watch
 from edgewise.calibration_files import find_calibration
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
@@ -67,7 +67,9 @@ class Engine:
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._streams = OpenStreams(self)
         self.auditor = audits.open_auditor(self, self._streams)
-        self._books = Books(self.ledger, self._rates, audits.watching(self.auditor))
+        self.watch = watch.DriftWatch(self.settings, self.ledger)
+        watchers = (*audits.watching(self.auditor), self.watch.watcher)
+        self._books = Books(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
         self._caller = caller

@@ -65,11 +65,17 @@ def explain_row(row: Mapping[str, Any], settings: Settings) -> Explanation:
 
 def known_today(settings: Settings, task: str, name: str) -> Known:
     """What the calibration of this name holds now; it may have been fitted again since."""
+    data = document_of(settings, task, name)
+    return Known() if data is None else _known(data)
+
+
+def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] | None:
+    """The contents of the calibration file that a decision of this task names, if it is there."""
     for kind in _KINDS.get(task, ()) if name else ():
         data = _document(settings, name, kind)
         if data is not None:
-            return _known(data)
-    return Known()
+            return data
+    return None
 
 
 def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:

@@ -33,7 +33,9 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     opened.close()
 
 
-@pytest.mark.parametrize("table", ["requests", "attempts", "spend", "tool_record", "audits"])
+@pytest.mark.parametrize(
+    "table", ["requests", "attempts", "spend", "tool_record", "audits", "notes"]
+)
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str
 ) -> None:

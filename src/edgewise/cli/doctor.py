@@ -27,6 +27,7 @@ from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import ModelStore
 from edgewise.settings import DEFAULT_CALLER, Settings
 from edgewise.types.messages import Message, Request
+from edgewise.watch import DriftWatch, in_figures
 
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
 
@@ -105,6 +106,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         _calibration,
         _cloud,
         _ledger,
+        _drift,
         _disk,
     )
     for check in checks:
@@ -268,6 +270,20 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
         extra = f", {swept} abandoned reservations settled" if swept else ""
         count = "1 request" if report.requests == 1 else f"{report.requests:,} requests"
         yield Finding("ledger", "ok", f"{count} in {ledger.path}{extra}")
+    finally:
+        ledger.close()
+
+
+def _drift(settings: Settings) -> Iterator[Finding]:
+    """Only what was used enough to be judged."""
+    ledger = assembly.open_ledger(settings)
+    try:
+        for found in DriftWatch(settings, ledger).compare_all():
+            if found.drifted:
+                fix = "edgewise calibrate, on labelled prompts or on audits; docs/drift.md"
+                yield Finding("drift", "note", f"{found.calibration}: {found.words}", fix)
+            elif found.distance is not None or found.chance is not None:
+                yield Finding("drift", "ok", f"none: {found.calibration}, {in_figures(found)}")
     finally:
         ledger.close()
 

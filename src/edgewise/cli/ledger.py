@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,8 +13,11 @@ from edgewise import assembly
 from edgewise.cli import options
 from edgewise.cli.find_request import find_request
 from edgewise.cli.render import confidence, console, dollars, milliseconds, print_json
+from edgewise.decide.drift import Drift
+from edgewise.record.ledger import Ledger
 from edgewise.record.report import Report, parse_since
 from edgewise.settings import Settings
+from edgewise.watch import DriftWatch
 
 SHORT_ID = 8
 OF_AN_ATTEMPT = (
@@ -53,7 +57,8 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
     if sum(given is not None for given in (since, last, request_id)) > 1:
         raise click.UsageError("--since, --last and --request exclude each other")
     moment = parse_since(since) if since else None
-    book = assembly.open_ledger(Settings.load())
+    settings = Settings.load()
+    book = assembly.open_ledger(settings)
     try:
         if request_id is not None:
             _print_request(find_request(book, request_id), as_json)
@@ -61,10 +66,12 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
             _print_recent(book.recent(last), as_json)
         else:
             report = book.report(moment)
+            drifted = [each for each in DriftWatch(settings, book).compare_all() if each.drifted]
             if as_json:
-                print_json(report.to_dict())
+                print_json(report.to_dict() | {"drift": [asdict(each) for each in drifted]})
             else:
                 _print_report(report)
+                _print_drift(drifted, book)
     finally:
         book.close()
 
@@ -149,6 +156,13 @@ def _print_report(report: Report) -> None:
         )
         _print_latency(report)
     _print_reasons(report)
+
+
+def _print_drift(drifted: list[Drift], book: Ledger) -> None:
+    for each in drifted:
+        note = book.noted("drift", each.calibration)
+        since = f" (since {_when(note.created_at, '%m-%d %H:%M')})" if note and note.words else ""
+        console().say((f"drift{since}: ", "bold yellow"), f"{each.calibration}: {each.words}")
 
 
 def _part(name: str, microdollars: int) -> str:

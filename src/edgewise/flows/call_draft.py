@@ -72,6 +72,7 @@ class CallDraft:
     declined: dict[int, Complaint | None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
     again: Set[int] = frozenset()  # intents that ask for what another has asked for
+    evidence: dict[float, Mapping[str, float]] = field(default_factory=dict)  # by confidence
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
     _nothing: dict[int, float] = field(default_factory=dict)  # sure that no tool serves it
 
@@ -225,4 +226,5 @@ class CallDraft:
             confidence=self.confidence,
             calibration=self.calibration,
             degraded_code=self.degraded_code,
+            features=self.evidence.get(self.confidence or 0.0, {}),
         )

@@ -128,7 +128,7 @@ class TranscriptDraft:
             needs_cloud_handoff=in_doubt,
             cloud_handoff=signalled or source in ("cloud", "mixed"),
             degraded=bool(self.degraded_code),
-            decision=self._decision(confidence),
+            decision=self._decision(confidence, segments),
             attempts=attempts,
             usage=Usage(
                 sum(attempt.input_tokens for attempt in attempts),
@@ -144,7 +144,7 @@ class TranscriptDraft:
             codes=codes,
         )
 
-    def _decision(self, confidence: float | None) -> Decision:
+    def _decision(self, confidence: float | None, segments: Sequence[Segment]) -> Decision:
         return Decision(
             policy=self.request.policy,
             handoff=self.request.handoff,
@@ -155,7 +155,7 @@ class TranscriptDraft:
             confidence=confidence,
             calibration=self.calibration,
             degraded_code=self.degraded_code,
-            features={"sent_seconds": round(self.sent_seconds, 3)},
+            features={"sent_seconds": round(self.sent_seconds, 3), **_least_sure(segments)},
         )
 
     def _source(self, segments: Sequence[Segment]) -> Source:
@@ -187,6 +187,15 @@ def _mean_confidence(segments: Sequence[Segment]) -> float | None:
     if not total:
         return None
     return sum(seconds * confidence for seconds, confidence in known) / total
+
+
+def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
+    """What is known about the segment that the device was least sure of, as it heard it."""
+    known = [(each.confidence, each) for each in segments if each.confidence is not None]
+    if not known:
+        return {}
+    confidence, segment = min(known, key=lambda pair: pair[0])
+    return {"least_confidence": confidence, **segment.features}
 
 
 def conclude_live(draft: TranscriptDraft) -> None:

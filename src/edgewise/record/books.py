@@ -25,6 +25,20 @@ class Cancelled(EdgewiseError):
     code = "cancelled"
 
 
+class Every:
+    """A watcher that tells another of the first answer and of every so many after it."""
+
+    def __init__(self, count: int, watcher: Watcher) -> None:
+        self._count = count
+        self._watcher = watcher
+        self._seen = 0
+
+    def __call__(self, request: Request, reply: Reply) -> None:
+        self._seen += 1  # two threads at once may skip a count, which costs nobody anything
+        if self._seen % self._count == 1:
+            self._watcher(request, reply)
+
+
 @dataclass(slots=True)
 class Books:
     """`rates`: what the cloud would have charged per million tokens, in and out.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgewise.record import watched
 from edgewise.record.audits import Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.history import JudgedRequest, Stretch, judged_requests, timeline
@@ -24,6 +25,7 @@ from edgewise.record.rows import (
 )
 from edgewise.record.store import Store
 from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
+from edgewise.record.watched import Confidence, Note, Traffic
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
 
@@ -202,6 +204,32 @@ class Ledger:
         """One recorded request with all its attempts and, where stored, its texts."""
         with self._store.reading() as connection:
             return one_request(connection, request_id)
+
+    def calibrations(self) -> list[tuple[str, str]]:
+        """Task and calibration of the latest requests whose confidence was measured."""
+        with self._store.reading() as connection:
+            return watched.calibrations_in_use(connection)
+
+    def confidences(self, task: str, calibration: str, limit: int) -> list[Confidence]:
+        """The latest of one calibration, newest first."""
+        with self._store.reading() as connection:
+            return watched.recent_confidences(connection, task, calibration, limit)
+
+    def note(self, kind: str, subject: str, words: str) -> None:
+        """Write down that something began or, with no words, that it ended; once."""
+        with self._store.writing(durable=False) as connection:
+            before = watched.latest_note(connection, kind, subject)
+            if bool(words) != bool(before and before.words):
+                watched.write_note(connection, Note(self._clock(), kind, subject, words))
+
+    def noted(self, kind: str, subject: str) -> Note | None:
+        with self._store.reading() as connection:
+            return watched.latest_note(connection, kind, subject)
+
+    def traffic(self, state: BudgetState) -> Traffic:
+        """What is to be expected of the rest of a budget's window."""
+        with self._store.reading() as connection:
+            return watched.traffic(connection, state.budget, self._clock(), state.resets_at)
 
     def verify(self) -> list[str]:
         """What is wrong with the file, in words; empty when it is sound. Reads all of it."""

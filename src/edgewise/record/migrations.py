@@ -137,6 +137,17 @@ CREATE TABLE audits (
 """
 
 
+# What watchers saw begin or end: a calibration that no longer fits, and that it fits again.
+_NOTES = """
+CREATE TABLE notes (
+    created_at REAL NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    words TEXT NOT NULL
+)
+"""
+
+
 def _charge(row: str, sign: str) -> str:
     """Add one attempt to (or take it from) its day and month, for its key and for all keys."""
     return f"""
@@ -176,6 +187,7 @@ MIGRATIONS = (
     Migration("m002_tool_record", (_TOOL_RECORD,)),
     Migration("m003_audio_seconds", _AUDIO_SECONDS),
     Migration("m004_audits", (_AUDITS, "CREATE INDEX audits_by_time ON audits (created_at)")),
+    Migration("m005_notes", (_NOTES,)),
 )
 
 

@@ -123,6 +123,12 @@ class House:
         for lane in self.lanes():
             shut = float(not lane.breaker.would_allow())
             found["edgewise_breaker_open", (("provider", lane.config.name),)] = shut
+        for name, drift in list(self.engine.watch.found.items()):
+            own: Labels = (("calibration", name),)
+            found["edgewise_drift", own] = float(drift.drifted)
+            if drift.distance is not None and drift.bound is not None:
+                found["edgewise_drift_distance", own] = drift.distance
+                found["edgewise_drift_bound", own] = drift.bound
         with contextlib.suppress(EdgewiseError):  # counts are still worth having
             for state in self.engine.ledger.remaining():
                 budget: Labels = (("key", state.budget.key), ("window", state.budget.window))

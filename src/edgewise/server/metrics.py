@@ -28,6 +28,9 @@ HELP = {
     "edgewise_slots": "Local requests that can be worked on at once, by model.",
     "edgewise_queue_waiting": "Local requests waiting for a slot, by model.",
     "edgewise_breaker_open": "1 while a provider's circuit is open.",
+    "edgewise_drift": "1 while a calibration no longer fits what is asked, by calibration.",
+    "edgewise_drift_distance": "Of the latest confidences from the calibration's own.",
+    "edgewise_drift_bound": "The distance above which it is called drift.",
     "edgewise_budget_remaining_microdollars": "Left in a budget's current window.",
 }
 

@@ -1,0 +1,99 @@
+"""Watches for drift: every so many answers, what the ledger holds against the calibration's own.
+
+What is found is noted in the ledger and logged once, and shown by `edgewise doctor`, `edgewise
+ledger` and /metrics. It never disturbs an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from edgewise.decide.drift import MOST_ROWS, Audited, Drift, Reference, Seen, find_drift
+from edgewise.decide.drift import read_reference as parse_reference
+from edgewise.errors import LedgerError
+from edgewise.explanations import document_of
+from edgewise.record.books import Every, Watcher
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
+from edgewise.types.messages import Request
+from edgewise.types.replies import Reply
+
+_log = logging.getLogger("edgewise")
+
+EVERY = 50  # answers between two checks
+NOTE = "drift"
+# Of these a row of the ledger holds the confidence that the calibration's quantiles are of. A
+# transcript's row is the mean of its segments, and hard function calls are never measured at all.
+COMPARED = ("chat",)
+
+
+class DriftWatch:
+    """Holds what was found last, by calibration."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._warned: set[str] = set()
+        self.found: dict[str, Drift] = {}
+
+    @property
+    def watcher(self) -> Watcher:
+        """For the books: it looks at the first answer of a process, and at every so many."""
+        return Every(EVERY, self.look)
+
+    def look(self, request: Request, reply: Reply) -> None:
+        """Check the calibration of this answer."""
+        if reply.decision.calibration:
+            try:
+                self.check(request.task, reply.decision.calibration)
+            except LedgerError as error:
+                _log.warning("drift cannot be checked: %s", error)
+
+    def check(self, task: str, name: str) -> Drift:
+        """Compare now; note and log what began or ended."""
+        found = self.compare(task, name)
+        self.found[name] = found
+        self._ledger.note(NOTE, name, found.words)
+        if found.drifted and name not in self._warned:
+            self._warned.add(name)
+            _log.warning("drift: calibration %s no longer fits: %s", name, found.words)
+        elif not found.drifted:
+            self._warned.discard(name)
+        return found
+
+    def compare_all(self) -> Iterator[Drift]:
+        """Every calibration that was used lately; nothing is noted."""
+        for task, name in self._ledger.calibrations():
+            yield self.compare(task, name)
+
+    def compare(self, task: str, name: str) -> Drift:
+        rows = self._ledger.confidences(task, name, MOST_ROWS) if task in COMPARED else []
+        seen = [Seen(row.confidence, row.threshold if row.gated else None) for row in rows]
+        audited = [
+            Audited(each.confidence, each.threshold, each.right)
+            for each in self._ledger.audits(task=task)[:MOST_ROWS]
+            if each.calibration == name
+            and each.confidence is not None
+            and each.threshold is not None
+        ]
+        return find_drift(name, read_reference(self._settings, task, name), seen, audited)
+
+
+def read_reference(settings: Settings, task: str, name: str) -> Reference:
+    """What the calibration was measured on; an empty one where it is gone or does not say."""
+    data = document_of(settings, task, name)
+    try:
+        return Reference() if data is None else parse_reference(data)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return Reference()
+
+
+def in_figures(found: Drift) -> str:
+    """What was compared, in short."""
+    told = []
+    if found.distance is not None:
+        told.append(f"distance {found.distance:.2f} of at most {found.bound:.2f}")
+    if found.audited_error is not None:
+        told.append(f"{found.audited_error:.0%} of {found.audits} audited answers wrong")
+    return ", ".join(told)

@@ -1,0 +1,168 @@
+"""Drift, from answers in the ledger to what a caller of the engine, the doctor and /metrics see."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import Engine, Settings
+from edgewise.decide.drift import Drift, quantiles_of
+from edgewise.errors import LedgerUnavailable
+from edgewise.record.audits import Audit
+from edgewise.record.ledger import Ledger
+from edgewise.testing import ScriptedBackend
+from edgewise.types.replies import Decision
+from edgewise.watch import EVERY, DriftWatch, in_figures, read_reference
+from tests.record.ledger_cases import asking, replying
+from tests.test_explanations import shipped
+
+NAME = "mine"
+
+
+def write_calibration(folder: Path, **changes: Any) -> Path:
+    """Measured on confidences that are spread evenly."""
+    measured = {
+        "quantiles": quantiles_of(step / 1000 for step in range(1001)),
+        "risk": {"whole": [[0.5, 200, 20]]},
+        "risk_rows": 1000,
+    }
+    path = folder / "calibration.json"
+    path.write_text(json.dumps(shipped() | {"name": NAME} | measured | changes), "utf-8")
+    return path
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load({}, data_dir=tmp_path, calibration=str(write_calibration(tmp_path)))
+
+
+@pytest.fixture
+def ledger(settings: Settings) -> Iterator[Ledger]:
+    book = Ledger(settings.ledger_path)
+    yield book
+    book.close()
+
+
+def record(ledger: Ledger, confidences: list[float], **changes: Any) -> None:
+    for place, confidence in enumerate(confidences):
+        facts: dict[str, Any] = {
+            "policy": "prefer_local",
+            "handoff": "automatic",
+            "code": "kept_confident",
+            "reason": "",
+            "threshold": 0.5,
+            "confidence": confidence,
+            "calibration": NAME,
+        }
+        decision = Decision(**(facts | changes))
+        request_id = f"{confidence}-{place}-{len(changes)}"
+        ledger.record(
+            asking(request_id), replying(request_id, decision=decision, confidence=confidence)
+        )
+
+
+EVENLY = [step / 120 for step in range(120)]
+LOW = [step / 400 for step in range(120)]
+
+
+def test_confidences_like_the_calibrations_are_no_drift(settings: Settings, ledger: Ledger) -> None:
+    record(ledger, EVENLY)
+    (found,) = DriftWatch(settings, ledger).compare_all()
+    assert (found.calibration, found.rows, found.left_out) == (NAME, 120, 0)
+    assert not found.drifted
+    assert in_figures(found).startswith("distance 0.0")
+
+
+def test_other_confidences_are_noted_once_and_logged_once(
+    settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    record(ledger, LOW)
+    watch = DriftWatch(settings, ledger)
+    with caplog.at_level(logging.WARNING, "edgewise"):
+        watch.check("chat", NAME)
+        watch.check("chat", NAME)
+    assert caplog.text.count("no longer fits") == 1
+    assert watch.found[NAME].drifted
+    note = ledger.noted("drift", NAME)
+    assert note is not None
+    assert "120 confidences" in note.words
+    DriftWatch(settings, ledger).check("chat", NAME)
+    assert ledger.noted("drift", NAME) == note, "it began once"
+
+
+def test_the_end_of_a_drift_is_noted_as_well(settings: Settings, ledger: Ledger) -> None:
+    record(ledger, LOW)
+    watch = DriftWatch(settings, ledger)
+    watch.check("chat", NAME)
+    record(ledger, [step * 7 % 500 / 500 for step in range(500)], truncated=True)
+    watch.check("chat", NAME)
+    note = ledger.noted("drift", NAME)
+    assert note is not None
+    assert note.words == ""
+
+
+def test_rows_of_a_gate_are_not_taken_for_whole_answers(settings: Settings, ledger: Ledger) -> None:
+    record(ledger, LOW, decided_after_tokens=7)
+    (found,) = DriftWatch(settings, ledger).compare_all()
+    assert (found.rows, found.left_out) == (0, 120)
+    assert not found.drifted
+
+
+def test_audits_count_for_every_task(settings: Settings, ledger: Ledger) -> None:
+    record(ledger, [0.9])
+    for place in range(60):
+        ledger.record_audit(
+            Audit(
+                id=str(place), request_id=str(place), task="chat", model="m", calibration=NAME,
+                confidence=0.9, threshold=0.5, share=0.1, agree=float(place % 2),
+                judged_by="exact", cost_microdollars=0,
+            )
+        )  # fmt: skip
+    (found,) = DriftWatch(settings, ledger).compare_all()
+    assert found.drifted
+    assert (found.audited_error, found.promised_error) == (0.5, 0.1)
+
+
+def test_the_engine_looks_at_the_first_answer_and_at_every_so_many(settings: Settings) -> None:
+    looked: list[str] = []
+    with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
+        compare = engine.watch.compare
+
+        def noticed(task: str, name: str) -> Drift:
+            looked.append(name)
+            return compare(task, name)
+
+        engine.watch.compare = noticed  # type: ignore[method-assign]
+        for _ in range(EVERY + 1):
+            engine.complete("What is the capital of France?")
+        assert looked == [NAME, NAME]
+        assert engine.watch.found[NAME].rows == EVERY + 1
+
+
+def test_a_ledger_that_fails_costs_only_the_check(
+    settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(task: str, calibration: str, limit: int) -> Any:
+        raise LedgerUnavailable("disk full")
+
+    ledger.confidences = broken  # type: ignore[method-assign]
+    decision = Decision(
+        policy="", handoff="automatic", code="", reason="", calibration=NAME, confidence=0.5
+    )
+    with caplog.at_level(logging.WARNING, "edgewise"):
+        DriftWatch(settings, ledger).look(asking("x"), replying("x", decision=decision))
+    assert "disk full" in caplog.text
+
+
+def test_a_calibration_that_says_nothing_or_nonsense_is_no_reference(tmp_path: Path) -> None:
+    nothing: list[dict[str, Any]] = [{"quantiles": []}, {"quantiles": [1, 2]}, {"watched": 3}]
+    for changes in nothing:
+        path = write_calibration(tmp_path, **changes)
+        settings = Settings.load({}, data_dir=tmp_path, calibration=str(path))
+        assert not read_reference(settings, "chat", NAME).whole
+    assert not read_reference(settings, "chat", "another").rows
