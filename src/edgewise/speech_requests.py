@@ -34,10 +34,10 @@ from edgewise.types.messages import (
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Transcript
 
-HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
 if TYPE_CHECKING:
     from edgewise.flows.audit import Auditor
 
+HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
 STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
 
 
@@ -45,8 +45,8 @@ class Host(Protocol):
     """What speech needs of the engine."""
 
     settings: Settings
-
     auditor: Auditor | None
+
     def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
 
     def ears(self) -> SpeechBackend: ...
@@ -112,9 +112,11 @@ def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
     for option in ("progress", "rate", "step_s"):  # about the work, not about the request
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))
+    hint = given.pop("hint", "").strip()
     if not any(aim in given for aim in AIMS):
         given["threshold"] = host.settings.speech_threshold
-    return replace(host.request(name, **given), task="transcribe", language=language)
+    request = host.request(name, **given)
+    return replace(request, task="transcribe", language=language, hint=hint)
 
 
 def checked_language(language: str) -> str:

@@ -66,7 +66,15 @@ class LevelEars:
     def facts(self) -> DeviceFacts:
         return SCRIPTED_EARS_FACTS
 
-    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
         with self._lock:
             self.listened.append(len(samples))
             if len(self.listened) - 1 in self._fails:

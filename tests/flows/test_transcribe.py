@@ -366,10 +366,10 @@ def test_no_more_than_a_few_segments_wait_for_the_cloud_at_once() -> None:
 def test_leaving_stops_what_is_under_way_and_settles_it() -> None:
     class Leaving(ScriptedEars):
         @override
-        def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+        def hear(self, samples: Samples, **options: Any) -> list[Heard]:
             if self.listened:
                 raise KeyboardInterrupt
-            return super().hear(samples, language=language, words=words)
+            return super().hear(samples, **options)
 
     attempts: list[Attempt] = []
     sound = wav(voice(3.0), silence(6.0), voice(3.0))

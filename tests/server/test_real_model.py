@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -9,11 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from websockets.sync.client import connect
 
 from edgewise.local.model_store import InstalledModel
 from edgewise.server.house import House
 from edgewise.server.serve import running
 from edgewise.settings import Settings
+from edgewise.speech.word_errors import word_errors
+from tests.conftest import MODELS_DIR
+from tests.recordings import BECKETT_WORDS, sound_of
+from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 from tests.server.test_disconnects import post
 
@@ -74,3 +80,46 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     connection.close()
     wait_until(lambda: turnstile.busy == 0)
     wait_until(lambda: not any(each.name == "edgewise-llama" for each in threading.enumerate()))
+
+
+@pytest.fixture
+def hearing(serving: Serving) -> Served:
+    if not (MODELS_DIR / "whisper-tiny.en").is_dir():
+        pytest.skip("run `edgewise pull whisper-tiny.en` first")
+    settings = {"cache_dir": MODELS_DIR.parent, "threads": 1, "fetch_default_model": False}
+    return serving(settings=settings)  # its ears are the model that users get
+
+
+def test_a_person_is_heard_through_the_wire_and_spelt_as_the_prompt_says(
+    hearing: Served, beckett: Path
+) -> None:
+    hear = hearing.openai().audio.transcriptions.create
+    file = (beckett.name, beckett.read_bytes())
+    plain = hear(model="local", file=file)
+    assert plain.edgewise["source"] == "local" and plain.edgewise["model"] == "whisper-tiny.en"
+    assert word_errors(BECKETT_WORDS, plain.text).rate <= 0.2
+    assert "Phail" not in plain.text
+    told = hear(model="local", file=file, prompt="Mr. Phail fails. Phail again. Phail better.")
+    assert "Phail again" in told.text
+
+
+def test_a_person_is_captioned_live_through_the_wire(hearing: Served, beckett: Path) -> None:
+    sound = (sound_of(beckett) * 32767).astype("<i2").tobytes()
+    url = hearing.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
+    form = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}}
+    with connect(url) as socket:
+        socket.send(json.dumps({"type": "session.update", "session": form}))
+        for start in range(0, len(sound), 16_000):  # half a second
+            piece = base64.b64encode(sound[start : start + 16_000]).decode()
+            socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": piece}))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+        events = [json.loads(socket.recv(120))]
+        while events[-1]["type"] != "edgewise.session.finished":
+            assert events[-1]["type"] != "error", events[-1]
+            events.append(json.loads(socket.recv(120)))
+    kinds = [each["type"] for each in events]
+    assert kinds.count("input_audio_buffer.speech_started") == kinds.count(
+        "input_audio_buffer.speech_stopped"
+    )
+    assert word_errors(BECKETT_WORDS, events[-1]["text"]).rate <= 0.3
+    assert events[-1]["edgewise"]["source"] == "local"

@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from edgewise import assembly
 from edgewise.errors import ExtraMissing
 from edgewise.speech import live_utterances
-from edgewise.testing import LoopbackCloud, Status
+from edgewise.testing import LoopbackCloud, ScriptedEars, Status
 from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
@@ -233,3 +233,57 @@ def test_a_server_that_stops_closes_its_sessions(caller: Caller, served: Served)
     with pytest.raises(ConnectionClosed) as caught:
         caller.next()
     assert caught.value.rcvd is not None and caught.value.rcvd.code == 1001
+
+
+STARTED = "input_audio_buffer.speech_started"
+STOPPED = "input_audio_buffer.speech_stopped"
+COMMITTED = "input_audio_buffer.committed"
+
+
+def test_speech_that_starts_and_stops_is_told_with_its_item_and_its_times(caller: Caller) -> None:
+    caller.send("session.update", session=SETTINGS)
+    caller.say(pause(), spoken(*range(100, 106)))
+    caller.until(DELTA)
+    caller.say(pause(), spoken(200, 201, 202), pause())
+    caller.send("input_audio_buffer.commit")
+    # The first of them came before its first word; the rest is still to be read.
+    events = caller.until(FINISHED)
+    done = [each["item_id"] for each in events if each["type"] == COMPLETED]
+    assert len(set(done)) == 2
+    steps = {item: [e["type"] for e in events if e.get("item_id") == item] for item in done}
+    assert steps[done[0]][-3:] == [STOPPED, COMMITTED, COMPLETED]
+    assert steps[done[1]][0] == STARTED and steps[done[1]][-3:] == [STOPPED, COMMITTED, COMPLETED]
+    assert STARTED not in steps[done[0]], "it is said once of each item"
+    began = next(each["audio_start_ms"] for each in events if each["type"] == STARTED)
+    first_end, second_end = (each["audio_end_ms"] for each in events if each["type"] == STOPPED)
+    assert 0 < first_end <= began < second_end <= 1000 * events[-1]["edgewise"]["seconds"]
+    committed = [each for each in events if each["type"] == COMMITTED]
+    assert [each["previous_item_id"] for each in committed] == [None, done[0]]
+
+
+def test_speech_in_which_no_word_is_heard_is_an_item_without_text(serving: Serving) -> None:
+    for caller in calling(serving(ears=ScriptedEars([[]]))):
+        caller.send("session.update", session=SETTINGS | {"edgewise": {"policy": "local_only"}})
+        caller.say(spoken(100, 101, 102), pause())
+        caller.send("input_audio_buffer.commit")
+        events = caller.until(FINISHED)
+        kinds = [each["type"] for each in events]
+        assert kinds.count(STARTED) == kinds.count(STOPPED) == kinds.count(COMPLETED) == 1
+        assert next(each for each in events if each["type"] == COMPLETED)["transcript"] == ""
+        assert events[-1]["text"] == ""
+
+
+def test_a_prompt_of_the_session_reaches_the_ears(serving: Serving) -> None:
+    ears = ScriptedEars([[]])
+    told = {
+        "audio": {"input": {**SETTINGS["audio"]["input"], "transcription": {"prompt": "Škoda"}}}
+    }
+    for caller in calling(serving(ears=ears)):
+        caller.send("session.update", session=told)
+        assert caller.until("session.updated")[-1]["session"]["audio"]["input"]["transcription"][
+            "prompt"
+        ] == ("Škoda")
+        caller.say(spoken(100, 101), pause())
+        caller.send("input_audio_buffer.commit")
+        caller.until(FINISHED)
+    assert {each.hint for each in ears.listened} == {"Škoda"}

@@ -190,3 +190,21 @@ def test_the_real_model_hears_no_words_in_a_made_voice(serving: Serving) -> None
     settings = {"cache_dir": MODELS_DIR.parent, "threads": 1, "fetch_default_model": False}
     answer = ask(serving(settings=settings), model="local/whisper-tiny.en")
     assert answer.edgewise["source"] == "local" and answer.edgewise["seconds"] == 6.0
+
+
+def test_a_prompt_and_a_temperature_reach_whoever_hears(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    ears = ScriptedEars([TWO])
+    ask(serving(ears=ears), prompt="Zürich, Škoda", temperature=0.4)
+    assert {(each.hint, each.temperature) for each in ears.listened} == {("Zürich, Škoda", 0.4)}
+    (sent,) = cloud.requests
+    assert sent.body["prompt"] == "Zürich, Škoda the first part"  # and what was said before
+    assert float(sent.body["temperature"]) == 0.4
+
+
+@pytest.mark.parametrize("temperature", ["warm", "2", "-1", "nan"])
+def test_a_temperature_that_is_none_is_refused(sure: Served, temperature: str) -> None:
+    form = {"model": "auto", "temperature": temperature}
+    answer = sure.http.post("/v1/audio/transcriptions", data=form, files={"file": TALK})
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "temperature"

@@ -44,6 +44,8 @@ def _task(request: Request) -> str:
     lines = ["Transcribe this recording."]
     if request.language:
         lines.append(f"The language is {request.language}.")
+    if request.hint:
+        lines.append(f"Not said in it, but how such words are spelt: {request.hint}")
     if words := words_before(request):
         lines.append(f"Right before it was said, not to be repeated: {words}")
     return "\n".join(lines)

@@ -60,9 +60,11 @@ def payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str
         form["languages"] = [language]
     elif language:
         form["language"] = language
-    words = words_before(request)
+    words = " ".join(part for part in (request.hint, words_before(request)) if part)
     if words and row.speech_prompt:
         form["prompt"] = words
+    if request.temperature and row.traits(config.model).temperature:
+        form["temperature"] = min(1.0, request.temperature)
     # JSON is what all of them send unasked; the newest models refuse to be asked for it.
     return form
 

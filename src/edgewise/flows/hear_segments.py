@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from edgewise.local.backend import SpeechBackend
+from edgewise.local.backend import Guide, SpeechBackend
 from edgewise.speech.audio import RATE, as_wav
 from edgewise.speech.chunks import Chunk
 from edgewise.speech.guards import (
@@ -23,7 +23,7 @@ from edgewise.speech.segment_confidence import (
     signal_to_noise,
 )
 from edgewise.speech.utterances import into_utterances
-from edgewise.types.messages import Audio
+from edgewise.types.messages import Audio, Request
 from edgewise.types.transcripts import Heard, Segment, Word
 
 if TYPE_CHECKING:
@@ -46,13 +46,15 @@ class Hearing:
     number: Callable[[], int]
     language: str = ""
     dropped: list[Segment] = field(default_factory=list)
+    guide: Guide = field(default_factory=Guide)
     _last: list[str] = field(default_factory=list)
 
     def hear(self, chunk: Chunk) -> list[Segment]:
         """The segments of a chunk, times in the whole sound."""
         found = []
         heard = [
-            moved(each, chunk) for each in self.ears.hear(chunk.samples, language=self.language)
+            moved(each, chunk)
+            for each in self.ears.hear(chunk.samples, language=self.language, **self.guide)
         ]
         if self.ears.facts().word_times:
             heard = into_utterances(heard, chunk.speaking)
@@ -91,6 +93,16 @@ class Hearing:
         self._last = [*self._last[-MOST_ALIKE:], text]
         alike = len(self._last) > MOST_ALIKE and len(set(self._last)) == 1
         return "repetition" if alike else ""
+
+
+def guide_of(request: Request) -> Guide:
+    """What a request asks of whoever hears it; most ask for nothing."""
+    guide: Guide = {}
+    if request.hint:
+        guide["hint"] = request.hint
+    if request.temperature:
+        guide["temperature"] = request.temperature
+    return guide
 
 
 def judge(heard: Heard, chunk: Chunk, calibration: SegmentCalibration) -> Segment:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgewise.errors import GenerationFailed
-from edgewise.flows.hear_segments import MOST_ALIKE, judge, moved, spread_words
+from edgewise.flows.hear_segments import MOST_ALIKE, guide_of, judge, moved, spread_words
 from edgewise.flows.transcript_draft import TranscriptDraft
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
@@ -27,6 +27,7 @@ class UtteranceEars:
     ) -> None:
         self._ears, self._calibration, self._draft, self._clock = ears, calibration, draft, clock
         self.language = draft.request.language
+        self._guide = guide_of(draft.request)
         self.last: tuple[Word, ...] = ()
         self._heard: list[Heard] = []
         self._made_up: list[Heard] = []
@@ -35,7 +36,7 @@ class UtteranceEars:
     def hear(self, chunk: Chunk) -> tuple[Word, ...]:
         """A hypothesis: the words of the utterance so far, without what was made up."""
         with self._draft.listening(self._clock):
-            found = self._ears.hear(chunk.samples, language=self.language)
+            found = self._ears.hear(chunk.samples, language=self.language, **self._guide)
         self.forget()
         words: list[Word] = []
         for each in found:

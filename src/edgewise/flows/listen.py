@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan, Question
+from edgewise.decide.policy import Question
 from edgewise.errors import (
     CloudClosed,
     CloudError,
@@ -37,7 +37,7 @@ from edgewise.speech.segment_confidence import SegmentCalibration
 from edgewise.speech.stable_text import Captions, StableText
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Word
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
 
 MOST_OUTSTANDING = 16  # segments at the cloud or on their way; their sound is kept meanwhile
 REACHES_S = 0.8  # between the last word and the end of an utterance: nobody speaks in them
@@ -81,6 +81,7 @@ class LiveTranscriber:
         # Since the last update
         self._words: list[Word] = []
         self._segments: list[Segment] = []
+        self._spoken: list[Utterance] = []
         self._announced: list[Correction] = []
         self._error = ""
 
@@ -92,7 +93,7 @@ class LiveTranscriber:
             ears = self._parts.ears()
             self._check(ears)
             calibration = self._parts.calibration(ears)
-            self._plan = self._find_plan()
+            self._plan = self._parts.policy(Question())  # the cloud may shut and open meanwhile
             self._draft = self._new_draft(ears, calibration)
             self._corrections = Corrections(
                 self._parts.cloud, self.request, self._attempts, patience_s=None
@@ -149,10 +150,6 @@ class LiveTranscriber:
         facts, language = ears.facts(), self.request.language
         if language and facts.languages and language not in facts.languages:
             raise DoesNotFit(f"{facts.model} knows {', '.join(facts.languages)}, not {language!r}")
-
-    def _find_plan(self) -> Plan:
-        """As if the cloud were open: it may shut and open again while somebody speaks."""
-        return self._parts.policy(Question())
 
     @property
     def _may_ask(self) -> bool:
@@ -212,14 +209,17 @@ class LiveTranscriber:
         except GenerationFailed as error:
             self._error = error.code
             segment = self._ears.unheard(self._text.settled, chunk, error)
+        number: int | None = None
         if segment is not None and (segment.text or self._may_ask):
-            segment = replace(segment, id=self._numbers)
-            self._numbers += 1
+            number, self._numbers = self._numbers, self._numbers + 1
+            segment = replace(segment, id=number)
             before = self._draft.segments.get(segment.id - 1)
             self._captions.end(segment.id)
             if self._draft.add([segment]) and self._may_ask:
                 self._send(segment, chunk, before.text if before else "")
-            self._segments.append(self._draft.segments[segment.id])
+            self._segments.append(self._draft.segments[number])
+        end = chunk.start + chunk.seconds
+        self._spoken.append(Utterance(start=chunk.start, end=end, segment_id=number))
         self._reset()
 
     def _reset(self) -> None:
@@ -269,10 +269,13 @@ class LiveTranscriber:
             new_segments=tuple(self._segments),
             corrections=tuple(self._announced),
             outstanding=self._corrections.outstanding,
+            utterances=tuple(self._spoken),
+            speaking_since=self._utterances.open_since,
             seconds=round(self._utterances.seconds, 3),
             error=self._error,
         )
         self._words, self._segments, self._announced, self._error = [], [], [], ""
+        self._spoken = []
         return self.last_update
 
     def _end_all(self, attempts: list[Attempt], limit_s: float) -> Transcript:

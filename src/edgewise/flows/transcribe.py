@@ -25,7 +25,7 @@ from edgewise.errors import (
     ModelNotFound,
 )
 from edgewise.flows.corrections import Correction, Corrections
-from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, spread_words
+from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, guide_of, spread_words
 from edgewise.flows.transcript_draft import TranscriptDraft
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import Sound, open_sound
@@ -125,7 +125,9 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> _Walk:
     corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
     walk = _Walk(request, parts, plan, draft, corrections, None)
     if ears is not None:
-        walk.hearing = Hearing(ears, calibration, walk.number, request.language, draft.dropped)
+        walk.hearing = Hearing(
+            ears, calibration, walk.number, request.language, draft.dropped, guide_of(request)
+        )
     return walk
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
@@ -96,6 +96,13 @@ class CallBackend(Protocol):
     def close(self) -> None: ...
 
 
+class Guide(TypedDict, total=False):
+    """What may be asked of a speech model besides the words."""
+
+    hint: str
+    temperature: float
+
+
 class SpeechBackend(Protocol):
     """Hears words in sound, with evidence."""
 
@@ -103,12 +110,22 @@ class SpeechBackend(Protocol):
         """Cheap; may be called for every request."""
         ...
 
-    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
         """What is said in mono sound at SPEECH_RATE, of at most LONGEST_CHUNK_S; in order.
 
         Times are in seconds from the first sample. An empty `language` is found out, by models
         that know more than one, and said in each `Heard`. `words=False` saves finding each word's
-        time. Thread-safe: calls wait for each other.
+        time. `hint` shows how words are spelt, and `temperature` above 0 asks for chance; both are
+        given only where a caller asks for them, and a model that cannot use them passes them over.
+        Thread-safe: calls wait for each other.
         Raises GenerationFailed when the runtime breaks off.
         """
         ...

@@ -42,7 +42,15 @@ class FasterWhisper:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
         with self._lock:
             model = self._loaded()
             import ctranslate2  # noqa: PLC0415  # comes with what was just loaded
@@ -54,7 +62,8 @@ class FasterWhisper:
                     language=language or None,
                     beam_size=1,
                     best_of=1,
-                    temperature=TEMPERATURES,
+                    temperature=(temperature,) if temperature else TEMPERATURES,
+                    initial_prompt=hint or None,
                     condition_on_previous_text=False,  # one loop must not lead to the next
                     word_timestamps=words,
                 )

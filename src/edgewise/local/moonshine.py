@@ -51,7 +51,16 @@ class Moonshine:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
+        """Greedily, and without a hint: the model knows no words but those it writes."""
         if len(samples) < LEAST_SAMPLES:
             return []
         with self._lock:

@@ -1,9 +1,4 @@
-"""One live transcription: a client's messages in, events in OpenAI's realtime shape out.
-
-Each utterance is an item. Its words come as deltas once they are settled, and its text as
-`completed` when it has ended. What the cloud corrects afterwards is an event of our own, tied to
-the item: nothing that was shown changes without being said.
-"""
+"""One live transcription: a client's messages in, events in OpenAI's realtime shape out."""
 
 from __future__ import annotations
 
@@ -23,15 +18,13 @@ from edgewise.server.faults import fault_of
 from edgewise.server.fields import BadField, Fields
 from edgewise.server.house import House
 from edgewise.server.journal import Served
-from edgewise.server.transcript_shapes import full_report, segment_report
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Word
+from edgewise.server.live_items import BUFFER, Event, LiveItems
+from edgewise.server.transcript_shapes import full_report
+from edgewise.types.transcripts import Transcript
 
-TRANSCRIPTION = "conversation.item.input_audio_transcription."
 RATE = 24_000  # of pcm16 where nobody says another
 MOST_BYTES = 15 * 2**20  # of one piece of sound
 UPDATES = ("session.update", "transcription_session.update")
-
-Event = dict[str, Any]
 
 
 class Ended(Exception):
@@ -46,10 +39,10 @@ class LiveSession:
         self._id = f"sess_{uuid.uuid4().hex[:20]}"
         self._events = itertools.count(1)
         self._options: dict[str, Any] | None = None  # until a session is described
-        self._rate, self._language, self._model = RATE, "", "auto"
+        self._rate, self._language, self._hint, self._model = RATE, "", "", "auto"
         self._live: Any = None
         self._served: Served | None = None
-        self._begin_items()
+        self._items = self._new_items()
 
     def created(self) -> Event:
         return self._event("session.created", session=self._described())
@@ -59,9 +52,9 @@ class LiveSession:
         kind = message.text("type", "")
         known: Mapping[str, Callable[[Fields, bool], Iterator[Event]]] = {
             **dict.fromkeys(UPDATES, self._configure),
-            "input_audio_buffer.append": self._hear,
-            "input_audio_buffer.commit": self._commit,
-            "input_audio_buffer.clear": self._clear,
+            f"{BUFFER}append": self._hear,
+            f"{BUFFER}commit": self._commit,
+            f"{BUFFER}clear": self._clear,
         }
         try:
             if kind not in known:
@@ -77,8 +70,8 @@ class LiveSession:
 
     def idle(self) -> Iterator[Event]:
         """Between two messages: corrections that have come meanwhile."""
-        if self._live is not None and self._outstanding:
-            yield from self._told(self._live.process(b""))
+        if self._live is not None and self._items.outstanding:
+            yield from self._items.told(self._live.process(b""))
 
     def close(self) -> None:
         """The client is gone: what was heard is recorded, and the cloud is not waited for."""
@@ -101,6 +94,7 @@ class LiveSession:
             heard_by = session.inner("input_audio_transcription")
         self._rate = _rate(session, sound)
         self._language = heard_by.text("language", "")
+        self._hint = heard_by.text("prompt", "")
         self._model = heard_by.text("model", "auto")
         self._route(session.inner("edgewise" if session.has("edgewise") else "metadata"))
         name = message.text("type").replace(".update", ".updated")
@@ -122,11 +116,12 @@ class LiveSession:
             raise message.bad("audio", f"expected 16-bit samples, at most {MOST_BYTES:,} bytes")
         if self._live is None:
             self._start()
-        yield from self._told(self._live.process(data, hurry=hurry))
+        yield from self._items.told(self._live.process(data, hurry=hurry))
 
     def _start(self) -> None:
         routed = self._options if self._options is not None else self._route(Fields({}))
-        options: Any = routed | {"language": self._language, "rate": self._rate}
+        guide = {"language": self._language, "hint": self._hint}
+        options: Any = routed | guide | {"rate": self._rate}
         self._served = Served(
             endpoint="realtime", client=self._incoming.client.name, model=self._model[:80]
         )
@@ -134,7 +129,14 @@ class LiveSession:
         live = self._house.engine.listen(**options)
         live.start()
         self._live = live
-        self._begin_items()
+        self._items = self._new_items()
+
+    def _new_items(self) -> LiveItems:
+        return LiveItems(self._event, self._first_word)
+
+    def _first_word(self) -> None:
+        if self._served is not None:
+            self._served.first_s = time.perf_counter() - self._served.started
 
     def _commit(self, _: Fields, __: bool) -> Iterator[Event]:
         """The end of the sound: the rest is heard, and corrections are waited for."""
@@ -142,7 +144,7 @@ class LiveSession:
             raise BadField("type", "there is no sound to commit")
         live, self._live = self._live, None
         transcript: Transcript = live.stop()
-        yield from self._told(live.last_update)
+        yield from self._items.told(live.last_update)
         self._note(transcript)
         yield self._event(
             "edgewise.session.finished", text=transcript.text, edgewise=full_report(transcript)
@@ -150,7 +152,7 @@ class LiveSession:
 
     def _clear(self, _: Fields, __: bool) -> Iterator[Event]:
         self.close()
-        yield self._event("input_audio_buffer.cleared")
+        yield self._event(f"{BUFFER}cleared")
 
     def _note(
         self,
@@ -171,80 +173,12 @@ class LiveSession:
             served.code = transcript.decision.code
         self._house.journal.note(served)
 
-    # Items
-
-    def _begin_items(self) -> None:
-        self._prefix = uuid.uuid4().hex[:12]
-        self._items: dict[int, str] = {}  # by segment
-        self._count = 0
-        self._open_words = 0
-        self._pending = ""
-        self._outstanding = 0
-
-    @property
-    def _item(self) -> str:
-        """The one being spoken."""
-        return f"item_{self._prefix}_{self._count}"
-
-    def _told(self, update: LiveUpdate) -> Iterator[Event]:
-        self._outstanding = update.outstanding
-        words = list(update.new_words)
-        for segment in update.new_segments:
-            own = [word for word in words if word.start < segment.end]
-            words = words[len(own) :]
-            yield from self._deltas(own)
-            yield from self._completed(segment)
-        yield from self._deltas(words)
-        if update.pending != self._pending:
-            self._pending = update.pending
-            yield self._event(
-                "edgewise.transcription.provisional", item_id=self._item, text=update.pending
-            )
-        for correction in update.corrections:
-            yield self._corrected(correction)
-
-    def _deltas(self, words: list[Word]) -> Iterator[Event]:
-        for word in words:
-            space = " " if self._open_words else ""
-            self._open_words += 1
-            if self._served is not None and self._served.first_s is None:
-                self._served.first_s = time.perf_counter() - self._served.started
-            yield self._event(
-                f"{TRANSCRIPTION}delta",
-                item_id=self._item,
-                content_index=0,
-                delta=space + word.text,
-            )
-
-    def _completed(self, segment: Segment) -> Iterator[Event]:
-        item = self._items[segment.id] = self._item
-        before = f"item_{self._prefix}_{self._count - 1}" if self._count else None
-        self._count += 1
-        self._open_words, self._pending = 0, ""
-        yield self._event("input_audio_buffer.committed", item_id=item, previous_item_id=before)
-        yield self._event(
-            f"{TRANSCRIPTION}completed",
-            item_id=item,
-            content_index=0,
-            transcript=segment.text,
-            usage={"type": "duration", "seconds": round(segment.seconds, 3)},
-            edgewise=segment_report(segment),
-        )
-
-    def _corrected(self, correction: Correction) -> Event:
-        item = self._items.get(correction.segment_id, "")
-        if correction.cloud_result is None:
-            return self._event("edgewise.transcription.kept", item_id=item, error=correction.error)
-        return self._event(
-            "edgewise.transcription.corrected",
-            item_id=item,
-            transcript=correction.cloud_result,
-            replaced=correction.replaced,
-            source="cloud",
-        )
-
     def _described(self) -> dict[str, Any]:
-        transcription = {"model": self._model, "language": self._language or None}
+        transcription = {
+            "model": self._model,
+            "language": self._language or None,
+            "prompt": self._hint,
+        }
         sound = {"format": {"type": "audio/pcm", "rate": self._rate}}
         return {
             "id": self._id,

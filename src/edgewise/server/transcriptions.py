@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import math
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ from edgewise.server.device_model import only, routed_options
 from edgewise.server.fields import BadField, Fields
 from edgewise.server.house import House
 from edgewise.server.journal import Served
-from edgewise.server.multipart import Upload, parse_form
+from edgewise.server.multipart import Form, Upload, parse_form
 from edgewise.server.relay import Head, Work
 from edgewise.server.transcript_shapes import (
     Wanted,
@@ -34,6 +35,7 @@ from edgewise.types.transcripts import Segment, Transcript
 
 TEXT = {"content-type": "text/plain; charset=utf-8"}
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+MOST_TEMPERATURE = 1.0  # as OpenAI's
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
@@ -87,8 +89,21 @@ def _read(house: House, incoming: Incoming) -> Asked:
             logprobs="logprobs" in form.listed("include"),
         ),
         stream=_TRUTHS[form.text("stream").lower()],
-        options=only(options, without=("deadline_ms",)) | {"language": form.text("language")},
+        options=only(options, without=("deadline_ms",)) | _guide(form),
     )
+
+
+def _guide(form: Form) -> dict[str, Any]:
+    """What is asked of whoever hears it."""
+    given: dict[str, Any] = {"language": form.text("language"), "hint": form.text("prompt")}
+    if text := form.text("temperature").strip():
+        try:
+            given["temperature"] = float(text)
+        except ValueError:
+            given["temperature"] = math.nan
+        if not 0 <= given["temperature"] <= MOST_TEMPERATURE:
+            raise BadField("temperature", f"expected 0 to {MOST_TEMPERATURE:g}")
+    return given
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:

@@ -51,6 +51,13 @@ class LiveUtterances:
         return sum(chance >= VOICED for chance in self._voice[self._first :]) >= LEAST_VOICE
 
     @property
+    def open_since(self) -> float | None:
+        """When the open utterance began; None while nobody speaks."""
+        if self._first is None or not self.is_open:
+            return None
+        return (self._base + self._first) * FRAME / RATE
+
+    @property
     def ended(self) -> bool:
         return self._first is not None and len(self._voice) - self._spoken_to >= PAUSE
 

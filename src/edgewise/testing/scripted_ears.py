@@ -30,6 +30,8 @@ class Listened:
 
     seconds: float
     language: str
+    hint: str = ""
+    temperature: float = 0.0
 
 
 def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
@@ -71,10 +73,19 @@ class ScriptedEars:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def hear(self, samples: Samples, *, language: str = "", words: bool = True) -> list[Heard]:
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
         with self._lock:
             number = min(len(self.listened), len(self._answers) - 1)
-            self.listened.append(Listened(len(samples) / SPEECH_RATE, language))
+            seconds = len(samples) / SPEECH_RATE
+            self.listened.append(Listened(seconds, language, hint, temperature))
         if self._fails:
             raise GenerationFailed("told to fail")
         return list(self._answers[number])

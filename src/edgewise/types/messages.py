@@ -143,6 +143,7 @@ class Request:
     task: Task = "chat"
     part: str = ""  # of a larger request that asks the cloud in parts: names its attempts apart
     language: str = ""  # of the speech in it, as "en"; empty: whoever hears it finds out
+    hint: str = ""  # words that show how the speech in it is spelt; they are not said in it
     dimensions: int | None = None  # of the vectors asked for; None: as many as the model makes
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
@@ -248,9 +249,15 @@ class CallOptions(AimOptions, total=False):
 
 
 class HearingOptions(AimOptions, total=False):
-    """Keyword arguments of everything that hears speech."""
+    """Keyword arguments of everything that hears speech.
+
+    hint         names and words that show how it is to be spelt; no model has to follow it
+    temperature  0 unless said: chance only where a model would be stuck otherwise
+    """
 
     language: str
+    hint: str
+    temperature: float
     policy: str
     handoff: Handoff
     private: bool

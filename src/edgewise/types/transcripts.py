@@ -127,6 +127,15 @@ class Correction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Utterance:
+    """Somebody spoke, from when to when in seconds; no `segment_id` where no word was heard."""
+
+    start: float
+    end: float
+    segment_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LiveUpdate:
     """What live captions say after a chunk of sound.
 
@@ -136,6 +145,8 @@ class LiveUpdate:
     new_segments  that ended since the last update, as the device heard them
     corrections   that came since the last update, each of the segment that it names
     outstanding   segments that the cloud has not answered yet
+    utterances    that ended since the last update
+    speaking_since  when the utterance began that is still going on; None while nobody speaks
     seconds       of sound that were heard so far
     error         the code of what went wrong on the device, where something did
     """
@@ -146,6 +157,8 @@ class LiveUpdate:
     new_segments: tuple[Segment, ...] = ()
     corrections: tuple[Correction, ...] = ()
     outstanding: int = 0
+    utterances: tuple[Utterance, ...] = ()
+    speaking_since: float | None = None
     seconds: float = 0.0
     error: str = ""
 
