@@ -23,7 +23,7 @@ from edgewise.local.backend import (
     TokenStream,
 )
 from edgewise.record.books import Cancelled
-from edgewise.server.queued_senses import QueuedEars, QueuedEmbedder
+from edgewise.server.queued_senses import QueuedEars, QueuedEmbedder, QueuedEye, QueuedEyes
 from edgewise.server.turnstile import Turnstile
 from edgewise.server.visit import Visit, current
 from edgewise.settings import Settings
@@ -44,6 +44,7 @@ class ServedEngine(Engine):
         self._shared: dict[int, Any] = {}  # models behind their turnstiles
         self._choices: dict[tuple[str, Task], Cloud] = {}
         self._sharing = threading.Lock()
+        self.eyes = QueuedEyes(lambda eye: self._share(eye, QueuedEye))
 
     @override
     def backend(self) -> ChatBackend:
