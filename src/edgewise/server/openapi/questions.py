@@ -25,7 +25,7 @@ from edgewise.server.openapi.shapes import (
     whole,
 )
 from edgewise.server.responses_request import LOGPROBS, STATEFUL
-from edgewise.server.transcriptions import FORMATS
+from edgewise.server.transcriptions import FORMATS, MOST_TEMPERATURE
 
 NOTHING: Schema = {"type": "null"}
 NAME: Schema = {
@@ -250,6 +250,8 @@ TRANSCRIPTION: Schema = {
         "file": said("a sound file", {"type": "string", "format": "binary"}),
         "model": MODEL,
         "language": said("a code like en; empty: found out", LANGUAGE),
+        "prompt": said("words that show how it is spelt", TEXT),
+        "temperature": number(0, MOST_TEMPERATURE),
         "response_format": choice(*FORMATS),
         "timestamp_granularities[]": listed(choice("word", "segment")),
         "include[]": listed(choice("logprobs")),
