@@ -32,6 +32,16 @@ def made_rows(count: int, seed: int) -> list[Row]:
     return rows
 
 
+def expected_gain(prompt: str) -> float:
+    """What nobody can foretell better: the chances by which `made_rows` drew."""
+    weak, strong = next(
+        chances for words, *chances in TOPICS.values() if any(word in prompt for word in words)
+    )
+    told = prompt.partition(":")[2]
+    numbers = sum(word.strip("?").isdigit() for word in told.split())
+    return strong - weak + 0.05 * numbers
+
+
 def write_outcomes(folder: Path, rows: int = 300) -> Path:
     """A folder as `--data` wants it."""
     for name, files in (

@@ -18,6 +18,7 @@ from edgewise.cli.bench_report import (
     report,
     save_option,
 )
+from edgewise.cli.bench_routing import routing
 from edgewise.cli.bench_see import see
 from edgewise.cli.bench_serve import serve
 from edgewise.cli.bench_speech import speech
@@ -39,6 +40,7 @@ bench.add_command(bfcl)
 bench.add_command(speech)
 bench.add_command(embed)
 bench.add_command(see)
+bench.add_command(routing)
 bench.add_command(serve)
 bench.add_command(keep_traces)
 

@@ -1,0 +1,54 @@
+"""Deferral curves as a picture: quality against the share sent to the strong model."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from edgewise.bench.frozen_routing import Routed
+from edgewise.bench.routing_metrics import apgr, deferral_curve
+from edgewise.errors import SettingsError
+
+_DOTS_PER_INCH = 120
+
+
+def check_drawing() -> None:
+    """Before long work: can anything be drawn? matplotlib comes with the extra `plots`."""
+    _figures()
+
+
+def draw_deferral(path: Path, routed: Sequence[Routed]) -> Path:
+    """Ours between random and the oracle, a picture for each set."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figures()(figsize=(5 * len(routed), 4.5), layout="constrained")
+    for place, each in enumerate(routed, start=1):
+        _curves(figure.add_subplot(1, len(routed), place), each)
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
+def _curves(axes: Any, routed: Routed) -> None:
+    weak, strong = routed.outcomes.weak, routed.outcomes.strong
+    axes.plot([0, 100], [100 * weak.mean(), 100 * strong.mean()], color="0.6", label="at random")
+    for label, score, colour, style in (
+        ("by predicted gain", routed.score, "tab:blue", "-"),
+        ("by an oracle", routed.outcomes.gain, "tab:green", ":"),
+    ):
+        share, quality = deferral_curve(score, weak, strong)
+        axes.plot(100 * share, 100 * quality, color=colour, linestyle=style, label=label)
+    axes.set_title(f"{routed.title}\nAPGR {apgr(routed.score, weak, strong):.3f}", fontsize=10)
+    axes.set_xlabel("share sent to the strong model, %")
+    axes.set_ylabel("quality, %")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+
+
+def _figures() -> Any:
+    """A figure of its own, without pyplot's windows and global state."""
+    try:
+        importlib.import_module("matplotlib.backends.backend_agg")
+        return importlib.import_module("matplotlib.figure").Figure
+    except ImportError as error:
+        raise SettingsError("pictures need pip install 'edgewise[plots]'") from error

@@ -1,0 +1,56 @@
+"""`edgewise bench routing`: what a routing score is worth, on frozen outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from edgewise.cli.bench_report import (
+    as_json_option,
+    command_line,
+    new_scorecard,
+    progress,
+    report,
+    save_option,
+)
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="RouteLLM's and LLMRouter's outcomes: a folder, or its .tar.gz (see docs/routing.md).",
+)
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Draw the deferral curves into this folder, as PNG files. Needs matplotlib.",
+)
+@save_option
+@as_json_option
+def routing(data: Path | None, plots: Path | None, save: Path | None, as_json: bool) -> None:
+    """How much quality each call to the strong model buys: APGR, CPT, AUROC, with intervals.
+
+    With --data: routers that decide before anything is generated, on outcomes others published.
+    Rows that fit a router never test it. Vectors of the prompts are made once, and kept.
+    """
+    from importlib.metadata import version  # noqa: PLC0415 - this group must load quickly
+
+    from edgewise.bench.overhead import verdicts  # noqa: PLC0415
+    from edgewise.bench.routing import TARGETS, open_parts  # noqa: PLC0415
+    from edgewise.bench.routing_plots import check_drawing  # noqa: PLC0415
+    from edgewise.settings import Settings  # noqa: PLC0415
+
+    if plots is not None:
+        check_drawing()
+    metrics: dict[str, float] = {}
+    with open_parts(Settings.load(threads=1), data) as parts:
+        if not parts:
+            raise click.UsageError("there is nothing to measure without --data")
+        for part in parts:
+            with progress(part.title, part.steps) as step:
+                metrics |= part.measure(step, plots)
+    command = command_line("routing", data="DIR" if data else None)
+    card = new_scorecard("routing", command, metrics, numpy=version("numpy"))
+    report(card, save, as_json, verdicts(metrics, TARGETS))
