@@ -17,7 +17,7 @@ from edgewise.server.visit import Visit
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted_backend import SCRIPTED_FACTS
 from tests.server.conftest import Serving
-from tests.server.served import HELLO, Served, request_threads, wait_until
+from tests.server.served import HELLO, Served, read_all, request_threads, wait_until
 
 ROUNDS = 1000
 
@@ -115,9 +115,7 @@ def test_leaving_before_the_answer_is_read_leaves_nothing(serving: Serving) -> N
     clean(served)
 
 
-def phases(
-    served: Served, backend: ScriptedBackend, cloud: LoopbackCloud
-) -> list[Callable[[], None]]:
+def phases(served: Served) -> list[Callable[[], None]]:
     """One way to leave for each phase of a request."""
     dice = random.Random(7)
 
@@ -158,25 +156,86 @@ def phases(
     ]
 
 
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+FORM = (
+    b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n"
+    b"content-type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
+)
+
+
+def hostilities(served: Served, held: list[socket.socket]) -> list[Callable[[], None]]:
+    """What no client would do. Those that are held say nothing more, and never hang up."""
+
+    def told(content: bytes, status: bytes) -> Callable[[], None]:
+        def send() -> None:
+            with served.raw() as connection:
+                connection.sendall(content)
+                assert status in connection.recv(65536)
+
+        return send
+
+    def silent_after(content: bytes) -> Callable[[], None]:
+        def send() -> None:
+            held.append(served.raw())
+            held[-1].sendall(content)
+
+        return send
+
+    def looks_on_for_a_moment() -> None:
+        with served.raw() as connection:
+            connection.sendall(b"GET /edgewise/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert b"200 OK" in connection.recv(65536)
+
+    def leaves_an_upload() -> None:
+        connection = served.raw()
+        connection.sendall(FORM)
+        reset(connection)
+
+    bad_text = HEAD + b"content-length: 12\r\n\r\n" + b'{"model": "\xff'
+    return [
+        told(HEAD + b"content-length: 99999999999\r\n\r\n", b"413"),
+        told(HEAD + b"transfer-encoding: chunked\r\n\r\n5000\r\n" + b"x" * 0x5000, b"413"),
+        told(bad_text, b"400 Bad Request"),
+        told(b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03\r\n\r\n", b"400"),
+        silent_after(b""),
+        silent_after(HEAD + b"x-slow: "),
+        silent_after(HEAD + b"content-length: 1000\r\n\r\n{"),
+        looks_on_for_a_moment,
+        leaves_an_upload,
+    ]
+
+
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def let_go(held: list[socket.socket]) -> None:
+    """The server hangs up on those who say nothing."""
+    for connection in held:
+        read_all(connection)
+        connection.close()
+    held.clear()
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
+    """A thousand rounds over all of them: leaving in every phase, and what no client would do."""
     facts = replace(SCRIPTED_FACTS, slots=2)
     backend = ScriptedBackend.confident("word " * 40, delay_s=0.002, facts=facts)
-    served = serving(backend, queue=8)
+    served = serving(backend, queue=8, header_s=1.0, body_s=1.0, body_bytes=10_000)
     cloud.always(Answer(text="word " * 40, delay_between_s=0.002))
-    ways = phases(served, backend, cloud)
+    held: list[socket.socket] = []
+    ways = [*phases(served), *hostilities(served, held)]
     for way in ways:  # what is made once is made
         way()
+    let_go(held)
     clean(served)
     before = descriptors()
     for number in range(ROUNDS):
         ways[number % len(ways)]()
+    let_go(held)
     clean(served)
     wait_until(lambda: descriptors() <= before + 8)  # idle connections to the cloud
     assert served.chat(model="local").status_code == 200
