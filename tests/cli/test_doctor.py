@@ -184,3 +184,8 @@ def test_every_broken_thing_comes_with_a_fix(no_model: Path, own_home: Path) -> 
     broken = [each for each in examine(quick=True) if each.state == "broken"]
     assert {each.what for each in broken} == {"policy", "model"}
     assert all(each.fix for each in broken)
+
+
+def test_the_calibration_says_what_it_can_promise(run: Run) -> None:
+    detail = finding(check(run), "calibration")["detail"]
+    assert "max_error" in detail

@@ -19,6 +19,8 @@ UNSAID: dict[str, Any] = {
     "cloud": False,
     "private": False,
     "threshold": None,
+    "max_error": None,
+    "cloud_share": None,
     "model": None,
     "system": None,
     "max_tokens": None,
@@ -70,12 +72,43 @@ def test_the_help_names_the_policies_that_come_with_edgewise() -> None:
         ("--temperature", "-1"),
         ("--deadline-ms", "0"),
         ("--threshold", "high"),
+        ("--max-error", "rarely"),
+        ("--max-error", "200%"),
+        ("--cloud-share", "-1%"),
     ],
 )
 def test_a_value_out_of_range_names_its_option(run: Run, words: tuple[str, str]) -> None:
     ran = run("ask", *words, "hi")
     assert ran.code == 2
     assert f"'{words[0]}'" in ran.err
+
+
+@pytest.mark.parametrize("share", ["100%", "1", "1.0"])
+def test_a_share_may_be_said_in_percent(run: Run, cloud: LoopbackCloud, share: str) -> None:
+    ran = run("ask", "--cloud-share", share, "--json", "hi")
+    assert ran.json["decision"]["objective"] == "a cloud share of about 100 %"
+    assert ran.json["source"] == "cloud"
+
+
+@pytest.mark.parametrize("share", ["0.01%", "0.0001"])
+def test_a_risk_that_cannot_be_promised_leaves_the_device(
+    run: Run, cloud: LoopbackCloud, share: str
+) -> None:
+    ran = run("ask", "--max-error", share, "--json", "hi")
+    assert ran.json["decision"]["code"] == "handoff_risk_unreachable"
+
+
+@pytest.mark.parametrize("command", ["ask", "chat", "call", "see", "transcribe", "listen", "act"])
+def test_every_command_that_routes_takes_a_risk(run: Run, command: str) -> None:
+    words = run(command, "--help").out
+    assert "--max-error SHARE" in words
+    assert "--cloud-share SHARE" in words
+
+
+def test_two_aims_exclude_each_other(run: Run) -> None:
+    ran = run("ask", "--max-error", "5%", "--threshold", "0.5", "hi")
+    assert ran.code == 2
+    assert "--threshold and --max-error exclude each other" in ran.err
 
 
 def test_options_reach_the_request(run: Run, cloud: LoopbackCloud) -> None:

@@ -29,6 +29,12 @@ def test_metadata_and_headers_are_read_and_headers_win() -> None:
         ("threshold", "2"),
         ("threshold", True),
         ("threshold", "nan"),
+        ("max_error", "0"),
+        ("max_error", "5"),
+        ("max_error", "100%"),
+        ("error_probability", "1"),
+        ("cloud_share", "120%"),
+        ("cloud_share", True),
         ("deadline_ms", "0"),
         ("privacy", "secret"),
         ("handoff", 5),
@@ -40,6 +46,14 @@ def test_a_wrong_value_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(BadField) as caught:
         read_routing(Fields({name: value}, "metadata"), {})
     assert caught.value.path == f"metadata.{name}"
+
+
+@pytest.mark.parametrize("value", ["5%", "5 %", "0.05", 0.05])
+def test_a_share_of_errors_may_be_said_in_percent(value: Any) -> None:
+    assert read_routing(Fields({"max_error": value}, "metadata"), {}) == {"max_error": 0.05}
+    assert read_routing(Fields({}), {"x-edgewise-cloud-share": "20%"}) == {"cloud_share": 0.2}
+    headers = {"x-edgewise-max-error": "0.2", "x-edgewise-error-probability": "1%"}
+    assert read_routing(Fields({}), headers) == {"max_error": 0.2, "error_probability": 0.01}
 
 
 def test_names_of_models() -> None:
@@ -112,6 +126,23 @@ def test_the_signal_works_through_the_wire(serving: Serving, cloud: LoopbackClou
         asked = {"model": "auto", "metadata": {"edgewise_handoff": "signal"}, **body}
         assert served.http.post(path, json=asked).json()["edgewise"]["cloud_handoff"] is True
     assert not cloud.requests
+
+
+def test_a_risk_that_cannot_be_promised_goes_to_the_cloud(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(backend=ScriptedBackend.confident("Paris."))
+    told = served.chat(headers={"x-edgewise-max-error": "5%"}).json()["edgewise"]
+    assert told["decision"]["code"] == "handoff_risk_unreachable"
+    assert told["decision"]["objective"].startswith("an error of at most 5 % with probability 90 %")
+
+
+def test_two_aims_are_a_bad_request(serving: Serving) -> None:
+    served = serving(backend=ScriptedBackend.confident("Paris."))
+    both = {"x-edgewise-max-error": "5%", "x-edgewise-threshold": "0.5"}
+    answer = served.chat(headers=both)
+    assert answer.status_code == 400
+    assert "threshold and max_error" in answer.json()["error"]["message"]
 
 
 def test_a_threshold_decides(serving: Serving, cloud: LoopbackCloud) -> None:

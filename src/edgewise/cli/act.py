@@ -42,6 +42,7 @@ _LABEL = 8  # characters
 )
 @click.option("--yes", "-y", is_flag=True, help="Run the calls without asking.")
 @options.placement
+@options.aims
 @click.option("--model", "-m", help="The model that writes the calls.")
 @click.option("--speech-model", help="The model that hears.")
 @click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")

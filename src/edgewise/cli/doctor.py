@@ -22,6 +22,7 @@ from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
 from edgewise.credentials import Credentials
+from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
 from edgewise.local.model_directory import row_named
 from edgewise.local.model_store import ModelStore
@@ -198,7 +199,8 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         return  # said above
     calibration = find_calibration(settings, facts)
     if calibration.fitted:
-        fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}"
+        promised = promises(calibration, settings.error_probability)
+        fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}; {promised}"
         yield Finding("calibration", "ok", fitted)
         return
     yield Finding(

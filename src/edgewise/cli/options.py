@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+from typing_extensions import override
 
 from edgewise import plugins
 from edgewise.cli.streams import without_surrogates
 from edgewise.settings import Settings
+from edgewise.types.aims import AIMS, as_share
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -55,6 +57,39 @@ complete_providers = _completer(_provider_names)
 complete_policies = _completer(lambda: plugins.names("policies"))
 
 
+class _Share(click.ParamType[float]):
+    """A share as `5%` or `0.05`."""
+
+    name = "share"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            share = value if isinstance(value, float) else as_share(value)
+        except ValueError:
+            self.fail(f"{value!r} is no share: 5% or 0.05", param, ctx)
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is not between 0 and 100 %", param, ctx)
+        return share
+
+
+_AIMS = (
+    click.option(
+        "--max-error",
+        type=_Share(),
+        metavar="SHARE",
+        help="Keep what is wrong at most this often, as 5%; in place of --threshold.",
+    ),
+    click.option(
+        "--cloud-share",
+        type=_Share(),
+        metavar="SHARE",
+        help="Hand off about this share of requests; in place of --threshold.",
+    ),
+)
+
 _PLACE = (
     click.option(
         "--policy",
@@ -79,6 +114,7 @@ def speech_routing(command: Command) -> Command:
             type=click.FloatRange(0, 1),
             help="Hand segments off below this confidence; 0 never does.",
         ),
+        *_AIMS,
         click.option(
             "--model",
             "-m",
@@ -99,6 +135,7 @@ def routing(command: Command) -> Command:
             type=click.FloatRange(0, 1),
             help="Hand off below this confidence; 0 never does.",
         ),
+        *_AIMS,
         click.option(
             "--model",
             "-m",
@@ -119,21 +156,18 @@ def _all_of(command: Command, *given: Callable[[Command], Command]) -> Command:
 
 def placement(command: Command) -> Command:
     """--policy and its companions, for commands that take no prompt."""
-    for option in reversed(
-        (
-            click.option(
-                "--policy",
-                "-p",
-                help=f"Where it may be done: {', '.join(POLICIES)}, or a plug-in's.",
-                shell_complete=complete_policies,
-            ),
-            click.option("--local", is_flag=True, help="Short for --policy local_only."),
-            click.option("--cloud", is_flag=True, help="Short for --policy cloud_only."),
-            click.option("--private", is_flag=True, help="Never leaves the device."),
-        )
-    ):
-        command = option(command)
-    return command
+    doing = click.option(
+        "--policy",
+        "-p",
+        help=f"Where it may be done: {', '.join(POLICIES)}, or a plug-in's.",
+        shell_complete=complete_policies,
+    )
+    return _all_of(command, doing, *_PLACE[1:])
+
+
+def aims(command: Command) -> Command:
+    """--max-error and its companion, for commands that have no other routing options."""
+    return _all_of(command, *_AIMS)
 
 
 def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
@@ -154,6 +188,8 @@ def placed(given: dict[str, Any]) -> dict[str, Any]:
         policy = "local_only" if local else "cloud_only"
     # Not by truth: a threshold or a temperature of 0 was said, a flag that is False was not.
     options = {name: v for name, v in given.items() if v is not None and v is not False}
+    if len(stated := [f"--{aim.replace('_', '-')}" for aim in AIMS if aim in options]) > 1:
+        raise click.UsageError(f"{' and '.join(stated)} exclude each other")
     if policy:
         plugins.load("policies", policy)  # before a model is fetched for a typing error
         options["policy"] = policy

@@ -17,6 +17,7 @@ from edgewise.types.aims import percent
 from edgewise.types.measured import Judged, Measured
 from edgewise.types.messages import Request
 
+TOLD_ERRORS = (0.01, 0.05, 0.10, 0.20)
 ALL_LEAVE = 1.0  # no confidence is above it, and hardly any reaches it
 
 
@@ -94,16 +95,16 @@ def _quantile(quantiles: Sequence[float], share: float) -> float:
     return low + (high - low) * (place - below)
 
 
-def promises(
-    fitted: Fitted, probability: float, errors: Sequence[float], judged: Judged = "whole"
-) -> str:
-    """What a calibration can keep, in words: `5 %: keeps 12 %; 1 %: nothing`; empty: no table."""
+def promises(fitted: Fitted, probability: float, judged: Judged = "whole") -> str:
+    """What a calibration can promise, in words: `max_error 1 %: nothing, 5 %: keeps 12 %`."""
     measured = fitted.measured
     table = measured.risk.get(judged, ())
+    if not table:
+        return "no risk table, so max_error sends everything to the cloud"
     told = []
-    for error in errors if table else ():
+    for error in TOLD_ERRORS:
         threshold = find_threshold(table, measured.risk_rows, error, probability)
         kept = next((row.kept for row in table if row.threshold == threshold), 0)
         keeps = f"keeps {percent(round(kept / measured.risk_rows, 2))}" if kept else "nothing"
         told.append(f"{percent(error)}: {keeps}")
-    return "; ".join(told)
+    return f"max_error {', '.join(told)}"

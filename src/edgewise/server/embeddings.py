@@ -18,6 +18,7 @@ from edgewise.server.journal import Served
 from edgewise.server.relay import Head, Work
 from edgewise.server.routing import HEADER
 from edgewise.server.wire import to_json
+from edgewise.types.aims import AIMS
 from edgewise.types.embeddings import Embeddings
 
 MOST_TEXTS = 2048  # as OpenAI's
@@ -66,7 +67,8 @@ def _options(house: House, incoming: Incoming, body: Fields) -> dict[str, Any]:
     metadata = body.inner("metadata")
     model = body.text("model", "auto")
     options = routed_options(house, incoming, model, metadata, house.engine.embedder)
-    options = only(options, without=("threshold", "deadline_ms"))  # vectors have no confidence
+    # Vectors have no confidence.
+    options = only(options, without=(*AIMS, "error_probability", "deadline_ms"))
     if body.has("dimensions"):
         options["dimensions"] = body.whole("dimensions", low=1, high=MOST_DIMENSIONS)
     space = incoming.headers.get(HEADER + "space") or metadata.text("space", "")

@@ -27,6 +27,7 @@ def report(reply: Reply) -> dict[str, Any]:
             "policy": decision.policy,
             "handoff": decision.handoff,
             "threshold": decision.threshold,
+            "objective": decision.objective,
             "calibration": decision.calibration,
             "decided_after_tokens": decision.decided_after_tokens,
             "truncated": decision.truncated,

@@ -9,9 +9,11 @@ from typing import Any
 
 from edgewise.server.faults import refuse
 from edgewise.server.fields import BadField, Fields
+from edgewise.types.aims import as_share
 
 HEADER = "x-edgewise-"
 AUTO, LOCAL, CLOUD = "auto", "local", "cloud"
+LEAST_SHARE, MOST_SHARE = 0.0001, 0.9999  # of errors: none at all cannot be promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,11 @@ def _budget_key(value: Any, path: str) -> dict[str, Any]:
 
 
 def _number(name: str, low: float, high: float) -> Callable[[Any, str], dict[str, Any]]:
+    read_number = float if high > 1 else _share
+
     def read(value: Any, path: str) -> dict[str, Any]:
         try:
-            number = math.nan if isinstance(value, bool) else float(value)
+            number = math.nan if isinstance(value, bool) else read_number(value)
         except (TypeError, ValueError):
             number = math.nan
         if not low <= number <= high:
@@ -96,6 +100,10 @@ def _number(name: str, low: float, high: float) -> Callable[[Any, str], dict[str
         return {name: number}
 
     return read
+
+
+def _share(value: Any) -> float:
+    return as_share(value) if isinstance(value, str) else float(value)
 
 
 def _word(value: Any, path: str) -> str:
@@ -109,6 +117,9 @@ _READERS: Mapping[str, Callable[[Any, str], dict[str, Any]]] = {
     "privacy": _privacy,
     "handoff": _handoff,
     "threshold": _number("threshold", 0.0, 1.0),
+    "max_error": _number("max_error", LEAST_SHARE, MOST_SHARE),
+    "error_probability": _number("error_probability", LEAST_SHARE, MOST_SHARE),
+    "cloud_share": _number("cloud_share", 0.0, 1.0),
     "deadline_ms": _number("deadline_ms", 1.0, 86_400_000.0),
     "budget_key": _budget_key,
 }

@@ -25,6 +25,7 @@ from edgewise.server.openapi.shapes import (
     whole,
 )
 from edgewise.server.responses_request import LOGPROBS, STATEFUL
+from edgewise.server.routing import LEAST_SHARE, MOST_SHARE
 from edgewise.server.transcriptions import FORMATS, MOST_TEMPERATURE
 
 NOTHING: Schema = {"type": "null"}
@@ -40,6 +41,9 @@ ROUTING: dict[str, Schema] = {
     "privacy": said("private: never leaves the device", choice("private", "open")),
     "handoff": said("signal: only say that it should be", choice("automatic", "signal")),
     "threshold": CHANCE,
+    "max_error": said("of what is kept, in place of a threshold", number(LEAST_SHARE, MOST_SHARE)),
+    "error_probability": said("that it is more after all", number(LEAST_SHARE, MOST_SHARE)),
+    "cloud_share": said("of requests, in place of a threshold", CHANCE),
     "deadline_ms": number(1, 86_400_000),
     "budget_key": said("whose budget pays", ROUTING_WORD),
 }

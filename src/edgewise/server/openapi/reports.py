@@ -28,6 +28,7 @@ DECISION = record(
         "policy": TEXT,
         "handoff": choice("automatic", "signal"),
         "threshold": maybe(CHANCE),
+        "objective": said("what the threshold was found for", TEXT),
         "calibration": TEXT,
         "decided_after_tokens": maybe(COUNT),
         "truncated": FLAG,
