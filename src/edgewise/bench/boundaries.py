@@ -27,26 +27,28 @@ Course = tuple[dict[int, float], float]
 
 def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
     """Tables for the thresholds that have enough answers on both sides; maybe none."""
-    courses = [_course(each) for each in judged]
-    stops = sorted({stop for scores, _ in courses for stop in scores})
-    found = {at: _table(courses, stops, at, most_changed) for at in THRESHOLDS}
-    told = {at: stops for at, stops in found.items() if stops}
-    return Boundaries(tuple(told), tuple(told.values()))
+    return _choose([_course(each) for each in judged], most_changed)
 
 
 def give_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> list[Judged]:
     """The same answers under calibrations with boundaries, found without the fold they judge."""
     folds = {id(each.calibration): each.calibration for each in judged}
+    courses = [(id(each.calibration), _course(each)) for each in judged]
     bounded = {
         fold: replace(
             calibration,
-            boundaries=choose_boundaries(
-                [each for each in judged if id(each.calibration) != fold], most_changed
-            ),
+            boundaries=_choose([each for at, each in courses if at != fold], most_changed),
         )
         for fold, calibration in folds.items()
     }
     return [Judged(each.sample, bounded[id(each.calibration)]) for each in judged]
+
+
+def _choose(courses: Sequence[Course], most_changed: float) -> Boundaries:
+    stops = sorted({stop for scores, _ in courses for stop in scores})
+    found = {at: _table(courses, stops, at, most_changed) for at in THRESHOLDS}
+    told = {at: table for at, table in found.items() if table}
+    return Boundaries(tuple(told), tuple(told.values()))
 
 
 def _course(judged: Judged) -> Course:
