@@ -76,6 +76,11 @@ def find_document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any
     path = own_path(settings, name, kind)
     if path.exists():
         return read_calibration(path, lambda data, _: dict(data))
+    return shipped_document(name, kind)
+
+
+def shipped_document(name: str, kind: Kind) -> Mapping[str, Any] | None:
+    """The contents of the shipped file, whatever was fitted here; None: there is none."""
     return _shipped(name, kind, lambda data, _: dict(data), None)
 
 

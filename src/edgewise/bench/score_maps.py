@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from edgewise.bench.logistic import fit_logistic
+from edgewise.bench.logistic import fit_logistic, sigmoid
 from edgewise.types.measured import UNMAPPED, ScoreMap
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LEAST_GAIN = 0.002  # nats per row that a map must save on rows it was not fitte
 LEAST_OF_EACH = 5  # right and wrong rows, without which no map is fitted
 LEAST_BLOCK, MOST_BLOCKS = 15, 15  # of the isotonic map: rows in one, and how many
 _EDGE = 0.001  # nobody is ever sure
-_GRID = 25  # points of a logistic map
+_GRID, _WIDEST = 29, 7.0  # points of a logistic map, from and to these log-odds
 _DIGITS = 4
 
 
@@ -74,7 +74,8 @@ def logistic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
     if fitted.weights[0] <= 0:  # the score says nothing here, or the opposite: one chance for all
         level = round(float(np.clip(np.mean(right), _EDGE, 1 - _EDGE)), _DIGITS)
         return ScoreMap(((0.0, level), (1.0, level)))
-    grid = np.linspace(0.0, 1.0, _GRID)
+    # Even steps of log-odds: near 0 and 1, where strict thresholds are, a chance moves fastest.
+    grid = sigmoid(np.linspace(-_WIDEST, _WIDEST, _GRID))
     return _points(grid, fitted.chances(_log_odds(grid.tolist())))
 
 

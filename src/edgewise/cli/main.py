@@ -47,6 +47,7 @@ COMMANDS = {
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
     "auth": ("edgewise.cli.auth:auth", "Store, show and remove providers' keys."),
     "bench": ("edgewise.cli.bench:bench", "Measure speed and quality on this machine."),
+    "calibrate": ("edgewise.cli.calibrate:calibrate", "Fit confidences to your own requests."),
     "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
     "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),

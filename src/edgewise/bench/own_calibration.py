@@ -1,0 +1,268 @@
+"""Fits a calibration to a user's own rows: half of them fit it, the other half measure it.
+
+What is shipped is where it begins. It stays as it is, gets a map, or gives way to weights of its
+own, whichever does best on rows that did not fit it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from edgewise.bench import fit
+from edgewise.bench.calibrate import FIT_STEPS, fit_calibration, make_document
+from edgewise.bench.calibration_report import (
+    Document,
+    bins,
+    curve,
+    figures,
+    map_keys,
+    measured_keys,
+    promises,
+    refuse_few,
+    risk_table,
+)
+from edgewise.bench.fit import Judged, Sample
+from edgewise.bench.labelled_answers import Scored
+from edgewise.bench.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
+from edgewise.decide.calibration import Calibration, parse_calibration
+from edgewise.decide.gate import Gate, Verdict
+from edgewise.local.model_store import InstalledModel
+from edgewise.record.audits import Audit
+from edgewise.types.measured import UNMAPPED, ScoreMap
+
+LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
+FRESH_GAIN = 0.02  # nats per row that weights of its own must save: they are many, the rows few
+STEPS = 2 * FIT_STEPS  # at most so many calls of `progress`
+# What a file says of the rows it was measured on, or of a score that a map changes.
+_MEASURED = (
+    "map", "risk", "risk_rows", "quantiles", "feature_means", "feature_deviations", "agreement",
+    "boundaries", "bins", "curve", "report",
+)  # fmt: skip
+
+Progress = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a new file is called, and where its rows come from."""
+
+    name: str
+    fitted_at: str
+    data: Mapping[str, Any]
+    seed: int = 0
+
+
+def halves(count: int, seed: int) -> tuple[list[int], list[int]]:
+    """The rows that fit, and those that measure."""
+    order = list(range(count))
+    Random(seed).shuffle(order)
+    return sorted(order[: count // 2]), sorted(order[count // 2 :])
+
+
+# -- chat ------------------------------------------------------------------------------------------
+
+
+def fit_chat(
+    samples: Sequence[Sample],
+    base: Mapping[str, Any],
+    model: InstalledModel,
+    fresh: Fresh,
+    progress: Progress = lambda: None,
+) -> Document:
+    """The contents of a calibration file for chat. `base` is the shipped one's."""
+    refuse_few(len(samples))
+    fitting, measuring = ([samples[at] for at in part] for part in halves(len(samples), fresh.seed))
+    before = parse_calibration(base, "the shipped calibration")
+    document, how = _choose_chat(fitting, base, before, model, fresh, progress)
+    document |= {"name": fresh.name, "fitted_at": fresh.fitted_at, "data": dict(fresh.data)}
+    after = parse_calibration(document, "the new calibration")
+    confidences, right = _confidences(after, measuring), [each.right for each in measuring]
+    tables = {
+        "whole": risk_table(
+            measuring, lambda at: [_kept_whole(each, after, at) for each in measuring]
+        ),
+        "stream": risk_table(
+            measuring, lambda at: [_kept_live(each, after, at) for each in measuring]
+        ),
+    }
+    features = {name: [getattr(each.at(None), name) for each in measuring] for name in fit.FEATURES}
+    return document | {
+        **measured_keys(confidences, tables, features),
+        "report": {
+            **figures(len(samples), confidences, _confidences(before, measuring), right),
+            **promises(tables["whole"], len(measuring)),
+            **how,
+        },
+        "bins": bins(confidences, right),
+        "curve": curve(tables["whole"], len(measuring)),
+    }
+
+
+def _choose_chat(
+    fitting: Sequence[Sample],
+    base: Mapping[str, Any],
+    before: Calibration,
+    model: InstalledModel,
+    fresh: Fresh,
+    progress: Progress,
+) -> tuple[Document, dict[str, Any]]:
+    """The file without what is measured later, and how it came about."""
+    right = [each.right for each in fitting]
+    losses = {"shipped": log_loss(_confidences(before, fitting), right)}
+    raw = replace(before.final, map=UNMAPPED)
+    found, form = choose_map([raw.probability(each.at(None)) for each in fitting], right)
+    scores = [raw.probability(each.at(None)) for each in fitting]
+    losses["mapped"] = held_out_loss(scores, right, lambda s, r: choose_map(s, r)[0], fresh.seed)
+    enough = min(sum(right), len(right) - sum(right)) >= LEAST_OF_EACH
+    judged: list[Judged] = []
+    if len(fitting) >= LEAST_FRESH and enough:
+        judged = fit.judge_out_of_fold(fitting, before.hold_tokens, fresh.seed, progress)
+        losses["refitted"] = log_loss(
+            [each.confidence for each in judged], [each.sample.right for each in judged]
+        )
+    how = {"held_out_log_loss": {name: round(loss, 4) for name, loss in losses.items()}}
+    if losses.get("refitted", math.inf) < min(losses["shipped"], losses["mapped"]) - FRESH_GAIN:
+        document = make_document(
+            fit_calibration(fitting, fresh.name, fresh.seed, progress),
+            model,
+            fresh.seed,
+            len(fitting),
+        )
+        final, form = choose_map(
+            [each.confidence for each in judged], [each.sample.right for each in judged]
+        )
+        early, _ = choose_map(
+            [each.early(before.hold_tokens) for each in judged],
+            [each.sample.right for each in judged],
+        )
+        return document | map_keys({"early": early, "final": final}), how | {
+            "score": "refitted",
+            "map": form,
+        }
+    if losses["mapped"] > losses["shipped"] - LEAST_GAIN:
+        return dict(base), how | {"score": "shipped", "map": "as shipped"}
+    bare = replace(before.early, map=UNMAPPED)
+    early, _ = choose_map(
+        [bare.probability(each.at(before.hold_tokens)) for each in fitting], right
+    )
+    document = {name: value for name, value in base.items() if name not in _MEASURED}
+    document |= map_keys({"early": early, "final": found}) | {"keep_above": 1.0, "drop_below": 0.0}
+    mapped = parse_calibration(document, "the new calibration")
+    told = [Judged(each, mapped) for each in fitting]
+    document["keep_above"] = round(fit.choose_keep_above(told), 4)
+    document["drop_below"] = round(fit.choose_drop_below(told), 4)
+    return document, how | {"score": "shipped", "map": form}
+
+
+def _confidences(calibration: Calibration, samples: Sequence[Sample]) -> list[float]:
+    return [calibration.final.probability(each.at(None)) for each in samples]
+
+
+def _kept_whole(sample: Sample, calibration: Calibration, threshold: float) -> bool:
+    """As `Engine.complete` decides: the gate may stop early, and the whole answer is judged."""
+    gate = Gate(calibration, threshold)
+    for count, reading in enumerate(sample.readings, start=1):
+        verdict = gate.judge(reading, count)
+        if verdict is Verdict.HAND_OFF:
+            return False
+        if verdict is Verdict.KEEP:
+            break
+    return gate.judge_whole(sample.at(None)) is Verdict.KEEP
+
+
+def _kept_live(sample: Sample, calibration: Calibration, threshold: float) -> bool:
+    judged = Judged(sample, calibration)
+    clear = calibration.keep_above, calibration.drop_below
+    return judged.decide(*clear, threshold)[0] is Verdict.KEEP
+
+
+# -- calls, speech, and what audits say ------------------------------------------------------------
+
+
+def fit_scored(
+    rows: Sequence[Scored],
+    base: Mapping[str, Any],
+    maps: Mapping[str, ScoreMap],
+    fresh: Fresh,
+    floor: float = 0.0,
+) -> Document:
+    """The shipped file with a map of its own, where one helps.
+
+    `rows` have the confidences that the shipped file gives by its `maps`. Nothing is known of
+    those below `floor`: they stay what they were, and no threshold below it is measured.
+    """
+    numbers = sorted({row.row for row in rows})
+    refuse_few(len(numbers))
+    first, second = halves(len(numbers), fresh.seed)
+    fitting = [row for row in rows if row.row in {numbers[at] for at in first}]
+    measuring = [row for row in rows if row.row in {numbers[at] for at in second}]
+    told = [row for row in fitting if not row.gated]
+    found, form = choose_map([row.confidence for row in told], [row.right for row in told])
+    found = _known_from(floor, found)
+    after = [replace(row, confidence=found.of(row.confidence)) for row in measuring]
+    confidences, right = [row.confidence for row in after], [row.right for row in after]
+    lowest = found.of(floor)
+    table = tuple(
+        each
+        for each in risk_table(
+            after, lambda at: [row.confidence >= at and not row.gated for row in after]
+        )
+        if each.threshold >= lowest
+    )
+    names = sorted({name for row in after for name in row.features})
+    features = {name: [row.features.get(name, 0.0) for row in after] for name in names}
+    document = dict(base)
+    if found.points:
+        document = {name: value for name, value in base.items() if name not in _MEASURED}
+        document |= map_keys({name: compose(each, found) for name, each in maps.items()})
+        if "keep_above" in document:  # early cuts, found with other numbers
+            document |= {"keep_above": 1.0, "drop_below": 0.0}
+    measured = measured_keys(confidences, {"whole": table}, features)
+    if floor > 0:
+        del measured["quantiles"]  # of kept answers only: they say nothing of all
+    return document | {
+        "name": fresh.name,
+        "fitted_at": fresh.fitted_at,
+        "data": dict(fresh.data),
+        **measured,
+        "report": {
+            **figures(len(numbers), confidences, [row.confidence for row in measuring], right),
+            **promises(table, len(measuring)),
+            "score": "shipped",
+            "map": form,
+        },
+        "bins": bins(confidences, right),
+        "curve": curve(table, len(measuring)),
+    }
+
+
+def _known_from(floor: float, found: ScoreMap) -> ScoreMap:
+    """The map above the floor; below it the score itself, but never above what the map begins."""
+    if floor <= 0.0 or not found.points:
+        return found
+    start = found.of(floor)
+    below = [(0.0, 0.0), (round(floor - 1e-4, 4), min(round(floor - 1e-4, 4), start))]
+    above = [(floor, start), *((x, y) for x, y in found.points if x > floor)]
+    return ScoreMap(tuple(below + above))
+
+
+def rows_of_audits(audits: Sequence[Audit], calibration: str) -> tuple[list[Scored], float]:
+    """Audited answers whose confidence this calibration gave, and from which confidence they count.
+
+    Only what was kept is audited: below the highest threshold in use nothing is known.
+    """
+    own = [each for each in audits if each.calibration == calibration]
+    floor = max((each.threshold or 0.0 for each in own), default=0.0)
+    numbers = {
+        request: number for number, request in enumerate(sorted({a.request_id for a in own}))
+    }
+    rows = [
+        Scored(numbers[each.request_id], each.confidence, each.right, dict(each.features))
+        for each in own
+        if each.confidence is not None and each.confidence >= floor
+    ]
+    return rows, floor

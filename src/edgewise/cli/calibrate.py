@@ -1,0 +1,229 @@
+"""`edgewise calibrate`: fits the confidences to your own requests, or to what audits found."""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgewise.cli import options
+from edgewise.cli.bench_report import progress
+from edgewise.cli.calibration_screen import print_calibrations, print_fitted
+from edgewise.cli.render import console, print_json
+from edgewise.settings import Settings
+
+if TYPE_CHECKING:
+    from edgewise.bench.labelled_rows import Labelled
+    from edgewise.bench.own_calibration import Fresh
+    from edgewise.calibration_files import Kind
+    from edgewise.local.model_store import InstalledModel
+
+KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
+_SETTING = {"chat": "model", "call": "caller_model", "transcribe": "speech_model"}
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", required=False, type=_file)
+@click.option("--from-ledger", is_flag=True, help="Fit to what the shadow audit found instead.")
+@click.option("--task", type=click.Choice(list(KINDS)), help="With --from-ledger: of which task.")
+@click.option("--show", is_flag=True, help="Only show which calibrations are in use.")
+@click.option("--model", "-m", help="Local model, unless the settings' own.")
+@click.option("--out", type=_file, help="Write here instead of where the engine looks.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Splits the rows otherwise.")
+@click.option("--dry-run", is_flag=True, help="Fit and report, but write nothing.")
+@click.option("--yes", "-y", is_flag=True, help="Overwrite without asking.")
+@options.as_json
+def calibrate(
+    file: Path | None,
+    from_ledger: bool,
+    task: str | None,
+    show: bool,
+    model: str | None,
+    out: Path | None,
+    seed: int,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Fit the confidences to your own requests.
+
+    FILE has one JSON object a line: a request and what is right.
+
+    \b
+    {"prompt": "What is the capital of Peru?", "answer": "Lima"}
+    {"prompt": "...", "tools": [...], "calls": [{"name": "...", "arguments": {}}]}
+    {"audio": "call.wav", "text": "what is said in it"}
+
+    The device answers each of them. Half of the rows fit its confidence, the other half say what
+    it is worth and what risk it can promise. The engine uses the file from then on.
+
+    \b
+    edgewise calibrate questions.jsonl
+    edgewise calibrate --from-ledger --task chat
+    edgewise calibrate --show
+    """
+    if sum((file is not None, from_ledger, show)) != 1:
+        raise click.UsageError("name a FILE, or say --from-ledger or --show")
+    settings = Settings.load()
+    if show:
+        print_calibrations(settings, as_json)
+        return
+    if file is not None:
+        key, kind, document = _fit_file(settings, file, model, seed)
+    else:
+        key, kind, document = _fit_audits(settings, task or "chat", model, seed)
+    path = None if dry_run else _write(settings, key, kind, document, out, yes)
+    if as_json:
+        print_json({"path": str(path) if path else None, "kind": kind} | _told(document))
+    else:
+        print_fitted(document, path)
+    if settings.calibration and kind == "chat" and path is not None and out is None:
+        console(stderr=True).say(
+            (f"The settings name {settings.calibration}, which is used instead.", "yellow")
+        )
+
+
+def _told(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in ("name", "fitted_at", "data", "report", "curve")}
+
+
+def _fit_file(
+    settings: Settings, file: Path, model: str | None, seed: int
+) -> tuple[str, Kind, dict[str, Any]]:
+    from edgewise.bench.calibration_report import refuse_few  # noqa: PLC0415 - loads when needed
+    from edgewise.bench.labelled_rows import read_labelled  # noqa: PLC0415
+
+    labelled = read_labelled(file)
+    refuse_few(len(labelled))
+    settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
+    installed = _installed(settings, labelled.task)
+    key, kind = _key(installed), KINDS[labelled.task]
+    data = {
+        "description": f"labelled rows of {file.name}",
+        "rows": len(labelled),
+        "repeated": labelled.repeated,
+        "seed": seed,
+    }
+    fresh = _fresh(key, data, seed)
+    if labelled.task == "chat":
+        return key, kind, _fit_chat(settings, labelled, installed, fresh)
+    return key, kind, _fit_scored(settings, labelled, installed, fresh)
+
+
+def _fit_chat(
+    settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
+) -> dict[str, Any]:
+    from edgewise import assembly  # noqa: PLC0415
+    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
+    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
+
+    key, longest = _key(installed), settings.max_tokens
+    system = installed.row.default_system if installed.row else ""
+    unique = (installed.sha256, version("xllamacpp"), longest, system)
+    path = labelled_answers.answers_path(settings, key, *unique)
+    backend = assembly.open_backend(settings)
+    try:
+        with progress("asking", len(labelled)) as step:
+            samples = labelled_answers.answer_chat(backend, labelled.questions, path, longest, step)
+    finally:
+        backend.close()
+    with progress("fitting", own_calibration.STEPS) as step:
+        return own_calibration.fit_chat(samples, shipped_base(key, "chat"), installed, fresh, step)
+
+
+def _fit_scored(
+    settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
+) -> dict[str, Any]:
+    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
+    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
+    from edgewise.types.measured import read_measured  # noqa: PLC0415
+
+    key, kind = _key(installed), KINDS[labelled.task]
+    base = shipped_base(key, kind)
+    unique = (installed.sha256, base["name"], base.get("fitted_at"), json.dumps(base.get("map")))
+    path = labelled_answers.answers_path(settings, key, *unique)
+    with progress("asking", len(labelled)) as step:
+        if labelled.calls:
+            rows = labelled_answers.answer_calls(settings, labelled.calls, path, step)
+        else:
+            rows = labelled_answers.answer_speech(settings, labelled.sounds, path, step)
+    maps = {"final": read_measured(base).map_of("final")}
+    return own_calibration.fit_scored(rows, base, maps, fresh)
+
+
+def _fit_audits(
+    settings: Settings, task: str, model: str | None, seed: int
+) -> tuple[str, Kind, dict[str, Any]]:
+    from edgewise import assembly  # noqa: PLC0415
+    from edgewise.bench import own_calibration  # noqa: PLC0415
+    from edgewise.bench.base_documents import base_in_use  # noqa: PLC0415
+    from edgewise.types.measured import read_measured  # noqa: PLC0415
+
+    settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
+    key, kind = _key(_installed(settings, task)), KINDS[task]
+    base = base_in_use(settings, key, kind)
+    ledger = assembly.open_ledger(settings)
+    try:
+        audits = ledger.audits(task=task)
+    finally:
+        ledger.close()
+    rows, floor = own_calibration.rows_of_audits(audits, str(base["name"]))
+    data = {
+        "description": "answers kept on the device, held against the cloud's by the shadow audit",
+        "calibration": base["name"],
+        "from_confidence": floor,
+        "seed": seed,
+    }
+    measured = read_measured(base)
+    names = ("early", "final") if kind == "chat" else ("final",)
+    maps = {name: measured.map_of(name) for name in names}
+    fresh = _fresh(key, data, seed)
+    return key, kind, own_calibration.fit_scored(rows, base, maps, fresh, floor)
+
+
+def _installed(settings: Settings, task: str) -> InstalledModel:
+    from edgewise.cli.ready import ensure_caller, ensure_ears, ensure_model  # noqa: PLC0415
+    from edgewise.local.model_store import ModelStore  # noqa: PLC0415
+
+    ensure = {"chat": ensure_model, "call": ensure_caller, "transcribe": ensure_ears}[task]
+    settings = ensure(settings, "local_only")
+    return ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
+
+
+def _key(installed: InstalledModel) -> str:
+    return f"{installed.name}-{installed.quantisation}".lower()
+
+
+def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
+    from edgewise.bench.own_calibration import Fresh  # noqa: PLC0415
+
+    now = time.gmtime()
+    stamp, written = time.strftime("%Y%m%dT%H%M%S", now), time.strftime("%Y-%m-%d %H:%M UTC", now)
+    # A name of its own: the ledger must not mix confidences of two calibrations.
+    return Fresh(f"{key}+own.{stamp}", written, data, seed)
+
+
+def _write(
+    settings: Settings,
+    key: str,
+    kind: Kind,
+    document: dict[str, Any],
+    out: Path | None,
+    yes: bool,
+) -> Path:
+    from edgewise.calibration_files import own_path  # noqa: PLC0415
+
+    path = out or own_path(settings, key, kind)
+    if path.exists() and not yes:
+        click.confirm(f"Overwrite {path}?", abort=True, err=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Whole or not at all: an engine may be reading it.
+    half = path.with_name(f"{path.name}.part")
+    half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    half.replace(path)
+    return path

@@ -1,0 +1,245 @@
+"""`edgewise calibrate`: from labelled rows or audits to a file that the engine uses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from edgewise import assembly
+from edgewise.engine import Engine
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
+from edgewise.testing import ScriptedBackend, ScriptedCaller, ScriptedEars, heard, word_tokens
+from tests.cli.conftest import Run
+from tests.record.test_audits import AUDIT
+from tests.speech.made_voice import silence, voice, wav
+
+KEY = "smollm2-135m-instruct-q8_0"
+
+
+def rows_file(folder: Path, count: int = 60) -> Path:
+    path = folder / "rows.jsonl"
+    rows = [{"prompt": f"Say {n}.", "answer": f"word{n}"} for n in range(count)]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+@pytest.fixture
+def answering(monkeypatch: pytest.MonkeyPatch, default_model: object) -> ScriptedBackend:
+    """A model that is right when it is sure, and often when it is not."""
+    answers = [
+        word_tokens(f"word{n}" if n % 3 else "something", logprob=-0.05 if n % 3 else -1.5)
+        for n in range(60)
+    ]
+    backend = ScriptedBackend(answers)
+    monkeypatch.setattr(assembly, "open_backend", lambda settings: backend)
+    return backend
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Answers of scripted models must not lie where those of real ones do."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "models").symlink_to(Settings.load().models_dir)
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(cache))
+    return cache
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_labelled_rows_become_a_file_that_the_engine_uses(
+    run: Run, tmp_path: Path, answering: ScriptedBackend
+) -> None:
+    ran = run("calibrate", str(rows_file(tmp_path)), "--json")
+    assert ran.code == 0, ran.err
+    path = Path(ran.json["path"])
+    assert path == Settings.load().calibrations_dir / f"{KEY}.json"
+    report = json.loads(path.read_text("utf-8"))["report"]
+    assert report == ran.json["report"]
+    assert (report["rows"], report["measured_on"]) == (60, 30)
+    with Engine(backend=answering) as engine:
+        facts = replace(answering.facts(), model="smollm2-135m-instruct", quantisation="q8_0")
+        answering._facts = facts
+        assert engine.calibration(answering).name == ran.json["name"]
+    assert ran.json["name"].startswith(f"{KEY}+own.")
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_the_report_is_readable_and_a_dry_run_writes_nothing(
+    run: Run, tmp_path: Path, answering: ScriptedBackend
+) -> None:
+    ran = run("calibrate", str(rows_file(tmp_path)), "--dry-run")
+    assert ran.code == 0, ran.err
+    assert "60 rows" in ran.out and "max_error 5%" in ran.out
+    assert "nothing written" in ran.out
+    assert not Settings.load().calibrations_dir.exists()
+
+
+@pytest.mark.usefixtures("own_cache", "answering")
+def test_a_file_that_is_there_is_asked_about(run: Run, tmp_path: Path) -> None:
+    rows, out = rows_file(tmp_path), tmp_path / "mine.json"
+    out.write_text("kept", "utf-8")
+    no = run("calibrate", str(rows), "--out", str(out), stdin="n\n")
+    assert no.code == 130
+    assert out.read_text("utf-8") == "kept"
+    assert run("calibrate", str(rows), "--out", str(out), "--yes").code == 0
+    assert json.loads(out.read_text("utf-8"))["format"] == 1
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_an_interrupted_run_goes_on_where_it_stopped(
+    run: Run, tmp_path: Path, answering: ScriptedBackend
+) -> None:
+    rows = str(rows_file(tmp_path))
+    assert run("calibrate", rows, "--dry-run").code == 0
+    assert answering.started == 60
+    assert run("calibrate", rows, "--dry-run").code == 0
+    assert answering.started == 60, "all of it was known"
+
+
+def test_a_dozen_rows_are_refused_before_any_model_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    ran = run("calibrate", str(rows_file(tmp_path, 12)), "--json")
+    assert ran.code == 2
+    assert "12 rows are too few" in ran.json["error"] and "5%: 86" in ran.json["error"]
+
+
+@pytest.mark.parametrize("words", [(), ("--show", "--from-ledger"), ("x.jsonl", "--show")])
+def test_one_of_three_ways_must_be_said(run: Run, words: tuple[str, ...]) -> None:
+    ran = run("calibrate", *words)
+    assert ran.code == 2
+    assert "FILE" in ran.err
+
+
+@pytest.mark.usefixtures("own_cache", "default_caller")
+def test_labelled_calls_fit_the_caller(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "set_timer",
+            "parameters": {
+                "type": "object",
+                "properties": {"minutes": {"type": "integer"}},
+                "required": ["minutes"],
+            },
+        },
+    }
+    caller = ScriptedCaller([f'set_timer {{"minutes":{n}}}' for n in range(1, 41)])
+    monkeypatch.setattr(assembly, "open_caller", lambda settings: caller)
+    path = tmp_path / "calls.jsonl"
+    rows = [
+        {
+            "prompt": f"Set a timer for {n} minutes",
+            "tools": [tool],
+            "calls": [{"name": "set_timer", "arguments": {"minutes": n if n % 4 else n + 1}}],
+        }
+        for n in range(1, 41)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    ran = run("calibrate", str(path), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["kind"] == "calls"
+    assert ran.json["path"].endswith("edgewise-caller-q8_0.calls.json")
+    right = ran.json["report"]["accuracy"]
+    assert 0.5 < right < 1.0
+
+
+@pytest.mark.usefixtures("own_cache", "default_ears")
+def test_labelled_sound_fits_the_ears(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = []
+    for number in range(40):
+        sound = tmp_path / f"{number}.wav"
+        sound.write_bytes(wav(silence(0.3), voice(1.0 + number / 100), silence(0.3)))
+        said = "the first part" if number % 2 else "quite another thing"
+        lines.append(json.dumps({"audio": sound.name, "text": said}))
+    path = tmp_path / "speech.jsonl"
+    path.write_text("\n".join(lines), "utf-8")
+    ears = ScriptedEars([[heard("the first part", 0.3, 1.2, 0.9)]])
+    monkeypatch.setattr(assembly, "open_ears", lambda settings: ears)
+    ran = run("calibrate", str(path), "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["kind"] == "speech"
+    assert ran.json["path"].endswith("whisper-tiny.en-int8.speech.json")
+    assert 0.3 < ran.json["report"]["accuracy"] < 0.7
+
+
+# -- from the ledger -------------------------------------------------------------------------------
+
+
+def fill(ledger: Ledger, count: int, calibration: str = KEY) -> None:
+    random = Random(4)
+    for number in range(count):
+        sure = 0.5 + random.random() / 2
+        ledger.record_audit(
+            replace(
+                AUDIT,
+                id=f"r{number}",
+                request_id=f"r{number}",
+                calibration=calibration,
+                confidence=sure,
+                agree=float(random.random() < sure - 0.4),
+            )
+        )
+    ledger.close()
+
+
+@pytest.mark.usefixtures("default_model")
+def test_audits_become_a_calibration(run: Run) -> None:
+    fill(assembly.open_ledger(Settings.load()), 200)
+    ran = run("calibrate", "--from-ledger", "--json")
+    assert ran.code == 0, ran.err
+    document = json.loads(Path(ran.json["path"]).read_text("utf-8"))
+    assert document["report"]["ece"] < document["report"]["ece_before"]
+    assert document["data"]["from_confidence"] == 0.5
+    shown = run("calibrate", "--show", "--json").json
+    assert shown[0]["name"] == document["name"]
+    assert shown[0]["from"] == ran.json["path"]
+
+
+@pytest.mark.usefixtures("default_model")
+def test_audits_under_another_calibration_do_not_count(run: Run) -> None:
+    fill(assembly.open_ledger(Settings.load()), 200, "another")
+    ran = run("calibrate", "--from-ledger", "--task", "chat")
+    assert ran.code == 2
+    assert "0 rows are too few" in ran.err
+
+
+def test_show_says_what_is_in_use_and_from_where(run: Run, default_model: object) -> None:
+    shown: list[dict[str, Any]] = run("calibrate", "--show", "--json").json
+    assert [each["kind"] for each in shown] == ["chat", "calls", "speech"]
+    assert (shown[0]["name"], shown[0]["from"]) == (KEY, "shipped")
+    page = run("calibrate", "--show").out
+    assert f"chat: {KEY}" in page
+
+
+# -- the real thing --------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("own_cache", "default_model")
+def test_the_default_model_is_calibrated_end_to_end(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "sums.jsonl"
+    rows = [{"prompt": f"What is {n} + 1?", "answer": str(n + 1)} for n in range(1, 29)]
+    cities = {"France": "Paris", "Japan": "Tokyo", "Italy": "Rome", "Peru": "Lima"}
+    cities |= {"Egypt": "Cairo", "Cuba": "Havana", "Kenya": "Nairobi", "Norway": "Oslo"}
+    cities |= {"Spain": "Madrid", "Greece": "Athens", "Iran": "Tehran", "Chile": "Santiago"}
+    asked = [{"prompt": f"What is the capital of {n}?", "answer": c} for n, c in cities.items()]
+    path.write_text("\n".join(map(json.dumps, rows + asked)), "utf-8")
+    ran = run("calibrate", str(path), "--json")
+    assert ran.code == 0, ran.err
+    report = ran.json["report"]
+    assert (report["rows"], report["measured_on"]) == (40, 20)
+    assert 0.2 < report["accuracy"] < 1.0
+    with Engine() as engine:
+        reply = engine.complete("What is the capital of France?", policy="local_only")
+    assert reply.decision.calibration == ran.json["name"]
