@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audits": VALUES | DOERS | {"flows", "settings", "open_streams"},
     "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
     "explanations": VALUES | {"decide", "record", "settings", "calibration_files"},
+    "steering": VALUES | {"record", "settings", "watch"},
     "watch": VALUES | {"decide", "record", "settings", "explanations"},
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
@@ -55,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | DOERS
     | {"flows", "settings", "plugins", "assembly"}
     | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request", "open_streams", "calibration_files", "audits", "watch"},
+    | {"new_request", "open_streams", "calibration_files", "audits", "watch", "steering"},
     "tool_loop": VALUES | {"functions", "function_calls"},
     "conversation": VALUES | {"engine", "tool_loop"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},

@@ -100,6 +100,8 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
         "call_hard": "0.9",
         "float | None": "0.5",
         "Handoff": "signal",
+        "OnDrift": "cloud",
+        "audit_share": "0.5",
     }
     defaults = Settings()
     for each in fields(Settings):

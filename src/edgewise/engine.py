@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from edgewise import assembly, audits, plugins, watch
+from edgewise import assembly, audits, plugins, steering, watch
 from edgewise.calibration_files import find_calibration
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
@@ -68,6 +68,7 @@ class Engine:
         self._streams = OpenStreams(self)
         self.auditor = audits.open_auditor(self, self._streams)
         self.watch = watch.DriftWatch(self.settings, self.ledger)
+        self._steer = steering.open_steer(self.settings, self.ledger, self.watch)
         watchers = (*audits.watching(self.auditor), self.watch.watcher)
         self._books = Books(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
@@ -143,7 +144,7 @@ class Engine:
 
     def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request, with the settings where the options are silent."""
-        return new_request(prompt, options, self.settings, self.ledger.seen)
+        return new_request(prompt, options, self.settings, self.ledger.seen, self._steer)
 
     def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""

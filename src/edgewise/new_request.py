@@ -17,7 +17,11 @@ _DEFAULTS = ("policy", "handoff", *AIMS, "error_probability", "max_tokens", "sto
 
 
 def new_request(
-    prompt: Prompt, options: Mapping[str, Any], settings: Settings, seen: Callable[[str], bool]
+    prompt: Prompt,
+    options: Mapping[str, Any],
+    settings: Settings,
+    seen: Callable[[str], bool],
+    steer: Callable[[Request], Request] | None = None,
 ) -> Request:
     """`seen` says whether an id was used before. Raises InvalidRequest with what is wrong."""
     given = dict(options)
@@ -38,7 +42,7 @@ def new_request(
     if complaint := request.complaint:
         raise InvalidRequest(complaint)
     plugins.load("policies", request.policy)
-    return request
+    return steer(request) if steer else request
 
 
 def _new_id(request_id: str, seen: Callable[[str], bool]) -> str:

@@ -20,6 +20,7 @@ from edgewise.errors import SettingsError
 from edgewise.server_settings import ServerSettings, read_server
 from edgewise.types.aims import ERROR_PROBABILITY, find_complaint
 from edgewise.types.messages import Handoff
+from edgewise.types.steering import OnDrift
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_CALLER = "edgewise-caller"
@@ -93,15 +94,17 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     # The record
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
+    pace_budget: bool = False  # hand fewer off, so that the money lasts until the budget resets
+    on_drift: OnDrift = "report"  # what a calibration that no longer fits leads to; docs/drift.md
     store_text: bool = False
+    # The shadow audit: a share of kept answers is asked of the cloud as well; 0: none is
+    audit_share: float = 0.0
+    audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets bound it
     # Where things lie
     data_dir: Path = field(default_factory=lambda: Path(platformdirs.user_data_dir("edgewise")))
     cache_dir: Path = field(default_factory=lambda: Path(platformdirs.user_cache_dir("edgewise")))
     config_dir: Path = field(default_factory=lambda: Path(platformdirs.user_config_dir("edgewise")))
     # Variables that carry providers' keys and addresses, as they were when the settings were read
-    # The shadow audit: a share of kept answers is asked of the cloud as well; 0: none is
-    audit_share: float = 0.0
-    audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets bound it
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -123,13 +126,15 @@ class Settings:
         )
         for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
             _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
+        words = "report, widen or cloud"
+        _check(self.on_drift in get_args(OnDrift), "on_drift", self.on_drift, words)
+        _check(0 <= self.audit_share <= 1, "audit_share", self.audit_share, "between 0 and 1")
         _check(self.speech_drain_s >= 0, "speech_drain_s", self.speech_drain_s, "0 or more seconds")
 
     @property
     def models_dir(self) -> Path:
         return self.cache_dir / "models"
 
-        _check(0 <= self.audit_share <= 1, "audit_share", self.audit_share, "between 0 and 1")
     @property
     def calibrations_dir(self) -> Path:
         return self.data_dir / "calibrations"

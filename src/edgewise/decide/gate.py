@@ -25,6 +25,7 @@ class Gate:
     calibration: Calibration
     threshold: float
     objective: str = ""
+    usual: float | None = None  # the threshold if no budget were paced, where that differs
 
     def judge(self, reading: Reading, held_tokens: int) -> Verdict:
         """The verdict while the answer is being generated; HOLD for at most `hold_tokens`."""

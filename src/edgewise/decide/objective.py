@@ -13,6 +13,7 @@ from typing import Protocol
 
 from edgewise.decide.fit import Misfit
 from edgewise.decide.risk import find_threshold
+from edgewise.decide.steer import steer
 from edgewise.types.aims import percent
 from edgewise.types.measured import Judged, Measured
 from edgewise.types.messages import Request
@@ -39,13 +40,27 @@ class Objective:
     threshold: float
     words: str = ""
     misfit: Misfit | None = None
+    usual: float | None = None  # the threshold if no budget were paced, where that differs
 
 
-def find_objective(request: Request, fitted: Fitted, judged: Judged = "whole") -> Objective:
+def find_objective(
+    request: Request, fitted: Fitted, judged: Judged = "whole", *, paced: bool = False
+) -> Objective:
     """What applies to a request: its own aim, else the calibration's threshold.
 
     `judged` says which risk table counts: answers that stream are decided on less than whole ones.
+    `paced`: whether the flow can keep answers in doubt so that a budget lasts.
     """
+    stated = _stated(request, fitted, judged)
+    if request.steering is None or stated.misfit is not None:
+        return stated
+    pace = judged if paced else None
+    return Objective(
+        *steer(stated.threshold, stated.words, request.steering, fitted.name, fitted.measured, pace)
+    )
+
+
+def _stated(request: Request, fitted: Fitted, judged: Judged) -> Objective:
     if request.max_error is not None:
         return _for_error(request, request.max_error, fitted, judged)
     if request.cloud_share is not None:

@@ -30,6 +30,7 @@ from edgewise.errors import (
 from edgewise.flows.draft import Draft, LocalAttempt
 from edgewise.local.backend import ChatBackend
 from edgewise.types.aims import high_enough, needed
+from edgewise.types.measured import Judged
 from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Switched
 from edgewise.types.tokens import Finish
@@ -73,8 +74,9 @@ def answer(
     threshold = calibration.threshold if request.threshold is None else request.threshold
     gate = Gate(calibration, threshold)
     if request.has_objective and backend is not None:
-        objective = find_objective(request, calibration, "stream" if live else "whole")
-        gate = Gate(calibration, objective.threshold, objective.words)
+        judged: Judged = "stream" if live else "whole"
+        objective = find_objective(request, calibration, judged, paced=True)
+        gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
         misfit = misfit or objective.misfit
     draft = Draft(request, gate, attempts, parts.clock())
     walk = _Walk(draft, parts, backend, live, request, misfit)

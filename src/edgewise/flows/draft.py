@@ -73,6 +73,8 @@ class Draft:
     def reply(self, now: float) -> Reply:
         attempts = self._with_shares()
         source = self._source()
+        if self.gate.usual is not None and source == "local":
+            self._own_up(self.gate.usual)
         return Reply(
             id=self.request.id,
             text=self.text,
@@ -95,6 +97,15 @@ class Draft:
                 None if self.first_shown is None else 1000 * (self.first_shown - self.started)
             ),
         )
+
+    def _own_up(self, usual: float) -> None:
+        """Say so where an answer was kept only to make a budget last."""
+        sure = self.confidence
+        if self.code != "kept_confident" or sure is None or sure >= usual:
+            return
+        self.doubted, self.degraded_code = True, "budget_paced"
+        kept = f"kept all the same from {self.gate.threshold:.2f} on, {self.gate.objective}"
+        self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
 
     def _decision(self) -> Decision:
         request = self.request

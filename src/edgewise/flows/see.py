@@ -78,8 +78,8 @@ def answer(
     misfit, calibration = _look_at_device(request, wanted, parts)
     objective = Objective(calibration.threshold)
     if misfit is None and request.policy != "cloud_only":
-        objective = find_objective(request, calibration)
-    gate = Gate(_as_gate(calibration), objective.threshold, objective.words)
+        objective = find_objective(request, calibration, paced=True)
+    gate = Gate(_as_gate(calibration), objective.threshold, objective.words, objective.usual)
     draft = Draft(request, gate, attempts, started)
     walk = _Walk(draft, parts, pictures, live, wanted, misfit or objective.misfit)
     yield from _follow(walk, _plan(walk))

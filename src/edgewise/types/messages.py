@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, get_args
 
 from edgewise.types.aims import ERROR_PROBABILITY, find_complaint
+from edgewise.types.steering import Steering
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
@@ -159,6 +160,7 @@ class Request:
     max_error: float | None = None
     error_probability: float = ERROR_PROBABILITY
     cloud_share: float | None = None
+    steering: Steering | None = None
     deadline_ms: float | None = None
     truncate: bool = False
     evidence: bool = False
@@ -175,7 +177,7 @@ class Request:
     @property
     def has_objective(self) -> bool:
         """Whether a threshold has to be found for what it aims at."""
-        return self.max_error is not None or self.cloud_share is not None
+        return any(each is not None for each in (self.max_error, self.cloud_share, self.steering))
 
     @property
     def has_images(self) -> bool:
