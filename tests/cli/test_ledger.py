@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgewise import assembly
@@ -9,6 +11,8 @@ from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.replies import Attempt
 from tests.cli.conftest import Run
+from tests.record.ledger_cases import asking, replying
+from tests.record.test_audits import AUDIT
 
 
 @pytest.fixture
@@ -134,3 +138,21 @@ def test_a_budget_is_shown_in_words(run: Run, monkeypatch: pytest.MonkeyPatch) -
 def test_wrong_usage_is_refused(run: Run, words: tuple[str, ...]) -> None:
     assert run("ledger", *words).code == 2
     assert run("ledger", *words, "--json").json["success"] is False
+
+
+def test_audits_are_told_beside_what_was_saved(run: Run) -> None:
+    book = assembly.open_ledger(Settings.load())
+    for number in range(20):
+        book.record(asking(f"r{number}"), replying(f"r{number}"))
+        book.record_audit(replace(AUDIT, id=f"r{number}", agree=float(number > 1)))
+    book.close()
+    shown = run("ledger")
+    assert "20 answers audited for $0" in shown.out
+    assert "otherwise in 10% (3% to 30%)" in shown.out
+    assert "of 20 kept answers about 2 (1 to 6) may be wrong" in shown.out
+    audits = run("ledger", "--json").json["audits"]
+    assert (audits["all"]["count"], audits["all"]["wrong"], audits["kept"]) == (20, 2, 20)
+
+
+def test_nothing_is_said_of_audits_that_nobody_asked_for(run: Run) -> None:
+    assert "audit" not in run("ledger").out

@@ -14,6 +14,7 @@ from edgewise.cli import options
 from edgewise.cli.find_request import find_request
 from edgewise.cli.render import confidence, console, dollars, milliseconds, print_json
 from edgewise.decide.drift import Drift
+from edgewise.record.audits import AuditReport
 from edgewise.record.ledger import Ledger
 from edgewise.record.report import Report, parse_since
 from edgewise.settings import Settings
@@ -155,6 +156,7 @@ def _print_report(report: Report) -> None:
             _part("set aside for calls still running", report.reserved_microdollars),
         )
         _print_latency(report)
+    _print_audits(report.audits)
     _print_reasons(report)
 
 
@@ -163,6 +165,29 @@ def _print_drift(drifted: list[Drift], book: Ledger) -> None:
         note = book.noted("drift", each.calibration)
         since = f" (since {_when(note.created_at, '%m-%d %H:%M')})" if note and note.words else ""
         console().say((f"drift{since}: ", "bold yellow"), f"{each.calibration}: {each.words}")
+
+
+def _print_audits(audits: AuditReport) -> None:
+    """The other side of what was saved: what it may have cost in errors."""
+    screen, found = console(), audits.all
+    if not found.count or found.share is None:
+        if audits.spent_microdollars:
+            screen.say((f"audits: none finished, {dollars(audits.spent_microdollars)}", "dim"))
+        return
+    screen.say(
+        (str(found.count), "bold"),
+        f" {'answer' if found.count == 1 else 'answers'} audited for ",
+        dollars(audits.spent_microdollars),
+        " · the cloud would have said otherwise in ",
+        (f"{found.share:.0%}", "bold"),
+        f" ({found.low:.0%} to {found.high:.0%})",
+    )
+    screen.say(
+        f"so of {audits.kept:,} kept answers about ",
+        (f"{audits.accepted:,.0f}", "bold"),
+        f" ({audits.accepted_low:,.0f} to {audits.accepted_high:,.0f}) may be wrong, if the cloud"
+        " is right and the others are like these",
+    )
 
 
 def _part(name: str, microdollars: int) -> str:
