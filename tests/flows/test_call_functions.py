@@ -113,7 +113,7 @@ def test_a_doubtful_call_of_a_tool_that_fits_less_is_tried_without_that_tool(
     cloud: LoopbackCloud,
 ) -> None:
     wrong = 'set_timer {"minutes":5}'
-    device = caller(wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
+    device = caller(wrong, wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
     reply = ask(cloud, device, "Check the weather in London", policy="local_only")
     (call,) = reply.calls
     assert (call.name, dict(call.arguments)) == ("get_weather", {"location": "London"})

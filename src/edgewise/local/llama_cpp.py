@@ -113,7 +113,8 @@ class LlamaCpp:
         }
         if grammar:
             body["grammar"] = grammar
-        return self._stream("handle_completions", body | _STREAMED | _GREEDY)
+        # The alternatives of the first token say how likely `none` was.
+        return self._stream("handle_completions", body | _STREAMED | _GREEDY, alternatives=True)
 
     def _stream(
         self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
