@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy
 
+from edgewise.bench.boundaries import choose_boundaries
 from edgewise.bench.early_decision import (
     SHARES,
     STUDY_STEPS,
     Decided,
     by_gate,
     compare,
+    deal,
     in_the_end,
     measure_early,
+    measure_shipped,
     study_early,
 )
-from edgewise.bench.fit import Judged, Sample
+from edgewise.bench.fit import FOLDS, Judged, Sample
 from edgewise.decide.calibration import Calibration, Score
 from edgewise.decide.confidence import Reading
 from tests.bench.test_boundaries import HOLD, wandering
@@ -78,3 +82,28 @@ def test_the_study_goes_from_the_end_to_ever_bolder_boundaries() -> None:
     assert found["at the bound"]["tokens"] == HOLD
     tokens = [found[f"boundaries {share:g}"]["tokens"] for share in SHARES]
     assert tokens == sorted(tokens, reverse=True)
+
+
+def test_a_shipped_calibration_is_judged_with_the_boundaries_it_came_with() -> None:
+    judged = wandering(800, noise=1.0)
+    samples = [each.sample for each in judged]
+    plain = judged[0].calibration
+    bounded = replace(plain, boundaries=choose_boundaries(judged))
+    without, found = (measure_shipped(each, samples, rounds=10) for each in (plain, bounded))
+    assert without["tokens_before_decision_early"] == HOLD
+    assert found["tokens_before_decision_early"] < 0.7 * HOLD
+    assert found["tokens_wasted_end"] == without["tokens_wasted_end"]
+
+
+def test_answers_are_dealt_by_kind_and_without_what_was_clear() -> None:
+    judged = wandering(60, noise=1.0)
+    samples = [
+        replace(each.sample, kind=f"kind {number % 9}") for number, each in enumerate(judged)
+    ]
+    calibration = replace(judged[0].calibration, keep_above=0.6)
+    dealt = deal(calibration, samples)
+    assert [each.sample for each in dealt] == samples
+    assert len({id(each.calibration) for each in dealt}) == FOLDS
+    assert all(each.calibration.keep_above == 1.0 for each in dealt)
+    by_kind = {(each.sample.kind, id(each.calibration)) for each in dealt}
+    assert len(by_kind) == 9  # no kind in two folds

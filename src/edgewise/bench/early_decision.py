@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from edgewise.bench import fit
 from edgewise.bench.boundaries import MOST_CHANGED, give_boundaries
-from edgewise.bench.fit import Judged
+from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.routing_metrics import bootstrap
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.gate import Verdict
+from edgewise.types.boundaries import NO_BOUNDARIES
 
 SHARES = (0.01, 0.02, MOST_CHANGED, 0.1, 0.2)  # of the kept that may change sides
 STUDY_STEPS = 3 + len(SHARES)
@@ -107,11 +108,42 @@ def compare(rule: Decided, end: Decided, confidence: Numbers, right: Flags) -> S
     )
 
 
-def measure_early(
-    judged: Sequence[Judged], threshold: float = fit.THRESHOLD, rounds: int = ROUNDS
+def deal(calibration: Calibration, samples: Sequence[Sample], seed: int = 0) -> list[Judged]:
+    """Answers under one calibration that has not seen them, dealt into folds by their kinds.
+
+    What it says about clear cases is left out: that is found on some folds and judged on others.
+    """
+    folds = fit.split_kinds(samples, fit.FOLDS, seed)
+    plain = replace(calibration, boundaries=NO_BOUNDARIES, keep_above=1.0, drop_below=0.0)
+    copies = [replace(plain) for _ in folds]
+    return [
+        Judged(sample, copy)
+        for sample in samples
+        for fold, copy in zip(folds, copies, strict=True)
+        if sample.kind in fold
+    ]
+
+
+def measure_shipped(
+    calibration: Calibration, samples: Sequence[Sample], rounds: int = ROUNDS
 ) -> dict[str, float]:
-    """Metrics of the boundaries beside deciding in the end, the main ones with intervals."""
-    end, early = in_the_end(judged, threshold), by_gate(give_boundaries(judged), threshold)
+    """The boundaries that a calibration came with, on answers that it has not seen."""
+    judged = [Judged(sample, calibration) for sample in samples]
+    return measure_early(judged, judged, calibration.threshold, rounds)
+
+
+def measure_early(
+    judged: Sequence[Judged],
+    bounded: Sequence[Judged] | None = None,
+    threshold: float = fit.THRESHOLD,
+    rounds: int = ROUNDS,
+) -> dict[str, float]:
+    """Metrics of the boundaries beside deciding in the end, the main ones with intervals.
+
+    `bounded` are the same answers under calibrations with boundaries; without it they are found.
+    """
+    end = in_the_end(judged, threshold)
+    early = by_gate(bounded or give_boundaries(judged), threshold)
     found = compare(early, end, _confidences(judged), _right(judged))
     metrics = {
         "early_agreement": found.agreement,
