@@ -63,16 +63,32 @@ def test_a_row_of_before_the_calibration_was_fitted_again_says_so(settings: Sett
     assert found.sentence.startswith("It stayed on the device: its confidence of")
 
 
+def test_a_row_is_explained_by_the_calibration_of_its_name_whatever_was_fitted_since(
+    tmp_path: Path,
+) -> None:
+    settings = Settings.load({}, data_dir=tmp_path)
+    mine = f"{SHIPPED}+own.20261115"
+    own = own_path(settings, SHIPPED, "chat")
+    own.parent.mkdir()
+    own.write_text(json.dumps(shipped() | {"name": mine, "hold_tokens": 3}), "utf-8")
+    assert known_today(settings, "chat", mine).hold_tokens == 3
+    assert known_today(settings, "chat", SHIPPED).hold_tokens == shipped()["hold_tokens"]
+    assert not known_today(settings, "chat", f"{SHIPPED}+own.20250101").found
+
+
 def test_a_damaged_calibration_takes_nothing_but_the_chart(settings: Settings) -> None:
+    mine = f"{SHIPPED}+own.1"
+    Path(settings.calibration).write_text(json.dumps(shipped() | {"name": mine}), "utf-8")
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
         reply = engine.complete("What is the capital of France?")
         row = row_of(engine, reply.id)
     own = own_path(settings, SHIPPED, "chat")
     own.parent.mkdir()
-    own.write_text('{"final": {"weights": 3}}', "utf-8")
+    own.write_text(json.dumps({"name": mine, "final": {"weights": 3}}), "utf-8")
     Path(settings.calibration).unlink()
     found = explain_row(row, settings)
-    assert found.notes == (f"the calibration {SHIPPED!r} is no longer here",)
+    assert found.notes == (f"the calibration {mine!r} is no longer here",)
+    assert found.sentence.startswith("It stayed on the device: ")
 
 
 def test_a_stopped_answer_is_explained_by_the_early_score(settings: Settings) -> None:

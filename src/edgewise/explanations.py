@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.calibration_files import Kind, find_document, read_calibration
+from edgewise.calibration_files import Kind, find_document, read_calibration, shipped_document
 from edgewise.decide.explain import Case, Explanation, Known, Weighing, explain
 from edgewise.errors import SettingsError
 from edgewise.record.rows import mask_secrets
@@ -22,6 +22,7 @@ _KINDS: Mapping[str, tuple[Kind, ...]] = {
     "call": ("calls",),
     "transcribe": ("speech",),
 }
+OWN = "+"  # behind it stands when a calibration was fitted here
 # Scores that a calibration holds beside those of being right.
 _OTHER_SCORES = {"error", "agreement"}
 
@@ -79,15 +80,23 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
 
 
 def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:
-    try:
-        if kind == "chat" and settings.calibration:
-            path = Path(settings.calibration).expanduser()
-            data: Mapping[str, Any] = read_calibration(path, lambda found, _: dict(found))
-            if data.get("name") == name:
-                return data
-        return find_document(settings, name, kind)
-    except SettingsError:  # moved away, or damaged: as if it were gone
-        return None
+    """Of the files it may be in, the one that holds a calibration of this very name."""
+    key = name.partition(OWN)[0]  # files are named after the model alone
+    places: list[Callable[[], Mapping[str, Any] | None]] = [
+        lambda: find_document(settings, key, kind),
+        lambda: shipped_document(key, kind),  # what was fitted here may be another
+    ]
+    if kind == "chat" and settings.calibration:
+        path = Path(settings.calibration).expanduser()
+        places.insert(0, lambda: read_calibration(path, lambda found, _: dict(found)))
+    for place in places:
+        try:
+            data = place()
+        except SettingsError:  # moved away, or damaged: as if it were gone
+            continue
+        if data is not None and data.get("name") == name:
+            return data
+    return None
 
 
 def _known(data: Mapping[str, Any]) -> Known:
@@ -109,6 +118,5 @@ def _known(data: Mapping[str, Any]) -> Known:
         found=True,
         weighings=weighings,
         measured=measured,
-        threshold=data.get("threshold"),
         hold_tokens=data.get("hold_tokens"),
     )

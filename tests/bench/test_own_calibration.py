@@ -16,6 +16,7 @@ from edgewise.bench.own_calibration import Fresh, fit_chat, fit_scored, halves, 
 from edgewise.calibration_files import Kind
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.confidence import Reading
+from edgewise.decide.drift import Seen, noted, quantiles_of, read_reference
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.risk import find_threshold, tail
 from edgewise.errors import InvalidRequest
@@ -123,6 +124,9 @@ def test_the_risk_tables_are_what_the_gate_does(model: InstalledModel) -> None:
     table = read_measured(document).risk["whole"]
     assert promises[0.2] == find_threshold(table, 150, 0.2, 0.1)
     assert len(document["quantiles"]) == 21
+    reference = read_reference(document)
+    noted_here = [noted(Gate(calibration, 0.5), row.readings) for row in measuring]
+    assert reference.quantiles_for(Seen(0.1, 0.5)) == tuple(quantiles_of(noted_here))
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_a_stricter_threshold_is_never_looser_and_keeps_about_half(draw: Draw) -
 
 
 def test_a_reference_is_read_from_a_calibration_file() -> None:
-    watched = watched_quantiles(FALLING, answers(1, 60), [0.7, 0.5, 0.5])
+    watched = watched_quantiles(FALLING, answers(1, 60), [0.7, 0.7])
     data = {"quantiles": [0.5] * 21, "risk": {"whole": [[0.5, 10, 1]]}, "risk_rows": 60,
             "watched": watched}  # fmt: skip
     reference = read_reference(data)

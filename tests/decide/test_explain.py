@@ -21,7 +21,6 @@ KNOWN = Known(
     found=True,
     weighings=(EARLY, FINAL),
     measured=Measured(feature_means=MEANS),
-    threshold=0.5,
     hold_tokens=16,
 )
 

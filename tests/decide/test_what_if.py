@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from edgewise.decide.calibration import Calibration, Score
 from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.what_if import Asked, what_if
-from edgewise.types.measured import UNMEASURED
+from edgewise.types.measured import UNMEASURED, Measured, RiskRow
 from edgewise.types.replies import Decision
 
 
@@ -29,8 +30,8 @@ def changes(asked: Asked, **facts: Any) -> tuple[str, ...]:
     return what_if(Decision(**(given | facts)), asked, UNMEASURED)
 
 
-LEFT = Asked(stayed=False, early=False, calibrated=0.5, hold_tokens=16)
-STAYED = Asked(stayed=True, early=False, calibrated=0.5, hold_tokens=16)
+LEFT = Asked(stayed=False, early=False, hold_tokens=16)
+STAYED = Asked(stayed=True, early=False, hold_tokens=16)
 
 
 def test_a_lower_threshold_would_have_kept_it() -> None:
@@ -60,13 +61,30 @@ def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) 
 
 
 def test_what_was_stopped_before_its_time_says_what_the_gate_would_have_waited_for() -> None:
-    early = Asked(stayed=False, early=True, calibrated=0.5, hold_tokens=16)
+    early = Asked(stayed=False, early=True, hold_tokens=16)
     assert changes(early, decided_after_tokens=3) == (
-        "At a threshold below 0.50 the gate would have waited for more evidence than 3 tokens.",
+        "At a low enough threshold the gate would have waited for more evidence than 3 tokens.",
     )
     assert changes(early, decided_after_tokens=16) == (
         "At a threshold of 0.41 or less the device could have gone on.",
     )
+
+
+def test_a_stated_risk_that_would_have_changed_it_is_named() -> None:
+    # With 1,000 rows behind it, what is kept from 0.4 on is wrong in one of ten, from 0.8 on never.
+    table = (RiskRow(0.8, 500, 0), RiskRow(0.6, 600, 30), RiskRow(0.4, 800, 80))
+    measured = Measured(risk={"whole": table}, risk_rows=1000)
+    facts: dict[str, Any] = {"policy": "", "handoff": "automatic", "reason": "", "threshold": 0.9}
+    left = Decision(code="handoff_low_confidence", confidence=0.45, **facts)
+    assert what_if(left, LEFT, measured)[1] == "With max_error=20 % it would have stayed."
+    assert len(what_if(left, replace(LEFT, early=True), measured)) == 1, (
+        "a beginning proves nothing"
+    )
+    kept = Decision(code="kept_confident", confidence=0.95, **facts)
+    assert len(what_if(kept, STAYED, measured)) == 1, "it would have stayed at every risk"
+    facts["threshold"] = 0.4
+    doubtful = Decision(code="kept_confident", confidence=0.45, **facts)
+    assert what_if(doubtful, STAYED, measured)[1] == "With max_error=10 % it would have left."
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.labelled_answers import Scored
 from edgewise.bench.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
 from edgewise.decide.calibration import Calibration, parse_calibration
+from edgewise.decide.drift import watched_quantiles
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.local.model_store import InstalledModel
 from edgewise.record.audits import Audit
@@ -40,7 +41,7 @@ STEPS = 2 * FIT_STEPS  # at most so many calls of `progress`
 # What a file says of the rows it was measured on, or of a score that a map changes.
 _MEASURED = (
     "map", "risk", "risk_rows", "quantiles", "feature_means", "feature_deviations", "agreement",
-    "boundaries", "bins", "curve", "report",
+    "boundaries", "bins", "curve", "report", "watched",
 )  # fmt: skip
 
 Progress = Callable[[], None]
@@ -92,6 +93,7 @@ def fit_chat(
     features = {name: [getattr(each.at(None), name) for each in measuring] for name in fit.FEATURES}
     return document | {
         **measured_keys(confidences, tables, features),
+        "watched": watched_quantiles(after, [each.readings for each in measuring]),
         "report": {
             **figures(len(samples), confidences, _confidences(before, measuring), right),
             **promises(tables["whole"], len(measuring)),
@@ -215,7 +217,7 @@ def fit_scored(
     )
     names = sorted({name for row in after for name in row.features})
     features = {name: [row.features.get(name, 0.0) for row in after] for name in names}
-    document = dict(base)
+    document = {name: value for name, value in base.items() if name != "watched"}
     if found.points:
         document = {name: value for name, value in base.items() if name not in _MEASURED}
         document |= map_keys({name: compose(each, found) for name, each in maps.items()})

@@ -24,6 +24,7 @@ LEAST_AUDITS = 20
 SAME_THRESHOLD = 1e-6
 EQUAL = 1e-4  # files hold rounded quantiles
 _STEPS = QUANTILES - 1
+WATCHED = tuple(step / _STEPS for step in range(1, _STEPS))  # thresholds of a file's `watched`
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +234,18 @@ def stricter(threshold: float, measured: Measured) -> float:
 
 
 def watched_quantiles(
-    calibration: Calibration, answers: Iterable[Sequence[Reading]], thresholds: Iterable[float]
+    calibration: Calibration,
+    answers: Iterable[Sequence[Reading]],
+    thresholds: Iterable[float] = WATCHED,
 ) -> list[list[Any]]:
     """What a calibration file holds under `watched`: what a gate would have noted of each answer.
 
-    An answer is its readings, token by token.
+    An answer is its readings, token by token. The calibration's own threshold is always there.
     """
     readings = [answer for answer in answers if answer]
     return [
         [threshold, quantiles_of([noted(Gate(calibration, threshold), each) for each in readings])]
-        for threshold in sorted(set(thresholds))
+        for threshold in sorted({*thresholds, calibration.threshold})
     ]
 
 

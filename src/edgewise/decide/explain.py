@@ -95,7 +95,6 @@ class Known:
     found: bool = False
     weighings: Sequence[Weighing] = ()
     measured: Measured = field(default_factory=Measured)
-    threshold: float | None = None
     hold_tokens: int | None = None
 
 
@@ -112,7 +111,6 @@ def explain(case: Case, known: Known) -> Explanation:
         stayed=outcome == "stayed",
         early=weighing is not None and weighing.name == "early",
         in_doubt=case.in_doubt,
-        calibrated=known.threshold,
         hold_tokens=known.hold_tokens,
     )
     return Explanation(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from edgewise.decide.risk import find_threshold
+from edgewise.types.aims import ERROR_PROBABILITY, percent
 from edgewise.types.measured import Measured
 from edgewise.types.replies import Decision
 
+_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of max_error, that are looked at
 # What would have let the device begin, by why it did not.
 _MISFITS = {
     "context_exceeded": "a prompt that fits the device's context window would have started there",
@@ -40,14 +43,12 @@ class Asked:
     """What the question is about, besides the decision itself.
 
     early        it was decided by the score of a beginning, not of the whole answer
-    calibrated   the calibration's own threshold
     hold_tokens  after how many tokens the gate must decide
     """
 
     stayed: bool
     early: bool
     in_doubt: bool = False
-    calibrated: float | None = None
     hold_tokens: int | None = None
 
 
@@ -56,6 +57,7 @@ def what_if(decision: Decision, asked: Asked, measured: Measured) -> tuple[str, 
     misfit = decision.code.removeprefix("handoff_").removeprefix("signalled_")
     found = [
         *_other_threshold(decision, asked),
+        _other_risk(decision, asked, measured),
         _POLICIES.get(decision.code, ""),
         _MISFITS.get(misfit, "") if not decision.degraded_code else "",
         _open_cloud(decision, asked),
@@ -76,13 +78,31 @@ def _other_threshold(decision: Decision, asked: Asked) -> list[str]:
     if not asked.early:
         return [f"it would have stayed at a threshold of {below:.2f} or less"]
     held = decision.decided_after_tokens
-    if asked.calibrated is not None and held and held < (asked.hold_tokens or 0):
-        # Stopped before its time, which the gate does only at the calibrated threshold and above.
+    if held and held < (asked.hold_tokens or 0):
+        # Stopped before its time: how it would have gone on nobody knows.
         return [
-            f"at a threshold below {asked.calibrated:.2f} the gate would have waited for more "
-            f"evidence than {held} token{'' if held == 1 else 's'}"
+            "at a low enough threshold the gate would have waited for more evidence than "
+            f"{held} token{'' if held == 1 else 's'}"
         ]
     return [f"at a threshold of {below:.2f} or less the device could have gone on"]
+
+
+def _other_risk(decision: Decision, asked: Asked, measured: Measured) -> str:
+    """The stated risk from which on a whole answer would have been decided otherwise."""
+    confidence, table = decision.confidence, measured.risk.get("whole", ())
+    if confidence is None or decision.threshold is None or asked.early or not table:
+        return ""
+    proven = [
+        (error, find_threshold(table, measured.risk_rows, error, ERROR_PROBABILITY))
+        for error in _ERRORS
+    ]
+    if confidence >= decision.threshold and asked.stayed:
+        strict = [error for error, at in proven if at is None or confidence < at]
+        return f"with max_error={percent(max(strict))} it would have left" if strict else ""
+    if decision.code not in ("handoff_low_confidence", "signalled_low_confidence"):
+        return ""
+    loose = [error for error, at in proven if at is not None and confidence >= at]
+    return f"with max_error={percent(min(loose))} it would have stayed" if loose else ""
 
 
 def _open_cloud(decision: Decision, asked: Asked) -> str:
