@@ -24,6 +24,8 @@ from edgewise.types.boundaries import NO_BOUNDARIES
 SHARES = (0.01, 0.02, MOST_CHANGED, 0.1, 0.2)  # of the kept that may change sides
 STUDY_STEPS = 3 + len(SHARES)
 ROUNDS = 1000
+THRESHOLDS = (0.3, 0.5, 0.7)  # at which all rules are told
+_TOLD = ("agreement", "lost", "slipped", "tokens", "wasted")
 
 Flags = NDArray[numpy.bool_]
 Numbers = NDArray[numpy.float64]
@@ -129,7 +131,27 @@ def measure_shipped(
 ) -> dict[str, float]:
     """The boundaries that a calibration came with, on answers that it has not seen."""
     judged = [Judged(sample, calibration) for sample in samples]
-    return measure_early(judged, judged, calibration.threshold, rounds)
+    found = measure_early(judged, judged, calibration.threshold, rounds)
+    for at in THRESHOLDS:
+        for rule, saving in compare_shipped(calibration, samples, at).items():
+            told = asdict(saving)
+            found |= {f"{rule}_{name}_at_{100 * at:.0f}": told[name] for name in _TOLD}
+    return found
+
+
+def compare_shipped(
+    calibration: Calibration, samples: Sequence[Sample], threshold: float
+) -> dict[str, Saving]:
+    """The rules that a calibration knows: to wait for the bound, its cut-offs, its boundaries."""
+    cut = replace(calibration, boundaries=NO_BOUNDARIES)
+    bound = replace(cut, keep_above=1.0, drop_below=0.0)
+    judged = [Judged(sample, bound) for sample in samples]
+    end, confidence, right = in_the_end(judged, threshold), _confidences(judged), _right(judged)
+    found = {}
+    for name, known in (("bound", bound), ("cut", cut), ("early", calibration)):
+        decided = by_gate([Judged(sample, known) for sample in samples], threshold)
+        found[name] = compare(decided, end, confidence, right)
+    return found
 
 
 def measure_early(

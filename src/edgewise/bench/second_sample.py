@@ -22,8 +22,8 @@ from edgewise.decide.plain_answers import normalise
 
 BAND = 0.15  # on either side of the threshold an answer is doubtful
 LONG = 16  # tokens: an answer that is longer explains, a shorter one names
-SEEDS = 8  # ways to deal the kinds into folds; their mean says more than one of them
-ROUNDS = 500
+SEEDS = 5  # ways to deal the kinds into folds; their mean says more than one of them
+ROUNDS = 400
 AGREEMENT = ("exact", "word_overlap", "new_word_overlap", "numbers_same", "numbers_differ")
 _FILLER_WORDS = """
 a an the of in on at and or to is are was were be been it its this that these those as by for with
