@@ -66,6 +66,22 @@ def record(ledger: Ledger, confidences: list[float], **changes: Any) -> None:
         )
 
 
+def audit(name: str, calibration: str, agree: float) -> Audit:
+    return Audit(
+        id=name,
+        request_id=name,
+        task="chat",
+        model="m",
+        calibration=calibration,
+        confidence=0.9,
+        threshold=0.5,
+        share=0.1,
+        agree=agree,
+        judged_by="exact",
+        cost_microdollars=0,
+    )
+
+
 EVENLY = [step / 120 for step in range(120)]
 LOW = [step / 400 for step in range(120)]
 
@@ -116,13 +132,7 @@ def test_rows_of_a_gate_are_not_taken_for_whole_answers(settings: Settings, ledg
 def test_audits_count_for_every_task(settings: Settings, ledger: Ledger) -> None:
     record(ledger, [0.9])
     for place in range(60):
-        ledger.record_audit(
-            Audit(
-                id=str(place), request_id=str(place), task="chat", model="m", calibration=NAME,
-                confidence=0.9, threshold=0.5, share=0.1, agree=float(place % 2),
-                judged_by="exact", cost_microdollars=0,
-            )
-        )  # fmt: skip
+        ledger.record_audit(audit(str(place), NAME, float(place % 2)))
     (found,) = DriftWatch(settings, ledger).compare_all()
     assert found.drifted
     assert (found.audited_error, found.promised_error) == (0.5, 0.1)
@@ -159,10 +169,20 @@ def test_a_ledger_that_fails_costs_only_the_check(
     assert "disk full" in caplog.text
 
 
-def test_a_calibration_that_says_nothing_or_nonsense_is_no_reference(tmp_path: Path) -> None:
-    nothing: list[dict[str, Any]] = [{"quantiles": []}, {"quantiles": [1, 2]}, {"watched": 3}]
-    for changes in nothing:
+def test_a_calibration_of_nonsense_is_no_reference(tmp_path: Path) -> None:
+    for changes in ({"quantiles": [1, 2]}, {"watched": 3}):
         path = write_calibration(tmp_path, **changes)
         settings = Settings.load({}, data_dir=tmp_path, calibration=str(path))
-        assert not read_reference(settings, "chat", NAME).whole
-    assert not read_reference(settings, "chat", "another").rows
+        assert read_reference(settings, "chat", NAME) is None
+    assert read_reference(settings, "chat", "another") is None
+
+
+def test_a_model_that_nobody_calibrated_promised_nothing(
+    settings: Settings, ledger: Ledger
+) -> None:
+    record(ledger, LOW, calibration="uncalibrated")
+    for place in range(60):
+        ledger.record_audit(audit(str(place), "uncalibrated", 0.0))
+    (found,) = DriftWatch(settings, ledger).compare_all()
+    assert not found.drifted
+    assert found.chance is None

@@ -68,6 +68,10 @@ class DriftWatch:
             yield self.compare(task, name)
 
     def compare(self, task: str, name: str) -> Drift:
+        """What the ledger holds against what the calibration says of itself."""
+        reference = read_reference(self._settings, task, name)
+        if reference is None:  # nobody has calibrated this model, so nothing was promised
+            return Drift(calibration=name)
         rows = self._ledger.confidences(task, name, MOST_ROWS) if task in COMPARED else []
         seen = [Seen(row.confidence, row.threshold if row.gated else None) for row in rows]
         audited = [
@@ -77,16 +81,16 @@ class DriftWatch:
             and each.confidence is not None
             and each.threshold is not None
         ]
-        return find_drift(name, read_reference(self._settings, task, name), seen, audited)
+        return find_drift(name, reference, seen, audited)
 
 
-def read_reference(settings: Settings, task: str, name: str) -> Reference:
-    """What the calibration was measured on; an empty one where it is gone or does not say."""
+def read_reference(settings: Settings, task: str, name: str) -> Reference | None:
+    """What the calibration was measured on; None where it is gone or cannot be read."""
     data = document_of(settings, task, name)
     try:
-        return Reference() if data is None else parse_reference(data)
+        return None if data is None else parse_reference(data)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        return Reference()
+        return None
 
 
 def in_figures(found: Drift) -> str:

@@ -96,6 +96,7 @@ def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Ser
     page.click("#feed .when")
     page.wait("document.querySelector('#detail').open && document.querySelector('#detail dl')")
     assert "handoff_low_confidence" in page.text("#detail-body")
+    assert "It left for the cloud: its confidence of " in page.text("#detail-body")
     assert "What is the capital" not in page.text("#detail-body")
     page.press("Escape")
     page.wait("!document.querySelector('#detail').open")

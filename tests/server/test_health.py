@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from edgewise.decide.drift import Drift
 from edgewise.server.metrics import Metrics
 from edgewise.server.serve import JsonLines
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
@@ -17,6 +18,15 @@ from tests.server.served import Served, wait_until
 def test_it_lives_and_is_ready(served: Served) -> None:
     assert served.http.get("/healthz").json() == {"status": "ok"}
     assert served.http.get("/readyz").json() == {"status": "ready", "local_model": "scripted-1"}
+
+
+def test_drift_is_told_by_calibration(served: Served) -> None:
+    served.house.engine.watch.found["mine"] = Drift(
+        calibration="mine", distance=0.3, bound=0.1, reasons=("far",)
+    )
+    assert served.metric('edgewise_drift{calibration="mine"}') == 1
+    assert served.metric('edgewise_drift_distance{calibration="mine"}') == 0.3
+    assert served.metric('edgewise_drift_bound{calibration="mine"}') == 0.1
 
 
 def test_it_is_not_ready_while_it_drains(served: Served) -> None:

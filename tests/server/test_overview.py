@@ -73,6 +73,7 @@ def test_texts_stored_before_are_hidden_once_the_server_stores_none(serving: Ser
     name = before.chat().headers["x-edgewise-id"]
     detail = serving().http.get(f"/edgewise/requests/{name}").json()
     assert detail["id"] == name and "prompt_text" not in detail
+    assert detail["why"]["sentence"].startswith("It ")
 
 
 def test_a_client_with_a_key_of_its_own_sees_its_own_requests(serving: Serving) -> None:

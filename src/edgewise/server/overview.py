@@ -8,6 +8,7 @@ from typing import Any
 
 import edgewise
 from edgewise.errors import EdgewiseError
+from edgewise.explanations import explain_row
 from edgewise.record.report import ProviderSpend, parse_since
 from edgewise.server.answer import JSON, Incoming
 from edgewise.server.chat_wire import openai_error
@@ -49,14 +50,15 @@ def recent(house: House, incoming: Incoming) -> Work:
 
 
 def one_request(house: House, incoming: Incoming) -> Work:
-    """One request with its attempts. Its texts only while the server stores texts."""
+    """One request with its attempts and why. Its texts only while the server stores texts."""
 
     def found(_: float) -> dict[str, Any]:
         row = house.engine.ledger.get(incoming.path["id"][:128])
         if row is None or not _may_see(incoming, row):
             raise refuse(404, "not_found", "no such request")
         hidden = () if house.settings.store_text else TEXTS
-        return {name: value for name, value in row.items() if name not in hidden}
+        shown = {name: value for name, value in row.items() if name not in hidden}
+        return shown | {"why": explain_row(row, house.settings).to_dict()}
 
     yield from _told(incoming, found)
 

@@ -125,7 +125,9 @@ function describe(row) {
   const facts = [
     ["Id", row.id], ["When", `${day(row.created_at)} ${clock(row.created_at)}`], ["Task", row.task],
     ["Answered by", `${PLACES[row.source]}${row.model ? ` (${row.model})` : ""}`],
-    ["Why", row.error || row.reason], ["Code", row.error_code || row.decision_code],
+    ["Why", row.why.sentence], ["Evidence that decided", row.why.evidence],
+    ["What would have changed it", row.why.changes.join(" ")], ["Note", row.why.notes.join("; ")],
+    ["Code", row.error_code || row.decision_code],
     ["Kept from the cloud by", row.degraded_code],
     ["Confidence", row.confidence === null ? "" : `${row.confidence.toFixed(3)}${row.threshold === null ? "" : ` (threshold ${row.threshold.toFixed(3)})`}`],
     ["Calibration", row.calibration], ["Policy", `${row.policy}, handoff ${row.handoff}${row.private ? ", private" : ""}`],
@@ -142,9 +144,10 @@ function describe(row) {
       row.attempts.map((each) => [PLACES[each.place], `${each.backend} ${each.model}`, words(each.outcome), duration(each.total_ms), `${each.input_tokens} / ${each.output_tokens}`, money(each.cost_microdollars)]))));
   }
   const features = Object.entries(row.features || {});
+  const added = Object.fromEntries(row.why.pulls.map((pull) => [pull.feature, pull.contribution.toFixed(2)]));
   if (features.length) {
     parts.push(make("h3", { text: "Evidence" }), make("div", { class: "scroll" }, table(
-      ["Feature", "Value"], features.map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? value.toFixed(4) : value]))));
+      ["Feature", "Value", "Added (log-odds)"], features.map(([name, value]) => [name.replaceAll("_", " "), typeof value === "number" ? value.toFixed(4) : value, added[name] ?? ""]))));
   }
   for (const [name, text] of [["Prompt", row.prompt_text], ["Answer", row.reply_text]])
     if (text) parts.push(make("h3", { text: name }), make("pre", { text }));

@@ -38,8 +38,9 @@ LEDGER_ROW = record(
     }
 )
 ONE_REQUEST = LEDGER_ROW | {
-    "properties": LEDGER_ROW["properties"] | {"attempts": listed(OBJECT)},
-    "required": [*LEDGER_ROW["required"], "attempts"],
+    "properties": LEDGER_ROW["properties"]
+    | {"attempts": listed(OBJECT), "why": record({"sentence": TEXT, "changes": listed(TEXT)})},
+    "required": [*LEDGER_ROW["required"], "attempts", "why"],
 }
 RECENT = record({"requests": listed(LEDGER_ROW)})
 CONFIDENCES = record({"columns": listed(TEXT), "rows": listed(listed(ANYTHING))})
