@@ -129,28 +129,19 @@ def deal(calibration: Calibration, samples: Sequence[Sample], seed: int = 0) -> 
 def measure_shipped(
     calibration: Calibration, samples: Sequence[Sample], rounds: int = ROUNDS
 ) -> dict[str, float]:
-    """The boundaries that a calibration came with, on answers that it has not seen."""
+    """The boundaries that a calibration came with, on answers that it has not seen.
+
+    Beside them the rules it might have had: to wait for the bound, and one cut-off on each side.
+    """
     judged = [Judged(sample, calibration) for sample in samples]
     found = measure_early(judged, judged, calibration.threshold, rounds)
+    bound = deal(calibration, samples)
+    rules = {"bound": bound, "cut": give_cuts(bound), "early": judged}
     for at in THRESHOLDS:
-        for rule, saving in compare_shipped(calibration, samples, at).items():
-            told = asdict(saving)
+        end, confidence, right = in_the_end(judged, at), _confidences(judged), _right(judged)
+        for rule, under in rules.items():
+            told = asdict(compare(by_gate(under, at), end, confidence, right))
             found |= {f"{rule}_{name}_at_{100 * at:.0f}": told[name] for name in _TOLD}
-    return found
-
-
-def compare_shipped(
-    calibration: Calibration, samples: Sequence[Sample], threshold: float
-) -> dict[str, Saving]:
-    """The rules that a calibration knows: to wait for the bound, its cut-offs, its boundaries."""
-    cut = replace(calibration, boundaries=NO_BOUNDARIES)
-    bound = replace(cut, keep_above=1.0, drop_below=0.0)
-    judged = [Judged(sample, bound) for sample in samples]
-    end, confidence, right = in_the_end(judged, threshold), _confidences(judged), _right(judged)
-    found = {}
-    for name, known in (("bound", bound), ("cut", cut), ("early", calibration)):
-        decided = by_gate([Judged(sample, known) for sample in samples], threshold)
-        found[name] = compare(decided, end, confidence, right)
     return found
 
 
