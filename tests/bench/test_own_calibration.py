@@ -90,7 +90,7 @@ def test_a_score_that_promises_too_much_is_mapped_and_measured_on_other_rows(
     calibration = parse_calibration(document, "new")
     sure = Reading(tokens=3, mean_logprob=-0.01, min_margin=3.0)
     assert calibration.final.probability(sure) < 0.65 < 0.9 < SHIPPED.final.probability(sure)
-    assert "boundaries" not in document
+    assert document["boundaries"] != BASE.get("boundaries", [{}])  # those had other numbers
 
 
 def test_evidence_that_counts_otherwise_gets_weights_of_its_own(model: InstalledModel) -> None:

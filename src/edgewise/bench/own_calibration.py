@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from edgewise.bench import fit
+from edgewise.bench.boundaries import choose_boundaries
 from edgewise.bench.calibrate import FIT_STEPS, fit_calibration, make_document
 from edgewise.bench.calibration_report import (
     Document,
@@ -33,6 +34,7 @@ from edgewise.decide.drift import watched_quantiles
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.local.model_store import InstalledModel
 from edgewise.record.audits import Audit
+from edgewise.types.boundaries import write_boundaries
 from edgewise.types.measured import UNMAPPED, ScoreMap
 
 LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
@@ -141,10 +143,9 @@ def _choose_chat(
             [each.early(before.hold_tokens) for each in judged],
             [each.sample.right for each in judged],
         )
-        return document | map_keys({"early": early, "final": final}), how | {
-            "score": "refitted",
-            "map": form,
-        }
+        document |= map_keys({"early": early, "final": final})
+        document |= _clear_cases([_mapped(each, early, final) for each in judged])
+        return document, how | {"score": "refitted", "map": form}
     if losses["mapped"] > losses["shipped"] - LEAST_GAIN:
         return dict(base), how | {"score": "shipped", "map": "as shipped"}
     bare = replace(before.early, map=UNMAPPED)
@@ -155,9 +156,26 @@ def _choose_chat(
     document |= map_keys({"early": early, "final": found}) | {"keep_above": 1.0, "drop_below": 0.0}
     mapped = parse_calibration(document, "the new calibration")
     told = [Judged(each, mapped) for each in fitting]
-    document["keep_above"] = round(fit.choose_keep_above(told), 4)
-    document["drop_below"] = round(fit.choose_drop_below(told), 4)
-    return document, how | {"score": "shipped", "map": form}
+    return document | _clear_cases(told), how | {"score": "shipped", "map": form}
+
+
+def _mapped(judged: Judged, early: ScoreMap, final: ScoreMap) -> Judged:
+    known = judged.calibration
+    return Judged(
+        judged.sample,
+        replace(
+            known, early=replace(known.early, map=early), final=replace(known.final, map=final)
+        ),
+    )
+
+
+def _clear_cases(told: Sequence[Judged]) -> Document:
+    """Early scores that need no more waiting, in the numbers that the maps make of them."""
+    return {
+        "boundaries": write_boundaries(choose_boundaries(told)),
+        "keep_above": round(fit.choose_keep_above(told), 4),
+        "drop_below": round(fit.choose_drop_below(told), 4),
+    }
 
 
 def _confidences(calibration: Calibration, samples: Sequence[Sample]) -> list[float]:
