@@ -222,8 +222,13 @@ def test_the_answer_does_not_wait_for_its_audit(cloud: LoopbackCloud) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"private": True}, {"policy": "local_only"}, {"images": [Image.from_bytes(b"")]}],
-    ids=["private", "local_only", "images"],
+    [
+        {"private": True},
+        {"policy": "local_only"},
+        {"handoff": "signal"},
+        {"images": [Image.from_bytes(b"")]},
+    ],
+    ids=["private", "local_only", "signal", "images"],
 )
 def test_what_may_not_leave_is_never_audited(cloud: LoopbackCloud, options: dict[str, Any]) -> None:
     with engine_for(cloud) as engine:
@@ -274,7 +279,7 @@ def test_nothing_of_a_private_request_reaches_a_socket_with_audits_on(
             events = engine.run(engine.request(secret, threshold=threshold, **options), live=live)
             list(events)
             assert engine.auditor is not None and engine.auditor.wait(ENOUGH_S)
-        if private or policy == "local_only":
+        if private or policy == "local_only" or handoff == "signal":
             assert cloud.requests == []
         for seen in cloud.requests:
             assert secret in json.dumps(dict(seen.body))
@@ -402,3 +407,18 @@ def test_a_process_killed_in_an_audit_leaves_no_reservation_for_ever(
         assert engine.ledger.verify() == []
         assert [row[1:3] for row in attempts(engine)] == [("settled", "abandoned")]
         assert engine.ledger.audits() == []
+
+
+def test_a_mistake_of_ours_costs_one_audit_and_not_those_that_follow(
+    cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda told: seen.append(str(told.exc_value)))
+    with engine_for(cloud) as engine:
+        with monkeypatch.context() as broken:
+            broken.setattr(engine.ledger, "record_audit", lambda audit: {}["nothing"])
+            engine.complete(QUESTION)
+            assert finished(engine) == []
+        engine.complete(QUESTION)
+        assert len(finished(engine)) == 1
+    assert seen == ["'nothing'"]

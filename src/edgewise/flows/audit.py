@@ -121,7 +121,9 @@ class Auditor:
         whole = reply.source == "local" or kept.segment is not None
         if not whole or reply.degraded or request.policy not in AUDITED_POLICIES:
             return
-        if not request.may_leave or self._parts.random() >= self._parts.share:
+        if not request.may_leave or request.handoff == "signal":  # then the application routes
+            return
+        if self._parts.random() >= self._parts.share:
             return
         if self._parts.cloud(request.task).closed(request) is not None:
             return
@@ -138,23 +140,33 @@ class Auditor:
                 self._worker.start()
 
     def _work(self) -> None:
-        while True:
+        try:
+            while (case := self._next()) is not None:
+                self._judge(case)
+        except BaseException:  # a mistake of ours: the next audit gets a new worker
             with self._changed:
-                self._running = None
-                if not self._waiting:
-                    self._worker = None
-                    self._changed.notify_all()
-                    return
-                self._running = case = self._waiting.popleft()
-            try:
-                audit = self._audit(case)
-                if audit is not None:
-                    self._parts.book.record_audit(audit)
-            except (EdgewiseError, ImportError, OSError) as error:
-                audit = None
-                _log.info("the audit of request %s is lost: %s", case.kept.request.id, error)
-            if audit is None:
-                self.lost += 1
+                self._running = self._worker = None
+                self._changed.notify_all()
+            raise
+
+    def _next(self) -> _Case | None:
+        with self._changed:
+            self._running = self._waiting.popleft() if self._waiting else None
+            if self._running is None:
+                self._worker = None
+                self._changed.notify_all()
+            return self._running
+
+    def _judge(self, case: _Case) -> None:
+        try:
+            audit = self._audit(case)
+            if audit is not None:
+                self._parts.book.record_audit(audit)
+                return
+        # RuntimeError: no thread can be started any more, for the interpreter is about to end.
+        except (EdgewiseError, ImportError, OSError, RuntimeError) as error:
+            _log.info("the audit of request %s is lost: %s", case.kept.request.id, error)
+        self.lost += 1
 
     def _audit(self, case: _Case) -> Audit | None:
         kept = case.kept
