@@ -412,11 +412,14 @@ def test_a_process_killed_in_an_audit_leaves_no_reservation_for_ever(
 def test_a_mistake_of_ours_costs_one_audit_and_not_those_that_follow(
     cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def mistaken(audit: Audit) -> None:
+        raise KeyError("nothing")
+
     seen: list[str] = []
     monkeypatch.setattr(threading, "excepthook", lambda told: seen.append(str(told.exc_value)))
     with engine_for(cloud) as engine:
         with monkeypatch.context() as broken:
-            broken.setattr(engine.ledger, "record_audit", lambda audit: {}["nothing"])
+            broken.setattr(engine.ledger, "record_audit", mistaken)
             engine.complete(QUESTION)
             assert finished(engine) == []
         engine.complete(QUESTION)
