@@ -4,14 +4,14 @@ import sys
 
 import numpy
 
-from edgewise.bench.risk_splits import TARGETS, violations
+from edgewise.bench.risk_splits import TARGETS, Kept, violations
 
 SETS, SPLITS, ROWS = 15, 100, 1500
 # Name, mean and deviation of the confidences' logits, and how much too high they are.
 MODELS = (("weak", -0.4, 1.3, 0.0), ("strong", 2.2, 2.0, 0.0), ("too sure", 1.2, 1.8, 0.07))
 
 for name, mean, deviation, flattery in MODELS:
-    found = {target: [] for target in TARGETS}
+    found: dict[float, list[Kept]] = {target: [] for target in TARGETS}
     for seed in range(SETS):
         chance = numpy.random.default_rng(seed)
         scores = 1 / (1 + numpy.exp(-chance.normal(mean, deviation, ROWS)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.decide.calibration import UNCALIBRATED
@@ -87,6 +87,7 @@ def test_a_share_that_nobody_can_plan_leaves_the_calibrations_threshold_and_says
     assert "no quantiles, so its own threshold applies" in found.words
 
 
+@settings(deadline=None)
 @given(st.floats(0.001, 0.5), st.floats(0.0, 0.4))
 def test_who_allows_more_errors_is_never_told_a_higher_threshold(error: float, more: float) -> None:
     strict = find_objective(asks(max_error=error), FITTED).threshold

@@ -7,7 +7,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.decide.risk import GRID, STARTS, find_threshold, tail
@@ -20,6 +20,7 @@ def exact_tail(wrong: int, kept: int, error: Fraction) -> float:
     )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.data())
 def test_the_tail_is_the_binomials(kept: int, data: st.DataObject) -> None:
     wrong = data.draw(st.integers(0, kept))
@@ -86,6 +87,7 @@ def test_data_prove_much_of_what_is_true() -> None:
     assert 0.8 <= found <= 0.87
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.floats(0.01, 0.4), st.floats(0.0, 0.4))
 def test_who_allows_more_errors_keeps_no_less(seed: int, error: float, more: float) -> None:
     table = drawn(random.Random(seed), 400, flattery=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.types.measured import UNMEASURED, ScoreMap, read_measured
@@ -47,6 +47,7 @@ def test_a_map_is_straight_between_its_points_and_flat_beyond_them(
     assert read_measured(WHOLE).map_of("final").of(score) == pytest.approx(chance)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8), st.data())
 def test_a_map_never_puts_a_higher_score_below_a_lower_one(
     points: list[tuple[float, float]], data: st.DataObject
