@@ -389,3 +389,14 @@ def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_the_default_model_is_the_stores_default() -> None:
     """Settings may not import the store, so both name it; they must name the same one."""
     assert Settings().model == model_directory.DEFAULT_MODEL
+
+
+def test_audits_have_a_budget_and_a_share_of_their_own() -> None:
+    assert (Settings.load({}).audit_share, Settings.load({}).audit_budget) == (0.0, "")
+    ledger = assembly.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "$0.50/day"}))
+    assert [state.budget.key for state in ledger.remaining()] == ["audit"]
+    ledger.close()
+    with pytest.raises(SettingsError, match=r"audit_share = 1\.5: must be between 0 and 1"):
+        Settings.load({"EDGEWISE_AUDIT_SHARE": "1.5"})
+    with pytest.raises(SettingsError, match="cannot read the budget 'some'"):
+        assembly.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "some"}))

@@ -28,7 +28,8 @@ from edgewise.types.measured import UNMAPPED, read_measured
 from tests.record.test_audits import AUDIT
 
 FRESH = Fresh("mine+own.1", "2026-11-15 12:00 UTC", {"description": "a test"})
-BASE = shipped_base("smollm2-135m-instruct-q8_0", "chat")
+WEIGHED = {"weights": {"mean_logprob": 1.8, "min_margin": 0.8}, "bias": 1.5}
+BASE = plain_document("chat") | {"name": "smollm2", "early": WEIGHED, "final": WEIGHED}
 SHIPPED = parse_calibration(BASE, "shipped")
 
 
