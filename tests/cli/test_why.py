@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from edgewise import Engine, Settings
 from edgewise.cli.why import HALF_BAR, LINE, bars, confidence_line
 from edgewise.decide.explain import Pull
+from edgewise.local.model_store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.cli.conftest import KEY, Run
 
@@ -48,6 +51,19 @@ def test_what_cannot_be_meant_is_refused(run: Run) -> None:
     assert empty.code == 1
     assert "nothing asked yet" in empty.err
     assert "no request 'abc'" in run("why", "abc").err
+
+
+@pytest.mark.real_model
+def test_a_real_answer_is_explained_by_the_shipped_calibration(
+    run: Run, default_model: InstalledModel
+) -> None:
+    asked = run("ask", "--local", "--max-tokens", "12", "--json", "What is 317 times 482?").json
+    told = run("why", "--last", "--json").json
+    assert (told["id"], told["score"]) == (asked["id"], "final")
+    assert told["calibration"] == "smollm2-135m-instruct-q8_0"
+    assert told["confidence"] == asked["confidence"]
+    assert not told["notes"]
+    assert {pull["feature"] for pull in told["pulls"]} <= set(asked["decision"]["features"])
 
 
 def test_bars_are_as_long_as_what_they_show_and_point_its_way() -> None:

@@ -121,7 +121,7 @@ def explain(case: Case, known: Known) -> Explanation:
         threshold=decision.threshold,
         calibration=decision.calibration,
         score=weighing.name if weighing else "",
-        evidence=_evidence(pulls, decision.confidence) if pulls else "",
+        evidence=_evidence(pulls, against=_doubtful(decision)) if pulls else "",
         pulls=pulls,
         changes=() if outcome == "failed" else what_if(decision, asked, known.measured),
         notes=tuple(notes),
@@ -154,9 +154,12 @@ def _matching(case: Case, known: Known) -> tuple[Weighing | None, str]:
     if distance <= SAME:
         return nearest, ""
     today = nearest.confidence(decision.features)
+    # Pictures and calls may be judged by several scores at once; chat never is.
+    alone = any(each.name == "final" for each in known.weighings)
     return None, (
         f"today's calibration gives {today:.2f} for this evidence, the decision was made with "
-        f"{confidence:.2f}: it was fitted again since, or more than one score decided"
+        f"{confidence:.2f}: it was fitted again since"
+        + ("" if alone else ", or more than one score decided")
     )
 
 
@@ -172,9 +175,13 @@ def _pulls(
     return tuple(sorted(found, key=lambda pull: -abs(pull.contribution)))
 
 
-def _evidence(pulls: Sequence[Pull], confidence: float | None) -> str:
+def _doubtful(decision: Decision) -> bool:
+    limit = 0.5 if decision.threshold is None else decision.threshold
+    return decision.confidence is not None and decision.confidence < limit
+
+
+def _evidence(pulls: Sequence[Pull], *, against: bool) -> str:
     """Which feature decided: the strongest of those that pulled the way it went."""
-    against = confidence is not None and confidence < 0.5
     same_way = [pull for pull in pulls if (pull.contribution < 0) == against]
     strongest = (same_way or list(pulls))[0]
     way = "against" if strongest.contribution < 0 else "for"
