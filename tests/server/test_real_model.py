@@ -82,6 +82,23 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     wait_until(lambda: not any(each.name == "edgewise-llama" for each in threading.enumerate()))
 
 
+def test_no_request_leads_the_runtime_into_a_dead_end(served: Served) -> None:
+    """Each of these once ended the process: a grammar that no text fulfils is no error there."""
+    odd = "\U0004a000"  # of the planes that Unicode left empty; the vocabulary cannot spell it
+    schemas = [
+        {"type": "integer", "minimum": 5, "maximum": 3},
+        {"type": "string", "minLength": 5, "maxLength": 2},
+        {"enum": [odd]},
+    ]
+    for schema in schemas:
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        answer = served.chat(model="local", response_format=form, max_tokens=8)
+        assert answer.status_code == 400, answer.text
+    tool = {"type": "function", "function": {"name": f"D{odd}]"}}
+    assert served.chat(model="local", tools=[tool]).status_code == 400
+    assert served.chat(model="local", max_tokens=4).status_code == 200
+
+
 @pytest.fixture
 def hearing(serving: Serving) -> Served:
     if not (MODELS_DIR / "whisper-tiny.en").is_dir():

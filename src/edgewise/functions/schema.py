@@ -216,8 +216,14 @@ class _Reader:
 
 
 def encodable(text: str) -> bool:
-    """Whether it can be written as UTF-8: a lone half of a surrogate pair cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    """Whether a model can write it: not half of a surrogate pair, nor what no text ever has.
+
+    Unicode has left the planes 4 to 13 empty, and a vocabulary may lack their first bytes. A
+    grammar that asks for one leads nowhere, which ends the runtime and the process with it.
+    """
+    return not any(
+        "\ud800" <= letter <= "\udfff" or "\U00040000" <= letter <= "\U000dffff" for letter in text
+    )
 
 
 def _choices(field: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from typing import Any
 from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.generation import Channel, Generation
+from edgewise.local.held_schema import check_held
 from edgewise.local.llama_tokens import read_tokens
 from edgewise.local.model_store import InstalledModel
 from edgewise.local.plain_turns import plain_turns
@@ -228,6 +229,7 @@ def _response_format(wanted: AnswerSchema) -> dict[str, Any]:
     """What the runtime makes a grammar of."""
     if not wanted.schema:
         return {"type": "json_object"}
+    check_held(wanted.schema)
     return {"type": "json_schema", "json_schema": {"schema": dict(wanted.schema)}}
 
 
