@@ -34,13 +34,14 @@ def hear(provider: CloudProvider, **options: object) -> list[Chunk]:
 def test_the_instruction_the_language_and_the_words_before_go_with_the_sound(
     cloud: LoopbackCloud, provider: CloudProvider
 ) -> None:
-    hear(provider, words="the quick brown fox", language="en")
+    hear(provider, words="the quick brown fox", language="en", hint="Zürich")
     body = cloud.requests[0].body
     sound, task = body["contents"][0]["parts"]
     assert sound["inlineData"]["mime_type"] == "audio/wav"
     assert task["text"].splitlines() == [
         "Transcribe this recording.",
         "The language is en.",
+        "Not said in it, but how such words are spelt: Zürich",
         "Right before it was said, not to be repeated: the quick brown fox",
     ]
     assert "verbatim" in body["systemInstruction"]["parts"][0]["text"]

@@ -49,6 +49,14 @@ def test_the_form_has_the_file_the_model_the_language_and_the_words_before() -> 
     }
 
 
+def test_a_hint_goes_before_the_words_before_and_a_temperature_only_where_one_is_asked_for() -> (
+    None
+):
+    seen = sent(spoken(words="and then", hint="Zürich", temperature=0.3))
+    assert (seen.body["prompt"], float(seen.body["temperature"])) == ("Zürich and then", 0.3)
+    assert float(sent(spoken(temperature=1.7)).body["temperature"]) == 1.0, "the most it takes"
+
+
 def test_what_is_not_known_is_not_sent() -> None:
     assert set(sent(spoken()).body) == {"file", "model"}
 

@@ -55,6 +55,17 @@ def test_noise_makes_it_less_sure(ears: FasterWhisper, beckett: Path) -> None:
     assert mean(noisy) < mean(clean) - 0.1
 
 
+def test_a_hint_shows_how_words_are_spelt_and_a_temperature_is_drawn_at(
+    ears: FasterWhisper, beckett: Path
+) -> None:
+    samples = sound_of(beckett)
+    told = ears.hear(samples, hint="Mr. Phail fails. Phail again. Phail better.")
+    assert "Phail again" in " ".join(each.text for each in told)
+    assert {each.temperature for each in ears.hear(samples)} == {0.0}
+    drawn = ears.hear(samples, temperature=0.6)
+    assert [each.temperature for each in drawn] == pytest.approx([0.6] * len(drawn))
+
+
 def test_words_can_be_left_out(ears: FasterWhisper, beckett: Path) -> None:
     found = ears.hear(sound_of(beckett), words=False)
     assert found and not any(each.words for each in found)
