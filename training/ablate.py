@@ -6,22 +6,30 @@ free       the model alone
 grammar    its answer under the grammar of the schemas
 copying    the same, and free text limited to words that follow each other in the request
 settled    grammar, then values normalised, grounded and filled in code
+no_refusal, no_rewriting   all of it, but calls are made where `none` is likelier; but an unlikely
+           answer is not written again with fewer tools or words
 pipeline   all of it: intents split, doubtful calls written again, made-up text copied
+
+`--foreign` asks each request for one call once more, with one tool of another case in place of its
+own: then `none` is right.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from edgewise import Engine, Settings, Tool
 from edgewise.errors import EdgewiseError
-from edgewise.flows import call_functions
+from edgewise.flows import call_functions, write_calls
 from edgewise.flows.call_walk import Walk
 from edgewise.flows.write_calls import write_on_device
 from edgewise.functions.grammar import compile_grammar
@@ -43,16 +51,35 @@ def written(engine: Engine, *, grammar: bool, copy: bool = False) -> Answer:
     return answer
 
 
-def called(engine: Engine, retries: int) -> Answer:
+def called(engine: Engine, retries: int, *without: tuple[str, object]) -> Answer:
+    """`without`: names in `write_calls`, and what takes their place."""
+
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
         def write(walk: Walk, _: int) -> None:
             write_on_device(walk, retries)
 
-        with patch.object(call_functions, "write_on_device", write):
+        with ExitStack() as patched:
+            patched.enter_context(patch.object(call_functions, "write_on_device", write))
+            for name, other in without:
+                patched.enter_context(patch.object(write_calls, name, other))
             reply = engine.call(text, tools, policy="local_only")
         return [(call.name, dict(call.arguments)) for call in reply.calls]
 
     return answer
+
+
+def never(*_: object, **__: object) -> bool:
+    return False
+
+
+def foreign(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Requests for one call with the first tool of the case before: no call is right."""
+    return [
+        {**row, "tools": before["tools"][:1], "calls": []}
+        for before, row in pairwise(rows)
+        if len(row["calls"]) == 1
+        and before["tools"][0]["name"] not in {tool["name"] for tool in row["tools"]}
+    ]
 
 
 def score(answer: Answer, rows: Sequence[dict[str, Any]], name: str) -> dict[str, float]:
@@ -78,18 +105,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--cases", type=Path, required=True)
     parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--foreign", action="store_true")
+    parser.add_argument("--parts", nargs="*", help="only these")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     rows = list(read(options.cases))[: options.limit]
+    rows = foreign(rows) if options.foreign else rows
     with Engine(Settings.load(data_dir=options.out.parent / "ablation", threads=1)) as engine:
         parts: dict[str, Answer] = {
             "free": written(engine, grammar=False),
             "grammar": written(engine, grammar=True),
             "copying": written(engine, grammar=True, copy=True),
             "settled": called(engine, 0),
+            "no_refusal": called(engine, 8, ("none_is_likelier", never)),
+            "no_rewriting": called(engine, 8, ("DOUBTED", -math.inf)),
             "pipeline": called(engine, 8),
         }
-        found = {name: score(answer, rows, name) for name, answer in parts.items()}
+        found = {
+            name: score(answer, rows, name)
+            for name, answer in parts.items()
+            if name in (options.parts or parts)
+        }
     options.out.write_text(json.dumps({"cases": len(rows), **found}, indent=1))
     sys.stdout.write(options.out.read_text() + "\n")
     return 0
