@@ -24,7 +24,7 @@ from edgewise.types.boundaries import NO_BOUNDARIES
 SHARES = (0.01, 0.02, MOST_CHANGED, 0.1, 0.2)  # of the kept that may change sides
 STUDY_STEPS = 3 + len(SHARES)
 ROUNDS = 1000
-THRESHOLDS = (0.3, 0.5, 0.7)  # at which all rules are told
+THRESHOLDS = (0.3, 0.4, 0.5)  # at which all rules are told
 _TOLD = ("agreement", "lost", "slipped", "tokens", "wasted")
 
 Flags = NDArray[numpy.bool_]
