@@ -30,6 +30,7 @@ def write_calibration(folder: Path, **changes: Any) -> Path:
         "quantiles": quantiles_of(step / 1000 for step in range(1001)),
         "risk": {"whole": [[0.5, 200, 20]]},
         "risk_rows": 1000,
+        "watched": [],
     }
     path = folder / "calibration.json"
     path.write_text(json.dumps(shipped() | {"name": NAME} | measured | changes), "utf-8")

@@ -160,10 +160,23 @@ def test_rows_of_a_gate_are_held_against_what_a_gate_notes() -> None:
 
 def test_rows_at_a_threshold_without_a_reference_are_left_out() -> None:
     reference = Reference(100, [step / 20 for step in range(21)], [(0.5, [0.5] * 21)])
-    seen = [Seen(0.5, 0.61)] * 300 + [Seen(0.5, 0.5)] * 10
+    seen = [Seen(0.5, 0.53)] * 300 + [Seen(0.5, 0.51)] * 10
     found = find_drift("x", reference, seen, ())
     assert (found.rows, found.left_out) == (10, 300)
     assert found.distance is None
+
+
+def test_rows_between_two_thresholds_are_held_against_both_and_the_gentler_counts() -> None:
+    plain = [step / 20 for step in range(21)]
+    halved = [step / 40 for step in range(21)]
+    reference = Reference(1000, (), [(0.5, halved), (0.525, plain)])
+    source = random.Random(4)
+    for scale in (1, 0.5):
+        seen = [Seen(source.random() * scale, 0.51) for _ in range(200)]
+        assert not find_drift("x", reference, seen, ()).drifted
+    seen = [Seen(source.random() * 0.2, 0.51) for _ in range(200)]
+    assert find_drift("x", reference, seen, ()).drifted
+    assert find_drift("x", reference, [Seen(each.confidence, 0.52) for each in seen], ()).drifted
 
 
 def test_different_rows_are_held_against_their_own_reference_in_one_distance() -> None:
@@ -247,8 +260,9 @@ def test_a_reference_is_read_from_a_calibration_file() -> None:
     reference = read_reference(data)
     assert reference.rows == 60
     assert [threshold for threshold, _ in reference.gated] == [0.5, 0.7]
-    assert reference.quantiles_for(Seen(0.1, 0.7)) == tuple(watched[1][1])
-    assert reference.quantiles_for(Seen(0.1)) == (0.5,) * 21
+    assert reference.references(Seen(0.1, 0.7)) == (tuple(watched[1][1]),) * 2
+    assert reference.references(Seen(0.1)) == ((0.5,) * 21,) * 2
+    assert reference.references(Seen(0.1, 0.6)) is None
     with pytest.raises(ValueError, match="quantiles"):
         read_reference({"watched": [[0.5, [0.1, 0.2]]]})
 

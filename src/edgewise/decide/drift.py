@@ -22,9 +22,10 @@ ALARM = 0.01  # the chance of a false alarm, for each question of each check
 LEAST_ROWS, MOST_ROWS = 50, 500
 LEAST_AUDITS = 20
 SAME_THRESHOLD = 1e-6
+NEAR = 0.025 + SAME_THRESHOLD  # a threshold is held against those so near
 EQUAL = 1e-4  # files hold rounded quantiles
 _STEPS = QUANTILES - 1
-WATCHED = tuple(step / _STEPS for step in range(1, _STEPS))  # thresholds of a file's `watched`
+WATCHED = tuple(step / 40 for step in range(1, 40))  # thresholds of a file's `watched`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Reference:
     """What a calibration was measured on.
 
     whole  21 quantiles of the confidences of whole answers
-    gated  the same of what a gate notes, by its threshold: one that stops an answer half way notes
-           the confidence of its beginning
+    gated  the same of what a gate notes, by its threshold, rising: one that stops an answer half
+           way notes the confidence of its beginning
     """
 
     rows: int = 0
@@ -58,14 +59,17 @@ class Reference:
     gated: Sequence[tuple[float, Sequence[float]]] = ()
     measured: Measured = field(default_factory=Measured)
 
-    def quantiles_for(self, seen: Seen) -> Sequence[float]:
-        """Those that this row is to be held against; none: it cannot be compared."""
-        if seen.threshold is None:
-            return self.whole
-        for threshold, quantiles in self.gated:
-            if abs(threshold - seen.threshold) <= SAME_THRESHOLD:
-                return quantiles
-        return ()
+    def references(self, seen: Seen) -> tuple[Sequence[float], Sequence[float]] | None:
+        """Those of the nearest thresholds below and above; None: this row cannot be compared."""
+        at = seen.threshold
+        if at is None:
+            return (self.whole, self.whole) if self.whole else None
+        near = [pair for pair in self.gated if abs(pair[0] - at) <= NEAR]
+        below = [quantiles for threshold, quantiles in near if threshold <= at + SAME_THRESHOLD]
+        above = [quantiles for threshold, quantiles in near if threshold >= at - SAME_THRESHOLD]
+        if not near:
+            return None
+        return below[-1] if below else above[0], above[0] if above else below[-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,7 @@ class Drift:
 def read_reference(data: Mapping[str, Any]) -> Reference:
     """From a calibration file's contents; raises ValueError or TypeError for what cannot be."""
     measured = read_measured(data)
-    gated = tuple(
+    gated = sorted(
         (float(threshold), tuple(map(float, quantiles)))
         for threshold, quantiles in data.get("watched", ())
     )
@@ -108,12 +112,16 @@ def find_drift(
     name: str, reference: Reference, seen: Sequence[Seen], audited: Sequence[Audited]
 ) -> Drift:
     """Both questions, each asked only where there is enough to answer it."""
-    compared = [(each.confidence, reference.quantiles_for(each)) for each in seen[:MOST_ROWS]]
-    usable = [pair for pair in compared if pair[1]]
+    compared = [(each.confidence, reference.references(each)) for each in seen[:MOST_ROWS]]
+    usable = [(confidence, both) for confidence, both in compared if both is not None]
     found: dict[str, Any] = {"rows": len(usable), "left_out": len(compared) - len(usable)}
     reasons = []
     if len(usable) >= LEAST_ROWS and reference.rows:
-        distance, bound = distance_of(usable), distance_bound(len(usable), reference.rows)
+        # Between two thresholds a gate may do as at either: what speaks less for drift counts.
+        distance = min(
+            distance_of([(sure, both[side]) for sure, both in usable]) for side in (0, 1)
+        )
+        bound = distance_bound(len(usable), reference.rows)
         found |= {"distance": distance, "bound": bound}
         if distance > bound:
             reasons.append(
@@ -269,7 +277,7 @@ def quantiles_of(values: Iterable[float]) -> list[float]:
             ordered[int(place)]
             + (ordered[min(len(ordered) - 1, int(place) + 1)] - ordered[int(place)])
             * (place - int(place)),
-            6,
+            4,
         )
         for place in places
     ]
