@@ -223,6 +223,17 @@ def test_show_says_what_is_in_use_and_from_where(run: Run, default_model: object
     assert f"chat: {KEY}" in page
 
 
+@pytest.mark.usefixtures("own_cache", "answering")
+def test_show_tells_what_the_risk_table_of_a_file_proves(run: Run, tmp_path: Path) -> None:
+    path = run("calibrate", str(rows_file(tmp_path)), "--json").json["path"]
+    document = json.loads(Path(path).read_text("utf-8"))
+    document |= {"risk": {"whole": [[0.9, 100, 0], [0.5, 200, 30]]}, "risk_rows": 400}
+    Path(path).write_text(json.dumps(document), "utf-8")
+    told = run("calibrate", "--show", "--json").json[0]["promises"]
+    assert "max_error 1% (with 90% probability): cannot be promised" in told[0]
+    assert told[1].endswith("max_error 5% (with 90% probability): keeps 25%, from confidence 0.90")
+
+
 # -- the real thing --------------------------------------------------------------------------------
 
 
