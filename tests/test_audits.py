@@ -178,6 +178,27 @@ def test_calls_are_audited_as_calls(cloud: LoopbackCloud) -> None:
     assert (audit.agree, audit.judged_by) == (1.0, "calls")
 
 
+def test_that_no_tool_serves_is_an_answer_too(cloud: LoopbackCloud) -> None:
+    cloud.script(Answer(text="I know no joke."), calls(LONDON))
+    device = caller("none", "none")
+    with engine_for(cloud, caller=device) as engine:
+        for _ in range(2):
+            reply = engine.call("Tell me a joke", TOOLS, threshold=0.0)
+            assert (reply.source, reply.calls) == ("local", ())
+            assert engine.auditor is not None and engine.auditor.wait(ENOUGH_S)
+        audits = engine.ledger.audits(task="call")
+    assert sorted(audit.agree for audit in audits) == [0.0, 1.0]
+
+
+def test_what_chat_answers_in_words_is_asked_without_the_tools(cloud: LoopbackCloud) -> None:
+    with engine_for(cloud, caller=caller("none")) as engine:
+        reply = engine.complete(QUESTION, tools=TOOLS, threshold=0.0)
+        (audit,) = finished(engine)
+    assert (reply.source, reply.text) == ("local", "It is Paris.")
+    assert (audit.task, audit.agree) == ("chat", 1.0)
+    assert "tools" not in cloud.requests[0].body
+
+
 def test_a_segment_of_speech_is_audited_by_its_words(cloud: LoopbackCloud) -> None:
     cloud.always(Answer(text="the first bit"))
     ears = ScriptedEars([[heard("the first part", 0.7, 2.0, 0.99)]])
