@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgewise.bench.calibrate import calibration_name, make_document, traces_path
-from edgewise.bench.fit import THRESHOLD
+from edgewise.bench.fit import SAME_KEPT, THRESHOLD
 from edgewise.bench.questions import make_questions
 from edgewise.calibration_files import find_calibration
 from edgewise.decide.calibration import parse_calibration
@@ -52,11 +52,12 @@ def test_the_default_model_has_a_calibration_for_its_weights(shipped: dict[str, 
 
 def test_its_report_is_out_of_fold_and_better_than_chance(shipped: dict[str, Any]) -> None:
     report = shipped["report"]
-    assert report["questions"] == shipped["data"]["questions"] == len(make_questions(0))
+    assert report["questions"] == shipped["data"]["questions"] > 2 * len(make_questions(0))
     assert report["auroc"] > max(0.65, report["auroc_mean_logprob"])
-    assert report["ece"] < 0.06
+    assert report["ece"] < 0.03
+    assert report["kinds_auroc"] < report["auroc"], "unseen kinds are harder"
     assert report["kept_accuracy"] > report["accuracy"] > report["handed_off_accuracy"]
-    assert report["agreement"] >= 0.9
+    assert report["same_kept"] >= SAME_KEPT
     assert sum(each["count"] for each in shipped["bins"]) == report["questions"]
 
 

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
 SHIPPED = ROOT / "src/edgewise/calibrations/smollm2-135m-instruct-q8_0.json"
 
+OF_KINDS = {"auroc", "auroc_within_kind", "ece"}
 REPORT = {
     "questions": "Questions",
     "accuracy": "Share answered rightly",
@@ -33,7 +34,7 @@ REPORT = {
     "kept_share": "Share kept at the default threshold",
     "kept_accuracy": "Right among the kept",
     "handed_off_accuracy": "Right among the handed off",
-    "agreement": "Decisions at `hold_tokens` that are those of the whole answer",
+    "same_kept": "Kept at `hold_tokens` or in the end, that are kept at both",
     "tokens_before_decision": "Tokens before the decision, mean",
     "tokens_wasted_per_handoff": "Tokens generated in vain for each handoff, mean",
 }
@@ -72,8 +73,100 @@ def curve() -> str:
 
 def report() -> str:
     found = read(SHIPPED)["report"]
-    rows = [(words, f"{found[name]:,.4g}") for name, words in REPORT.items()]
-    return table(("Out of fold", ""), rows)
+    rows = [
+        (
+            words,
+            f"{found[name]:,.4g}",
+            f"{found[f'kinds_{name}']:,.4g}" if name in OF_KINDS else "",
+        )
+        for name, words in REPORT.items()
+    ]
+    return table(("Out of fold", "Rows held out", "Whole kinds held out"), rows)
+
+
+OWN_TRACES = {
+    "rows": "Rows that fitted nothing",
+    "accuracy": "Right",
+    "auroc": "AUROC",
+    "auroc_mean_logprob": "AUROC, mean log-probability",
+    "auroc_gain": "Difference",
+    "ece": "ECE",
+    "ece_floor": "ECE by chance",
+    "aurc": "AURC",
+    "coverage_at_5": "Coverage at 5 % risk",
+    "coverage_at_10": "at 10 %",
+    "coverage_at_20": "at 20 %",
+    "handoff_share": "Handed off",
+    "kept_accuracy": "Right among the kept",
+    **{f"risk_violations_{error}": f"Violations at {error} %" for error in (1, 5, 10, 20)},
+}
+
+
+def own_traces() -> str:
+    found = own_figures()
+    tasks = [task for task in ("chat", "call", "speech") if f"{task}_auroc" in found]
+    rows = [
+        (words, *(_with_interval(found, f"{task}_{name}") for task in tasks))
+        for name, words in OWN_TRACES.items()
+    ]
+    return table(("", *tasks), rows)
+
+
+def own_figures() -> dict[str, float]:
+    path = ROOT / "benchmarks/routing.json"
+    return dict(read(path)["metrics"]) if path.exists() else {}
+
+
+def cost() -> str:
+    found = own_figures()
+    head = ("", "Quality", "Sent", "gemini-2.5-flash-lite", "gpt-5", "Times cheaper")
+    cloud = [f"${found[f'cost_cloud_usd_{name}']:.4f}" for name in ("gemini", "openai")]
+    rows: list[tuple[object, ...]] = [
+        ("device only", f"{found['cost_local_quality']:.3f}", "0", "$0", "$0", ""),
+        ("cloud only", f"{found['cost_cloud_quality']:.3f}", "1", *cloud, "1"),
+    ]
+    for percent in (10, 20, 30, 40, 50, 60):
+        name = f"cost_hybrid_{percent}"
+        rows.append(
+            (
+                f"both, threshold 0.{percent}",
+                f"{found[f'{name}_quality']:.3f}",
+                f"{found[f'{name}_sent']:.2f}",
+                *(f"${found[f'{name}_usd_{who}']:.4f}" for who in ("gemini", "openai")),
+                f"{found[f'{name}_times_cheaper']:.2f}",
+            )
+        )
+    bounds = ", ".join(
+        f"{found[f'cost_times_cheaper_at_{percent}']:.2f} times at {percent} %"
+        for percent in (100, 95, 90, 80)
+    )
+    return (
+        table(head, rows)
+        + f"\n\n{found['cost_rows']:,.0f} questions. Five times cheaper is "
+        + f"{found['cost_5x_quality_of_cloud']:.0%} of the cloud's quality; of that quality, "
+        + f"{bounds}."
+    )
+
+
+def perfect_cloud() -> str:
+    found = own_figures()
+    head = ("", "Quality at 5 times", "Times cheaper at 90 %", "at 95 %", "at 99 %")
+    rows = [
+        (
+            words,
+            f"{found[f'{task}_perfect_cloud_5x_quality']:.3f}",
+            *(f"{found[f'{task}_perfect_cloud_times_cheaper_at_{q}']:.2f}" for q in (90, 95, 99)),
+        )
+        for task, words in (("chat", "chat"), ("call", "function calls"), ("speech", "speech"))
+    ]
+    return table(head, rows)
+
+
+def _with_interval(found: Mapping[str, float], name: str) -> str:
+    value = f"{found[name]:,.4g}"
+    if f"{name}_low" not in found:
+        return value
+    return f"{value} ({found[f'{name}_low']:.3f} to {found[f'{name}_high']:.3f})"
 
 
 def bins() -> str:
@@ -187,13 +280,79 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
     return table(("Metric", "Value", "Target"), rows) + f"\n\n{made(card)}"
 
 
+def routing_metrics(needed: str) -> Mapping[str, float] | None:
+    path = ROOT / "benchmarks/routing.json"
+    metrics: Mapping[str, float] = read(path)["metrics"] if path.exists() else {}
+    return metrics if needed in metrics else None
+
+
+RULES = {"bound": "at the bound", "cut": "one cut-off", "early": "boundaries"}
+SAVINGS = ("agreement", "lost", "slipped", "tokens", "wasted")
+
+
+def early() -> str:
+    metrics = routing_metrics("early_tokens_at_50")
+    if metrics is None:
+        return "Not measured yet: `edgewise bench routing --save benchmarks`."
+    end = [f"{metrics[f'tokens_{name}_end']:,.4g}" for name in ("before_decision", "wasted")]
+    rows: list[tuple[object, ...]] = [("0.5", "in the end", "1", "0", "0", *end)]
+    for at in (30, 40, 50):
+        for rule, words in RULES.items():
+            told = [f"{metrics[f'{rule}_{name}_at_{at}']:,.4g}" for name in SAVINGS]
+            rows.append((f"0.{at // 10}", words, *told))
+    head = ("Threshold", "Decided", "Agreement", "Lost", "Slipped", "Tokens", "Wasted")
+    names = ("early_agreement", "tokens_wasted_early", "tokens_wasted_end")
+    spans = (f"`{n}` {metrics[f'{n}_low']:.4g} to {metrics[f'{n}_high']:.4g}" for n in names)
+    return table(head, rows) + f"\n\nAt 0.5, 95 % intervals: {', '.join(spans)}."
+
+
+SECOND = {
+    "auroc": "AUROC, all answers",
+    "band_auroc": "AUROC in the doubtful band",
+    "short_auroc": "AUROC, answers of up to 16 tokens",
+    "long_auroc": "AUROC, longer answers",
+    "kept_accuracy": "Right among the kept, as many kept",
+}
+
+
+def second() -> str:
+    metrics = routing_metrics("second_auroc")
+    if metrics is None:
+        return "Not measured yet: `edgewise bench routing --save benchmarks`."
+    rows = [
+        (
+            words,
+            *(f"{metrics[f'second_{name}{end}']:.3f}" for end in ("", "_agreeing", "_gain")),
+            f"{metrics[f'second_{name}_gain_low']:+.3f} to "
+            f"{metrics[f'second_{name}_gain_high']:+.3f}",
+        )
+        for name, words in SECOND.items()
+    ]
+    told = {
+        "accuracy": "second answers that are right",
+        "same": "second answers in the same words",
+        "band_share": "requests in the band",
+        "extra_tokens": "further tokens for each request",
+        "sure_share": "kept if the band is handed off instead",
+        "sure_accuracy": "right among those",
+    }
+    costs = "; ".join(f"{words} {metrics[f'second_{name}']:.3g}" for name, words in told.items())
+    head = ("", "Score alone", "With agreement", "Gain", "95 % interval")
+    return table(head, rows) + f"\n\nBeside them: {costs}."
+
+
 @pytest.mark.parametrize(
     ("page", "part", "make"),
     [
+        ("confidence.md", "early", early),
+        ("confidence.md", "second", second),
         ("confidence.md", "weights", weights),
         ("confidence.md", "curve", curve),
         ("confidence.md", "report", report),
         ("confidence.md", "bins", bins),
+        ("confidence.md", "own traces", own_traces),
+        ("cost-study.md", "cost", cost),
+        ("cost-study.md", "perfect cloud", perfect_cloud),
         ("benchmarks.md", "overhead", overhead),
         ("benchmarks.md", "caller", caller),
         ("benchmarks.md", "tools", tools),

@@ -45,7 +45,7 @@ def test_folds_hold_whole_kinds_and_every_kind_once() -> None:
 def test_the_feature_that_matters_is_chosen_and_its_weight_found() -> None:
     samples = made_up_samples(2000)
     chosen = fit.choose_features(samples, None, seed=0)
-    assert set(chosen) <= {"mean_logprob", "q50_logprob", "q10_logprob", "min_logprob"}
+    assert chosen[0] in {"mean_logprob", "q50_logprob", "q10_logprob", "min_logprob"}
     score = fit.fit_score(samples, None, ["mean_logprob"])
     assert 3.4 < score.weights["mean_logprob"] < 4.6
 
@@ -63,7 +63,7 @@ def test_a_good_signal_gives_a_good_calibration_out_of_fold() -> None:
     assert metrics["auroc"] > 0.8
     assert metrics["ece"] < 0.06
     assert metrics["kept_accuracy"] > metrics["accuracy"] > metrics["handed_off_accuracy"]
-    assert metrics["agreement"] >= fit.AGREEMENT
+    assert metrics["same_kept"] >= fit.SAME_KEPT
     assert metrics["tokens_before_decision"] <= metrics["hold_tokens"]
     assert sum(each["count"] for each in fitted.bins) == 1500
     assert steps

@@ -15,6 +15,8 @@ from edgewise.errors import SettingsError
 from edgewise.testing import ScriptedEmbedder
 from tests.bench.made_outcomes import write_outcomes
 
+FROZEN = ["routing", "--traces", "no such folder"]  # our own traces are not looked at here
+
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -26,7 +28,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_prints_saves_and_draws_what_it_found(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    arguments = ["routing", "--data", str(data), "--plots", str(tmp_path), "--save", str(tmp_path)]
+    arguments = [*FROZEN, "--data", str(data), "--plots", str(tmp_path), "--save", str(tmp_path)]
     result = CliRunner().invoke(bench, [*arguments, "--json"], catch_exceptions=False)
     card = json.loads(result.stdout)
     assert list(card) == ["name", "command", "versions", "date", "metrics"]
@@ -37,7 +39,7 @@ def test_it_prints_saves_and_draws_what_it_found(data: Path, tmp_path: Path) -> 
 
 
 def test_a_second_run_finds_the_vectors_and_the_same_figures(data: Path) -> None:
-    arguments = ["routing", "--data", str(data), "--json"]
+    arguments = [*FROZEN, "--data", str(data), "--json"]
     first, second = (
         json.loads(CliRunner().invoke(bench, arguments, catch_exceptions=False).stdout)["metrics"]
         for _ in range(2)
@@ -45,9 +47,17 @@ def test_a_second_run_finds_the_vectors_and_the_same_figures(data: Path) -> None
     assert first == second
 
 
+def test_variants_are_a_scorecard_of_their_own(data: Path, tmp_path: Path) -> None:
+    arguments = ["routing", "--data", str(data), "--study", "--save", str(tmp_path)]
+    result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    assert "mmlu_apgr_words" in result.stdout
+    card = json.loads((tmp_path / "routing_study.json").read_text("utf-8"))
+    assert card["command"] == "edgewise bench routing --data DIR --study"
+
+
 def test_without_data_it_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"no folder 'routellm'"):
-        CliRunner().invoke(bench, ["routing", "--data", str(tmp_path)], catch_exceptions=False)
-    result = CliRunner().invoke(bench, ["routing"])
+        CliRunner().invoke(bench, [*FROZEN, "--data", str(tmp_path)], catch_exceptions=False)
+    result = CliRunner().invoke(bench, ["routing", "--traces", str(tmp_path / "none")])
     assert result.exit_code == 2
     assert "nothing to measure without --data" in result.stderr

@@ -13,6 +13,8 @@ from edgewise.bench import fit
 from edgewise.bench.boundaries import choose_boundaries, give_boundaries
 from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.metrics import auroc, expected_calibration_error, reliability, share
+from edgewise.bench.trace_runs import make_origin
+from edgewise.bench.trace_set import Origin
 from edgewise.bench.traces import MAX_TOKENS
 from edgewise.decide.calibration import FORMAT, Calibration, Score
 from edgewise.decide.gate import Verdict
@@ -21,7 +23,7 @@ from edgewise.settings import Settings
 from edgewise.types.boundaries import write_boundaries
 
 CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-FIT_STEPS = fit.FOLDS * len(fit.HOLD_CHOICES)  # at most so many calls of `progress`
+FIT_STEPS = fit.FOLDS * (len(fit.HOLD_CHOICES) + 2)  # at most so many calls of `progress`
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +47,65 @@ def calibration_name(model: InstalledModel) -> str:
 
 def traces_path(settings: Settings, model: InstalledModel) -> Path:
     """Traces belong to exact weights, a runtime and a system prompt: each has its own file."""
-    system = model.row.default_system if model.row else ""
-    unique = f"{model.sha256} {version('xllamacpp')} {MAX_TOKENS} {system}"
+    unique = f"{model.sha256} {version('xllamacpp')} {MAX_TOKENS} {own_system(model)}"
     digest = hashlib.sha256(unique.encode()).hexdigest()[:12]
-    return settings.cache_dir / "bench" / f"traces-{calibration_name(model)}-{digest}.jsonl"
+    return settings.cache_dir / "bench" / f"answers-{calibration_name(model)}-{digest}.jsonl"
 
 
 def fit_calibration(
-    samples: Sequence[Sample], name: str, seed: int, progress: Callable[[], None] = lambda: None
+    samples: Sequence[Sample],
+    name: str,
+    seed: int,
+    progress: Callable[[], None] = lambda: None,
+    measuring: Sequence[Sample] = (),
 ) -> Fitted:
-    """Choose how long to hold, then where scores are clear, then fit on all samples."""
+    """Choose how long to hold, then where scores are clear, then fit on all samples.
+
+    Rows for `measuring` take no part in that. The report is about both, each row judged by a fit
+    without it; the same figures for fits without its kind are called `kinds_…`.
+    """
     judged: list[Judged] = []
     for hold_tokens in fit.HOLD_CHOICES:
         judged = fit.judge_out_of_fold(samples, hold_tokens, seed, progress)
-        if fit.agreement(judged) >= fit.AGREEMENT:
+        if fit.same_kept(judged) >= fit.SAME_KEPT:
             break
     calibration = replace(
         fit.fit_scores(samples, judged[0].calibration.hold_tokens, seed),
         name=name,
-        keep_above=_rounded(fit.choose_keep_above(judged)),
-        drop_below=_rounded(fit.choose_drop_below(judged)),
         boundaries=choose_boundaries(judged),
     )
+    if not calibration.boundaries:  # too few are kept, or dropped: one cut for all tokens
+        calibration = replace(
+            calibration,
+            keep_above=_rounded(fit.choose_keep_above(judged)),
+            drop_below=_rounded(fit.choose_drop_below(judged)),
+        )
     calibration = replace(
         calibration, early=_short(calibration.early), final=_short(calibration.final)
     )
-    bounded = give_boundaries(judged)
-    confidences = [each.confidence for each in judged]
-    right = [each.sample.right for each in judged]
-    bins = [asdict(each) for each in reliability(confidences, right)]
+    everything, hold_tokens = [*samples, *measuring], calibration.hold_tokens
+    rows = fit.judge_out_of_fold(everything, hold_tokens, seed, progress, by="row")
+    kinds = fit.judge_out_of_fold(everything, hold_tokens, seed, progress) if measuring else judged
+    bounded = give_boundaries(rows)
+    bins = [asdict(each) for each in reliability(*confidences_of(rows))]
     curve = [_outcome(bounded, calibration, threshold) for threshold in CURVE]
-    metrics = _measure(bounded, calibration) | {"agreement": fit.agreement(judged)}
-    return Fitted(calibration, metrics, bins, curve)
+    metrics = _measure(bounded, calibration)
+    metrics |= {"agreement": fit.agreement(rows), "same_kept": fit.same_kept(rows)}
+    return Fitted(calibration, metrics | _kinds(kinds), bins, curve)
+
+
+def confidences_of(judged: Sequence[Judged]) -> tuple[list[float], list[bool]]:
+    return [each.confidence for each in judged], [each.sample.right for each in judged]
+
+
+def _kinds(judged: Sequence[Judged]) -> dict[str, float]:
+    """The harder question: kinds of question the fit has never seen."""
+    confidences, right = confidences_of(judged)
+    return {
+        "kinds_auroc": auroc(confidences, right),
+        "kinds_auroc_within_kind": _auroc_within_kind(judged),
+        "kinds_ece": expected_calibration_error(confidences, right),
+    }
 
 
 def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, float]:
@@ -136,22 +165,34 @@ def make_document(
     fitted: Fitted, model: InstalledModel, seed: int, questions: int
 ) -> dict[str, Any]:
     """The calibration file: what `parse_calibration` reads, and where it comes from."""
+    origin = make_origin(model, system=own_system(model))
+    return document_of(fitted, origin, f"edgewise bench calibration --seed {seed}", seed, questions)
+
+
+def own_system(model: InstalledModel) -> str:
+    return model.row.default_system if model.row else ""
+
+
+def document_of(
+    fitted: Fitted, origin: Origin, command: str, seed: int, questions: int
+) -> dict[str, Any]:
     calibration = fitted.calibration
     return {
         "format": FORMAT,
         "name": calibration.name,
-        "model": model.name,
-        "quantisation": model.quantisation,
-        "sha256": model.sha256,
-        "runtime": {"xllamacpp": version("xllamacpp")},
+        "model": origin.model,
+        "quantisation": origin.quantisation,
+        "sha256": origin.sha256,
+        "runtime": dict(origin.runtime),
         "data": {
-            "description": "questions with checkable answers, written by the authors of edgewise "
-            "(src/edgewise/bench/questions.py); greedy answers of the model itself",
-            "command": f"edgewise bench calibration --seed {seed}",
+            "description": "questions with checkable answers: ours (src/edgewise/bench/"
+            "questions.py) and, where so many, public ones by reference (benchmarks/traces); "
+            "greedy answers of the model itself",
+            "command": command,
             "seed": seed,
             "questions": questions,
-            "max_tokens": MAX_TOKENS,
-            "system": model.row.default_system if model.row else "",
+            "max_tokens": origin.max_tokens,
+            "system": origin.system,
         },
         "early": {"weights": dict(calibration.early.weights), "bias": calibration.early.bias},
         "final": {"weights": dict(calibration.final.weights), "bias": calibration.final.bias},

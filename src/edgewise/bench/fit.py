@@ -1,7 +1,7 @@
 """From traces to a calibration: which features, what weights, how long to hold, where to cut.
 
-Everything that is reported is out of fold: whole kinds of question are held out, the features are
-chosen and the weights fitted without them, and only then are they judged.
+Everything that is reported is out of fold: rows, or whole kinds of question, are held out, the
+features are chosen and the weights fitted without them, and only then are they judged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgewise.bench.logistic import fit_logistic
 from edgewise.bench.traces import Trace
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 # `tokens` is left out: long answers would score by extrapolation.
 FEATURES = tuple(field.name for field in fields(Reading) if field.name != "tokens")
-MOST_FEATURES = 5
-LEAST_GAIN = 0.002  # nats per answer that a further feature must save on held-out kinds
+MOST_FEATURES = 7
+LEAST_GAIN = 0.0005  # nats per answer that the last features must save on held-out rows
 FOLDS = 7
 PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
 HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
-AGREEMENT = 0.95  # decisions at hold_tokens that must be those of the whole answer
+SAME_KEPT = 0.8  # of the answers kept at hold_tokens or in the end, that must be kept at both
 CLEAR = 0.95  # decisions before hold_tokens that must be those at hold_tokens
 LEAST_CLEAR = 20  # cases without which "so clear" is not claimed
 THRESHOLD = 0.5  # an answer that is more likely wrong than right is handed off
@@ -77,13 +77,16 @@ def fit_score(
 def choose_features(
     samples: Sequence[Sample], count: int | None, seed: int, targets: Numbers | None = None
 ) -> list[str]:
-    """Forward selection by the log-loss on held-out kinds."""
+    """Forward selection by the log-loss on held-out rows; the shortest list that is as good.
+
+    It goes on past one feature that saves nothing: two may be worth something only together.
+    """
     import numpy as np  # noqa: PLC0415 - benches alone need it
 
     everything = _matrix(samples, count, FEATURES)
     labels = _labels(samples) if targets is None else targets
-    kinds = np.array([sample.kind for sample in samples])
-    folds = [np.isin(kinds, sorted(fold)) for fold in split_kinds(samples, FOLDS, seed)]
+    fold = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
+    folds = [fold == number for number in range(FOLDS)]
 
     def loss(columns: list[int]) -> float:
         chances = np.zeros(len(labels))
@@ -95,14 +98,15 @@ def choose_features(
         return -float(np.mean(labels * np.log(chances) + (1 - labels) * np.log(1 - chances)))
 
     chosen: list[int] = []
-    best = float("inf")
+    losses: list[float] = []
     while len(chosen) < MOST_FEATURES:
         others = [column for column in range(len(FEATURES)) if column not in chosen]
         found, column = min((loss([*chosen, other]), other) for other in others)
-        if found > best - LEAST_GAIN:
+        chosen, losses = [*chosen, column], [*losses, found]
+        if len(losses) > 2 and min(losses[-2:]) >= min(losses[:-2]):
             break
-        best, chosen = found, [*chosen, column]
-    return [FEATURES[column] for column in chosen]
+    enough = next(at for at, found in enumerate(losses) if found <= min(losses) + LEAST_GAIN)
+    return [FEATURES[column] for column in chosen[: enough + 1]]
 
 
 def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
@@ -159,23 +163,45 @@ def judge_out_of_fold(
     hold_tokens: int,
     seed: int,
     progress: Callable[[], None] = lambda: None,
+    *,
+    by: Literal["kind", "row"] = "kind",
 ) -> list[Judged]:
+    """Every answer under a calibration that has not seen its kind, or only not its row."""
+    kinds = split_kinds(samples, FOLDS, seed + 1)
+    order = list(range(len(samples)))
+    Random(seed + 1).shuffle(order)
     judged = []
-    for fold in split_kinds(samples, FOLDS, seed + 1):
-        training = [sample for sample in samples if sample.kind not in fold]
-        calibration = fit_scores(training, hold_tokens, seed)
-        judged += [Judged(sample, calibration) for sample in samples if sample.kind in fold]
+    for number in range(len(kinds) if by == "kind" else FOLDS):
+        rows = set(order[number::FOLDS])
+        held = [
+            sample.kind in kinds[number] if by == "kind" else place in rows
+            for place, sample in enumerate(samples)
+        ]
+        pairs = list(zip(samples, held, strict=True))
+        calibration = fit_scores([each for each, out in pairs if not out], hold_tokens, seed)
+        judged += [Judged(each, calibration) for each, out in pairs if out]
         progress()
     return judged
 
 
 def agreement(judged: Sequence[Judged]) -> float:
     """How many decisions at hold_tokens are those the whole answer would have got."""
-    same = [
-        (each.decide()[0] is Verdict.KEEP) == (each.confidence >= each.calibration.threshold)
-        for each in judged
-    ]
+    same = [_kept(each) == _kept_in_the_end(each) for each in judged]
     return sum(same) / len(same)
+
+
+def same_kept(judged: Sequence[Judged]) -> float:
+    """Of the answers that are kept at hold_tokens or in the end, how many are kept at both.
+
+    Where few are kept, agreement says little: to keep none would agree with nearly all decisions.
+    """
+    pairs = [(_kept(each), _kept_in_the_end(each)) for each in judged]
+    either = sum(early or late for early, late in pairs)
+    return sum(early and late for early, late in pairs) / either if either else 1.0
+
+
+def _kept_in_the_end(judged: Judged) -> bool:
+    return judged.confidence >= judged.calibration.threshold
 
 
 def choose_keep_above(judged: Sequence[Judged]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -81,6 +82,14 @@ def verdicts(
     }
 
 
+_SIGNS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+
+
 def reached(name: str, value: float, targets: Mapping[str, tuple[str, float]] = TARGETS) -> bool:
     sign, target = targets[name]
-    return value >= target if sign == ">=" else value < target
+    return _SIGNS[sign](value, target)

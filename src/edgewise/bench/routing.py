@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise import assembly
-from edgewise.bench import frozen_routing
+from edgewise.bench import frozen_routing, own_traces, waiting
 from edgewise.bench.frozen_outcomes import open_data
+from edgewise.bench.own_plots import draw_own
 from edgewise.bench.routing_plots import draw_deferral
 from edgewise.settings import Settings
 
-TARGETS = {**frozen_routing.TARGETS}
+TARGETS = {**frozen_routing.TARGETS, **own_traces.TARGETS}
 
 Step = Callable[[], None]
 
@@ -28,15 +29,35 @@ class Part:
 
 
 @contextmanager
-def open_parts(settings: Settings, data: Path | None) -> Iterator[list[Part]]:
-    """What can be measured: frozen outcomes only where their data is."""
-    parts: list[Part] = []
+def open_parts(
+    settings: Settings, data: Path | None, traces: Path | None = None
+) -> Iterator[list[Part]]:
+    """What can be measured: our own traces, and frozen outcomes, each where its data is."""
     if data is None:
-        yield parts
+        yield [_own(traces, None), _waiting(traces)] if traces else []
         return
     with open_data(data) as folder:
-        parts.append(_frozen(settings, folder))
-        yield parts
+        parts = [_own(traces, folder), _waiting(traces)] if traces else []
+        yield [*parts, _frozen(settings, folder)]
+
+
+def _own(traces: Path, folder: Path | None) -> Part:
+    larger = folder / "llmrouter" if folder else None
+
+    def measure(step: Step, plots: Path | None) -> dict[str, float]:
+        found = own_traces.measure_own(traces, larger, step)
+        if plots is not None:
+            draw_own(plots, traces)
+        return found
+
+    return Part("own traces", own_traces.STEPS, measure)
+
+
+def _waiting(traces: Path) -> Part:
+    def measure(step: Step, plots: Path | None) -> dict[str, float]:
+        return waiting.measure_waiting(traces, step, plots)
+
+    return Part("waiting", waiting.STEPS, measure)
 
 
 def _frozen(settings: Settings, folder: Path) -> Part:
@@ -54,3 +75,16 @@ def _frozen(settings: Settings, folder: Path) -> Part:
         return found
 
     return Part("frozen outcomes", data.steps, measure)
+
+
+def _study(settings: Settings, folder: Path) -> Part:
+    data = frozen_routing.read_frozen(folder)
+
+    def measure(step: Step, plots: Path | None) -> dict[str, float]:
+        embedder = assembly.open_embedder(settings)
+        try:
+            return frozen_study.measure_study(data, embedder, settings.cache_dir / "bench", step)
+        finally:
+            embedder.close()
+
+    return Part("variants", frozen_study.study_steps(data), measure)

@@ -45,22 +45,24 @@ class Asked:
     question: Question
 
 
-def make_origin(model: InstalledModel, temperature: float, seed: int) -> Origin:
+def make_origin(
+    model: InstalledModel, temperature: float = 0.0, seed: int = 0, system: str = SYSTEM
+) -> Origin:
     return Origin(
         model=model.name,
         quantisation=model.quantisation,
         sha256=model.sha256,
         runtime={"xllamacpp": version("xllamacpp")},
-        system=SYSTEM,
+        system=system,
         max_tokens=MAX_TOKENS,
         temperature=temperature,
         seed=seed,
     )
 
 
-def questions_to_ask(data: Path | None) -> list[Asked]:
-    """Ours, and where a folder is named LLMRouter's, by turns: a part of them is a fair part."""
-    own = [Asked(own_reference(each.prompt), each) for each in make_questions(0)]
+def questions_to_ask(data: Path | None, seed: int = 0) -> list[Asked]:
+    """Ours, and with a folder LLMRouter's as well, by turns: a part of them is a fair part."""
+    own = [Asked(own_reference(each.prompt), each) for each in make_questions(seed)]
     public = [
         Asked(public_reference(each.reference), each.question)
         for each in (read_public_questions(data) if data else ())
@@ -113,8 +115,9 @@ def _known(path: Path, origin: Origin) -> dict[str, Recorded]:
 
 
 def _answer(backend: ChatBackend, asked: Asked, origin: Origin) -> Recorded:
+    system = (Message("system", origin.system),) if origin.system else ()
     request = Request(
-        messages=(Message("system", origin.system), Message("user", asked.question.prompt)),
+        messages=(*system, Message("user", asked.question.prompt)),
         max_tokens=MAX_TOKENS,
         temperature=origin.temperature,
         seed=origin.seed,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from edgewise.cli.bench_calibration import calibration
 from edgewise.cli.bench_calls import bfcl, tools
 from edgewise.cli.bench_embed import embed
 from edgewise.cli.bench_report import (
@@ -43,6 +43,7 @@ bench.add_command(see)
 bench.add_command(routing)
 bench.add_command(serve)
 bench.add_command(keep_traces)
+bench.add_command(calibration)
 
 
 @bench.command()
@@ -94,64 +95,6 @@ def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_j
     command = command_line("caller", model=model, threads=threads if threads > 1 else None)
     command += " --quick" if quick else ""
     report(new_scorecard("caller", command, metrics), save, as_json, verdicts(metrics, TARGETS))
-
-
-@bench.command()
-@_model
-@click.option("--seed", type=int, default=0, show_default=True, help="Makes other questions.")
-@click.option("--limit", type=click.IntRange(20), help="Ask only so many; all kinds take turns.")
-@click.option(
-    "--write",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the calibration file here.",
-)
-@click.option(
-    "--traces",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the model's answers in this file (default: in the cache); reused when there.",
-)
-@save_option
-@as_json_option
-def calibration(
-    model: str | None,
-    seed: int,
-    limit: int | None,
-    write: Path | None,
-    traces: Path | None,
-    save: Path | None,
-    as_json: bool,
-) -> None:
-    """Fit the confidence of a model on questions with checkable answers, and judge the fit.
-
-    The first run asks about 1,500 questions: some ten minutes on one core. Their answers are
-    kept, so that fitting again takes seconds.
-    """
-    from edgewise.assembly import open_backend  # noqa: PLC0415
-    from edgewise.bench import calibrate, fit  # noqa: PLC0415
-    from edgewise.bench.questions import make_questions  # noqa: PLC0415
-    from edgewise.bench.traces import collect_traces  # noqa: PLC0415
-    from edgewise.local.model_store import ModelStore  # noqa: PLC0415
-    from edgewise.settings import Settings  # noqa: PLC0415
-
-    settings = _chosen(Settings.load(threads=1), model)
-    installed = ModelStore(settings.models_dir).find(settings.model)
-    questions = make_questions(seed, limit)
-    backend = open_backend(settings)
-    try:
-        with progress("asking", len(questions)) as step:
-            path = traces or calibrate.traces_path(settings, installed)
-            samples = fit.make_samples(collect_traces(backend, questions, path, step))
-    finally:
-        backend.close()
-    with progress("fitting", calibrate.FIT_STEPS) as step:
-        fitted = calibrate.fit_calibration(
-            samples, calibrate.calibration_name(installed), seed, step
-        )
-    if write is not None:
-        document = calibrate.make_document(fitted, installed, seed, len(questions))
-        write.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    command = command_line("calibration", model=model, seed=seed or None, limit=limit)
-    report(new_scorecard("calibration", command, fitted.metrics), save, as_json)
 
 
 def _chosen(settings: Any, model: str | None) -> Any:

@@ -23,15 +23,25 @@ from edgewise.cli.bench_report import (
     help="RouteLLM's and LLMRouter's outcomes: a folder, or its .tar.gz (see docs/routing.md).",
 )
 @click.option(
+    "--traces",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("benchmarks/traces"),
+    show_default=True,
+    help="Published answers of our own models; passed over where there are none.",
+)
+@click.option(
     "--plots",
     type=click.Path(file_okay=False, path_type=Path),
     help="Draw the deferral curves into this folder, as PNG files. Needs matplotlib.",
 )
 @save_option
 @as_json_option
-def routing(data: Path | None, plots: Path | None, save: Path | None, as_json: bool) -> None:
+def routing(
+    data: Path | None, traces: Path, plots: Path | None, save: Path | None, as_json: bool
+) -> None:
     """How much quality each call to the strong model buys: APGR, CPT, AUROC, with intervals.
 
+    Our own traces: what the shipped confidences are worth for chat, calls and speech.
     With --data: routers that decide before anything is generated, on outcomes others published.
     Rows that fit a router never test it. Vectors of the prompts are made once, and kept.
     """
@@ -45,12 +55,14 @@ def routing(data: Path | None, plots: Path | None, save: Path | None, as_json: b
     if plots is not None:
         check_drawing()
     metrics: dict[str, float] = {}
-    with open_parts(Settings.load(threads=1), data) as parts:
+    own = traces if traces.is_dir() else None
+    with open_parts(Settings.load(threads=1), data, own) as parts:
         if not parts:
-            raise click.UsageError("there is nothing to measure without --data")
+            raise click.UsageError("there is nothing to measure without --data or --traces")
         for part in parts:
             with progress(part.title, part.steps) as step:
                 metrics |= part.measure(step, plots)
-    command = command_line("routing", data="DIR" if data else None)
-    card = new_scorecard("routing", command, metrics, numpy=version("numpy"))
+    command = command_line("routing", data="DIR" if data else None) + (" --study" if study else "")
+    name = "routing_study" if study else "routing"
+    card = new_scorecard(name, command, metrics, numpy=version("numpy"))
     report(card, save, as_json, verdicts(metrics, TARGETS))

@@ -29,10 +29,10 @@ from edgewise.types.messages import RequestOptions, Tool
 LONG = "The minutes of the last meeting, word by word. " * 400
 
 QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
-    ("easy", "What is the capital of France?", {}),
+    ("easy", "What is the chemical symbol for gold?", {}),
     ("harder for a small model", "What is 17 + 25?", {}),
     ("beyond a small model", "Who won the chess world championship in 1972?", {}),
-    ("beyond it too, but it sounds sure", "Who was the architect of the Sydney Opera House?", {}),
+    ("wrong, but it sounds sure", "What is the capital of the United States?", {}),
     ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
     (
         "in doubt, and the application routes it itself (handoff=signal)",

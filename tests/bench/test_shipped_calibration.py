@@ -1,0 +1,63 @@
+"""Some rows fit what is shipped and the others measure it; the real gate decides in both ways."""
+
+from __future__ import annotations
+
+from random import Random
+
+from edgewise.bench.fit import Sample
+from edgewise.bench.shipped_calibration import (
+    MEASURING,
+    kept_live,
+    kept_whole,
+    measure,
+    measures,
+    split_rows,
+)
+from edgewise.bench.trace_set import Recorded, own_reference
+from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.confidence import Reading
+from edgewise.decide.risk import GRID
+from edgewise.types.measured import read_measured
+from edgewise.types.tokens import Token
+
+SCORE = Score({"mean_logprob": 10.0}, 5.0)  # 0.5 at -0.5
+CALIBRATION = Calibration(
+    name="made-up", early=SCORE, final=SCORE, hold_tokens=2, keep_above=1.0, drop_below=0.0
+)
+
+
+def sample(*logprobs: float, right: bool = True) -> Sample:
+    readings = [Reading(tokens=at, mean_logprob=value) for at, value in enumerate(logprobs, 1)]
+    return Sample("kind", right, tuple(readings))
+
+
+def test_a_row_is_told_by_its_name_alone() -> None:
+    names = [own_reference(str(number)) for number in range(2000)]
+    assert abs(sum(map(measures, names)) / len(names) - MEASURING) < 0.05
+    rows = [Recorded(name, "kind", True, True, (Token("a", -0.5),)) for name in names[:100]]
+    silent = Recorded("own:silent", "kind", True, True, ())
+    fitting, measuring = split_rows([*rows, silent])
+    assert len(measuring) == sum(map(measures, names[:100]))
+    assert len(fitting) + len(measuring) == 100, "an answer without evidence does neither"
+
+
+def test_a_stream_keeps_what_it_showed_and_a_whole_answer_is_judged_whole() -> None:
+    sours = sample(-0.1, -0.1, -2.0)
+    assert kept_live(sours, CALIBRATION, 0.5)
+    assert not kept_whole(sours, CALIBRATION, 0.5)
+    recovers = sample(-2.0, -2.0, -0.1)
+    assert not kept_live(recovers, CALIBRATION, 0.5)
+    assert not kept_whole(recovers, CALIBRATION, 0.5), "the model was stopped before it recovered"
+
+
+def test_what_is_measured_is_what_the_engine_reads() -> None:
+    random = Random(0)
+    samples = [
+        sample(-random.random(), -random.random(), right=random.random() < 0.5) for _ in range(50)
+    ]
+    found = read_measured(measure(CALIBRATION, samples))
+    assert found.risk_rows == 50
+    assert len(found.quantiles) == 21
+    assert {row.threshold for row in found.risk["whole"]} == set(GRID)
+    assert found.risk["stream"][-1].kept >= found.risk["stream"][0].kept
+    assert found.feature_means["mean_logprob"] < 0 < found.feature_deviations["mean_logprob"]
