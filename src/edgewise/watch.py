@@ -76,7 +76,7 @@ class DriftWatch:
         seen = [Seen(row.confidence, row.threshold if row.gated else None) for row in rows]
         audited = [
             Audited(each.confidence, each.threshold, each.right)
-            for each in self._ledger.audits(task=task)[:MOST_ROWS]
+            for each in self._ledger.audits(task=task, most=MOST_ROWS)
             if each.calibration == name
             and each.confidence is not None
             and each.threshold is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgewise.record import watched
-from edgewise.record.audits import Audit, read_audits, write_audit
+from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.history import JudgedRequest, Stretch, judged_requests, timeline
 from edgewise.record.report import Report, make_report, one_request, recent_requests
@@ -170,10 +170,10 @@ class Ledger:
         with self._store.writing(durable=False) as connection:
             write_audit(connection, audit, self._clock())
 
-    def audits(self, since: float = 0.0, task: str = "") -> list[Audit]:
+    def audits(self, since: float = 0.0, task: str = "", most: int = MOST_AUDITS) -> list[Audit]:
         """The latest, newest first."""
         with self._store.reading() as connection:
-            return read_audits(connection, since, task)
+            return read_audits(connection, since, task, most)
 
     def remaining(self) -> list[BudgetState]:
         """Every budget in its current window, in the order they were given."""
