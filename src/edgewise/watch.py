@@ -34,7 +34,6 @@ class DriftWatch:
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
         self._settings = settings
         self._ledger = ledger
-        self._warned: set[str] = set()
         self.found: dict[str, Drift] = {}
 
     @property
@@ -54,12 +53,9 @@ class DriftWatch:
         """Compare now; note and log what began or ended."""
         found = self.compare(task, name)
         self.found[name] = found
-        self._ledger.note(NOTE, name, found.words)
-        if found.drifted and name not in self._warned:
-            self._warned.add(name)
+        # Once over all processes, not with every question that is asked on a command line.
+        if self._ledger.note(NOTE, name, found.words) and found.drifted:
             _log.warning("drift: calibration %s no longer fits: %s", name, found.words)
-        elif not found.drifted:
-            self._warned.discard(name)
         return found
 
     def compare_all(self) -> Iterator[Drift]:

@@ -54,11 +54,11 @@ def test_confidences_of_one_calibration_newest_first(ledger: Ledger) -> None:
 def test_a_note_is_written_when_something_begins_and_when_it_ends(
     ledger: Ledger, clock: TurnedClock
 ) -> None:
-    ledger.note("drift", "a", "")
+    assert not ledger.note("drift", "a", "")
     assert ledger.noted("drift", "a") is None, "nothing began, so nothing ended"
-    ledger.note("drift", "a", "far, with sk-live-0123456789abcdefghij")
+    assert ledger.note("drift", "a", "far, with sk-live-0123456789abcdefghij")
     clock.now += 5
-    ledger.note("drift", "a", "farther")
+    assert not ledger.note("drift", "a", "farther")
     began = ledger.noted("drift", "a")
     assert began is not None
     assert (began.created_at, began.words) == (NOON, "far, with sk-[masked]")

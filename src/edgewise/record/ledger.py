@@ -215,12 +215,14 @@ class Ledger:
         with self._store.reading() as connection:
             return watched.recent_confidences(connection, task, calibration, limit)
 
-    def note(self, kind: str, subject: str, words: str) -> None:
-        """Write down that something began or, with no words, that it ended; once."""
+    def note(self, kind: str, subject: str, words: str) -> bool:
+        """Write down that something began or, with no words, ended; once. Whether it is news."""
         with self._store.writing(durable=False) as connection:
             before = watched.latest_note(connection, kind, subject)
-            if bool(words) != bool(before and before.words):
+            news = bool(words) != bool(before and before.words)
+            if news:
                 watched.write_note(connection, Note(self._clock(), kind, subject, words))
+            return news
 
     def noted(self, kind: str, subject: str) -> Note | None:
         with self._store.reading() as connection:
