@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from edgewise.bench.gain_router import Prompts, asked_elsewhere, folds, out_of_fold, predict
+from edgewise.bench.gain_router import (
+    Prompts,
+    asked_elsewhere,
+    folds,
+    near_mean,
+    out_of_fold,
+    predict,
+)
 from edgewise.bench.prompt_features import terms_of
 from tests.bench.made_outcomes import made_rows
 
@@ -80,3 +87,13 @@ def test_scores_come_back_in_the_order_of_rows() -> None:
     prompts = [f"question {number}" for number in range(11)]
     scores = out_of_fold(prompts, 0, lambda train, test: test.astype(float))
     assert scores.tolist() == list(range(11))
+
+
+def test_the_local_half_is_the_mean_of_the_nearest() -> None:
+    places = numpy.array([[0.0], [0.1], [0.2], [5.0], [5.1], [0.05]])
+    flat = numpy.zeros((6, 1))  # a shape that tells nothing
+    target = numpy.array([1.0, 1.0, 1.0, 0.0, 0.0, numpy.nan])
+    train, test = numpy.arange(5), numpy.array([5])
+    known = Prompts(None, (places, flat))
+    assert near_mean(known, target, train, test, count=3).tolist() == [1.0]
+    assert near_mean(known, target, train, test).tolist() == [0.6]  # fewer rows than it wants

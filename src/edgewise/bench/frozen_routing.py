@@ -26,8 +26,8 @@ from edgewise.bench.gain_router import (
     Prompts,
     Rows,
     asked_elsewhere,
+    foresee,
     out_of_fold,
-    predict,
 )
 from edgewise.bench.prompt_features import batches, shapes_of, terms_of, vectors_of
 from edgewise.bench.routing_metrics import Numbers, apgr, auroc, bootstrap, cpt
@@ -116,7 +116,7 @@ def describe(prompts: Sequence[str], embedder: EmbedBackend, cache: Path, step: 
 
 
 def score_folds(outcomes: Outcomes, prompts: Prompts, seed: int, step: Step) -> Numbers:
-    fit = partial(predict, prompts, outcomes.gain)
+    fit = partial(foresee, prompts, outcomes.gain)
     return out_of_fold(outcomes.prompts, seed, fit, step)
 
 
@@ -126,7 +126,7 @@ def score_pair(train: Outcomes, test: Outcomes, prompts: Prompts) -> tuple[Numbe
     rows: Rows = numpy.arange(len(gain))
     tested = rows[len(train) :]
     kept = asked_elsewhere(train.prompts + test.prompts, rows[: len(train)], tested)
-    return predict(prompts, gain, kept, tested), len(train) - len(kept)
+    return foresee(prompts, gain, kept, tested), len(train) - len(kept)
 
 
 def figures(name: str, score: Numbers, outcomes: Outcomes) -> dict[str, float]:

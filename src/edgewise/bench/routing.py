@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise import assembly
-from edgewise.bench import frozen_routing, own_traces, waiting
+from edgewise.bench import frozen_routing, frozen_study, own_traces, waiting
 from edgewise.bench.frozen_outcomes import open_data
 from edgewise.bench.own_plots import draw_own
 from edgewise.bench.routing_plots import draw_deferral
@@ -26,6 +26,13 @@ class Part:
     title: str
     steps: int
     measure: Callable[[Step, Path | None], dict[str, float]]
+
+
+@contextmanager
+def open_study(settings: Settings, data: Path) -> Iterator[Part]:
+    """Variants of the routers, on frozen outcomes."""
+    with open_data(data) as folder:
+        yield _study(settings, folder)
 
 
 @contextmanager

@@ -34,10 +34,16 @@ from edgewise.cli.bench_report import (
     type=click.Path(file_okay=False, path_type=Path),
     help="Draw the deferral curves into this folder, as PNG files. Needs matplotlib.",
 )
+@click.option("--study", is_flag=True, help="With --data: variants of the routers, nothing else.")
 @save_option
 @as_json_option
 def routing(
-    data: Path | None, traces: Path, plots: Path | None, save: Path | None, as_json: bool
+    data: Path | None,
+    traces: Path,
+    plots: Path | None,
+    study: bool,
+    save: Path | None,
+    as_json: bool,
 ) -> None:
     """How much quality each call to the strong model buys: APGR, CPT, AUROC, with intervals.
 
@@ -52,6 +58,9 @@ def routing(
     from edgewise.bench.routing_plots import check_drawing  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
 
+    if study:
+        _study(data, save, as_json)
+        return
     if plots is not None:
         check_drawing()
     metrics: dict[str, float] = {}
@@ -62,7 +71,21 @@ def routing(
         for part in parts:
             with progress(part.title, part.steps) as step:
                 metrics |= part.measure(step, plots)
-    command = command_line("routing", data="DIR" if data else None) + (" --study" if study else "")
-    name = "routing_study" if study else "routing"
-    card = new_scorecard(name, command, metrics, numpy=version("numpy"))
+    command = command_line("routing", data="DIR" if data else None)
+    card = new_scorecard("routing", command, metrics, numpy=version("numpy"))
     report(card, save, as_json, verdicts(metrics, TARGETS))
+
+
+def _study(data: Path | None, save: Path | None, as_json: bool) -> None:
+    from edgewise.bench.routing import open_study  # noqa: PLC0415
+    from edgewise.settings import Settings  # noqa: PLC0415
+
+    if data is None:
+        raise click.UsageError("--study needs --data")
+    with (
+        open_study(Settings.load(threads=1), data) as part,
+        progress(part.title, part.steps) as step,
+    ):
+        metrics = part.measure(step, None)
+    command = "edgewise bench routing --data DIR --study"
+    report(new_scorecard("routing_study", command, metrics), save, as_json)
