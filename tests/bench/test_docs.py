@@ -13,6 +13,8 @@ import pytest
 from edgewise.bench.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise.bench.caller import TARGETS as caller_targets
 from edgewise.bench.embed import TARGETS as embed_targets
+from edgewise.bench.frozen_routing import PAIRS
+from edgewise.bench.frozen_routing import TARGETS as frozen_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
 from edgewise.bench.see import TARGETS as see_targets
@@ -341,6 +343,69 @@ def second() -> str:
     return table(head, rows) + f"\n\nBeside them: {costs}."
 
 
+FROZEN_HEAD = {
+    "rows": "Rows",
+    "weak": "Weak",
+    "strong": "Strong",
+    "apgr": "APGR",
+    "apgr_low": "from",
+    "apgr_high": "to",
+    "apgr_other_seeds": "Seeds 1 to 3",
+    "apgr_oracle": "Oracle",
+    "cpt50": "CPT50",
+    "cpt80": "CPT80",
+    "auroc_weak": "AUROC, weak",
+    "auroc_gain": "AUROC, gain",
+}
+
+
+def frozen() -> str:
+    metrics = routing_metrics("mmlu_apgr")
+    if metrics is None:
+        return "Not measured yet."
+    sets = {"mmlu": "MMLU", "gsm8k": "GSM8K", **{name: " to ".join(PAIRS[name]) for name in PAIRS}}
+    rows = [(title, *figures(metrics, f"{name}_", FROZEN_HEAD)) for name, title in sets.items()]
+    reached = verdicts(metrics, frozen_targets)
+    beside = "; ".join(f"`{name}` {words}" for name, words in reached.items())
+    priced = [
+        (
+            sets[name],
+            *figures(metrics, f"{name}_", ("cpt100", "dollars_at_strong_quality")),
+            *figures(metrics, f"{name}_", ("dollars_strong", "training_rows_left_out")),
+        )
+        for name in PAIRS
+    ]
+    head = (
+        "LLMRouter's pair",
+        "Sent for the strong model's quality",
+        "Dollars per million tokens",
+        "Strong alone",
+        "Training rows left out",
+    )
+    first = table(("Set", *FROZEN_HEAD.values()), rows)
+    end = made(read(ROOT / "benchmarks/routing.json"))
+    return f"{first}\n\nTargets: {beside}.\n\n{table(head, priced)}\n\n{end}"
+
+
+def variants() -> str:
+    path = ROOT / "benchmarks/routing_study.json"
+    if not path.exists():
+        return "Not measured yet."
+    card = read(path)
+    measured = routing_metrics("mmlu_apgr") or {}
+    names = [key.removeprefix("mmlu_apgr_") for key in card["metrics"] if key.startswith("mmlu_")]
+    rows = [("as it is", *figures(measured, "", ("mmlu_apgr", "gsm8k_apgr")))]
+    rows += [
+        (f"`{name}`", *figures(card["metrics"], "", (f"mmlu_apgr_{name}", f"gsm8k_apgr_{name}")))
+        for name in names
+    ]
+    pairs = ", ".join(
+        f"{name} {card['metrics'][f'{name}_apgr_same_rows_kept']:,.4g}" for name in PAIRS
+    )
+    shown = table(("Variant", "MMLU", "GSM8K"), rows)
+    return f"{shown}\n\n`same_rows_kept` of LLMRouter's pairs: {pairs}.\n\n{made(card)}"
+
+
 @pytest.mark.parametrize(
     ("page", "part", "make"),
     [
@@ -351,6 +416,8 @@ def second() -> str:
         ("confidence.md", "report", report),
         ("confidence.md", "bins", bins),
         ("confidence.md", "own traces", own_traces),
+        ("routing.md", "frozen", frozen),
+        ("routing.md", "variants", variants),
         ("cost-study.md", "cost", cost),
         ("cost-study.md", "perfect cloud", perfect_cloud),
         ("benchmarks.md", "overhead", overhead),
