@@ -11,7 +11,7 @@ from edgewise.bench.answers import Question
 from edgewise.bench.questions import make_questions
 from edgewise.bench.trace_runs import SYSTEM, Asked, questions_to_ask, run_traces
 from edgewise.bench.trace_set import Origin, own_reference, read_trace_set
-from edgewise.testing import ScriptedBackend
+from edgewise.testing import ScriptedBackend, word_tokens
 
 ORIGIN = Origin("small", "Q8_0", "0" * 64, {}, SYSTEM, 48)
 ASKED = [
@@ -30,6 +30,14 @@ def test_every_answer_is_kept_as_it_comes(tmp_path: Path) -> None:
     assert len(steps) == 2
     assert "France" not in path.read_text("utf-8"), "questions are named, never copied"
     assert [row.text for row in read_trace_set(path).rows] == ["It is Paris."] * 2
+
+
+def test_what_a_run_returns_is_what_a_later_one_reads(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    tokens = word_tokens("It is Paris.", logprob=-0.123456, margin=1.98765, entropy=0.5)
+    first = run_traces(ScriptedBackend([tokens]), ASKED[:1], ORIGIN, path)
+    assert run_traces(ScriptedBackend(["?"]), ASKED[:1], ORIGIN, path) == first
+    assert {token.logprob for token in first.rows[0].tokens} == {-0.123}
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:

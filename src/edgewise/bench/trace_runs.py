@@ -90,7 +90,6 @@ def run_traces(
         def ask(each: Asked) -> None:
             row = _answer(backend, each, origin)
             with lock:
-                known[each.reference] = row
                 file.write("\n" + pack_row(row))  # the newline first: a line may have been cut
                 file.flush()
 
@@ -102,7 +101,8 @@ def run_traces(
         with ThreadPoolExecutor(slots) as pool:
             for _ in pool.map(ask, todo):
                 progress()
-    return TraceSet(origin, tuple(known[each.reference] for each in asked))
+    kept = _known(path, origin)  # as a later run will read them: evidence is rounded
+    return TraceSet(origin, tuple(kept[each.reference] for each in asked))
 
 
 def _known(path: Path, origin: Origin) -> dict[str, Recorded]:
