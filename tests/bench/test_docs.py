@@ -344,7 +344,6 @@ def second() -> str:
 
 
 FROZEN_HEAD = {
-    "rows": "Rows",
     "weak": "Weak",
     "strong": "Strong",
     "apgr": "APGR",
