@@ -108,3 +108,19 @@ def test_clear_scores_are_those_that_keep_their_word() -> None:
     assert fit.choose_drop_below([*sure, *lost, *fickle]) > 0.07
     assert fit.choose_keep_above(fickle) == 1.0
     assert fit.choose_drop_below(sure) == 0.0
+
+
+def test_no_weight_rewards_an_answer_that_the_model_was_less_sure_of() -> None:
+    """Where only a smaller lead goes with being right, the leads are left out."""
+    random = Random(7)
+    samples = []
+    for number in range(600):
+        margin = 3 * random.random()
+        meter = Meter()
+        meter.add(Token(" word", -0.5 * random.random(), margin, random.random()))
+        right = random.random() < 1 / (1 + math.exp(3 * (margin - 1.5)))
+        samples.append(Sample(f"kind {number % 10}", right, (meter.reading(),)))
+    chosen = fit.choose_features(samples, None, seed=0)
+    assert not [name for name in chosen if name.endswith("margin")]
+    for name, weight in fit.fit_score(samples, None, chosen).weights.items():
+        assert weight <= 0 if "entropy" in name else weight >= 0 or not name.endswith("logprob")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FEATURES = tuple(field.name for field in fields(Reading) if field.name != "tokens")
 MOST_FEATURES = 7
 LEAST_GAIN = 0.0005  # nats per answer that the last features must save on held-out rows
+SURETIES = ("logprob", "margin")  # features that rise with the model's own sureness end so
 FOLDS = 7
 PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
 HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
@@ -101,12 +102,26 @@ def choose_features(
     losses: list[float] = []
     while len(chosen) < MOST_FEATURES:
         others = [column for column in range(len(FEATURES)) if column not in chosen]
-        found, column = min((loss([*chosen, other]), other) for other in others)
+        sound = [other for other in others if _is_sound(everything, labels, [*chosen, other])]
+        if not sound:
+            break
+        found, column = min((loss([*chosen, other]), other) for other in sound)
         chosen, losses = [*chosen, column], [*losses, found]
         if len(losses) > 2 and min(losses[-2:]) >= min(losses[:-2]):
             break
     enough = next(at for at, found in enumerate(losses) if found <= min(losses) + LEAST_GAIN)
     return [FEATURES[column] for column in chosen[: enough + 1]]
+
+
+def _is_sound(everything: Numbers, labels: Numbers, columns: list[int]) -> bool:
+    """Whether no weight lets an answer that the model was less sure of score higher.
+
+    Features that say nearly the same would else be played against each other.
+    """
+    fitted = fit_logistic(everything[:, columns], labels)
+    names = [FEATURES[column] for column in columns]
+    signs = [-1 if "entropy" in name else 1 if name.endswith(SURETIES) else 0 for name in names]
+    return all(sign * weight >= 0 for sign, weight in zip(signs, fitted.weights, strict=True))
 
 
 def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
