@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import time
 
 import pytest
 
-from edgewise.cli.streams import PATIENCE_S, printable, without_surrogates
+from edgewise.cli.streams import PATIENCE_S, printable, warnings_last, without_surrogates
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
 
@@ -162,3 +163,12 @@ def test_bytes_that_are_no_text_do_not_stop_a_question(
         timeout=30,
     )
     assert json.loads(ran.stdout)["success"] is True
+
+
+def test_what_the_engine_warns_of_is_said_when_the_command_is_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with warnings_last():
+        logging.getLogger("edgewise").warning("the %s moved", "ground")
+        assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "warning: the ground moved\n"

@@ -15,6 +15,7 @@ from edgewise.cli.prompt import read_prompt
 from edgewise.cli.ready import ensure_embedder, ensure_model
 from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
 from edgewise.cli.see import tell_seen
+from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
 from edgewise.search.cite import sources
 from edgewise.types.passages import Hit
@@ -77,7 +78,7 @@ def ask(
     if not images:  # the skills that look at pictures bring their own
         settings = ensure_model(settings, request.get("policy"))
     hits: list[Hit] = []
-    with Engine(settings) as engine:
+    with warnings_last(), Engine(settings) as engine:
         if folder is not None:
             prompt, hits = with_passages(engine, prompt, folder, request)
         if as_json:

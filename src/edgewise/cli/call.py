@@ -25,7 +25,13 @@ from edgewise.cli.render import (
     summary,
     why,
 )
-from edgewise.cli.streams import json_text, printable, read_all, without_surrogates
+from edgewise.cli.streams import (
+    json_text,
+    printable,
+    read_all,
+    warnings_last,
+    without_surrogates,
+)
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
 from edgewise.functions.difficulty import tier
@@ -97,7 +103,7 @@ def call(
     if signal:
         request["handoff"] = "signal"
     settings = ensure_caller(settings, request.get("policy"))
-    with Engine(settings) as engine:
+    with warnings_last(), Engine(settings) as engine:
         with Waiting(console(stderr=True), "thinking"):
             reply = engine.call(prompt, tools, **request)
         if as_json:

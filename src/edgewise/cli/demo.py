@@ -19,6 +19,7 @@ from edgewise.cli.render import (
     show_answer,
     summary,
 )
+from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, LocalError
 from edgewise.local.backend import DeviceFacts
@@ -77,7 +78,7 @@ def demo(as_json: bool) -> None:
     """
     settings = ensure_model(Settings.load(max_tokens=48))
     replies: list[dict[str, Any]] = []
-    with Engine(settings) as engine:
+    with warnings_last(), Engine(settings) as engine:
         facts = engine.backend().facts()  # without a model there is nothing to show
         if not as_json:
             _introduce(engine, facts)

@@ -10,7 +10,7 @@ from edgewise.cli import options
 from edgewise.cli.images import read_images
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
-from edgewise.cli.streams import without_surrogates
+from edgewise.cli.streams import warnings_last, without_surrogates
 from edgewise.engine import Engine
 from edgewise.types.replies import Reply
 from edgewise.types.sights import SeenReply
@@ -51,7 +51,7 @@ def see(
     if signal:
         request["handoff"] = "signal"
     side = console(stderr=True)
-    with Engine(settings) as engine:
+    with warnings_last(), Engine(settings) as engine:
         if as_json:
             with Waiting(side, "looking"):
                 reply = engine.complete(without_surrogates(question), **request)

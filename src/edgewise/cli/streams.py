@@ -5,15 +5,19 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import logging
 import os
 import re
 import select
 import stat
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
+from typing_extensions import override
 
 # How long a question on the command line waits for more on a pipe. A pipe that somebody forgot to
 # close must not hang it; `-` says that there is more, and waits for as long as it takes.
@@ -111,3 +115,28 @@ def drop_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
         return
+
+
+class _Kept(logging.Handler):
+    """Warnings, in the order they came."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+@contextmanager
+def warnings_last() -> Iterator[None]:
+    """Print what the engine warns of when the command is over, not into the middle of an answer."""
+    logger, kept = logging.getLogger("edgewise"), _Kept()
+    logger.addHandler(kept)
+    try:
+        yield
+    finally:
+        logger.removeHandler(kept)
+        for line in kept.lines:
+            click.echo(printable(line), err=True)
