@@ -29,9 +29,9 @@ from edgewise.bench.calibration_report import (
 from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.labelled_answers import Scored
 from edgewise.bench.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
+from edgewise.bench.shipped_calibration import kept_live, kept_whole
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.decide.drift import watched_quantiles
-from edgewise.decide.gate import Gate, Verdict
 from edgewise.local.model_store import InstalledModel
 from edgewise.record.audits import Audit
 from edgewise.types.boundaries import write_boundaries
@@ -86,10 +86,10 @@ def fit_chat(
     confidences, right = _confidences(after, measuring), [each.right for each in measuring]
     tables = {
         "whole": risk_table(
-            measuring, lambda at: [_kept_whole(each, after, at) for each in measuring]
+            measuring, lambda at: [kept_whole(each, after, at) for each in measuring]
         ),
         "stream": risk_table(
-            measuring, lambda at: [_kept_live(each, after, at) for each in measuring]
+            measuring, lambda at: [kept_live(each, after, at) for each in measuring]
         ),
     }
     features = {name: [getattr(each.at(None), name) for each in measuring] for name in fit.FEATURES}
@@ -180,24 +180,6 @@ def _clear_cases(told: Sequence[Judged]) -> Document:
 
 def _confidences(calibration: Calibration, samples: Sequence[Sample]) -> list[float]:
     return [calibration.final.probability(each.at(None)) for each in samples]
-
-
-def _kept_whole(sample: Sample, calibration: Calibration, threshold: float) -> bool:
-    """As `Engine.complete` decides: the gate may stop early, and the whole answer is judged."""
-    gate = Gate(calibration, threshold)
-    for count, reading in enumerate(sample.readings, start=1):
-        verdict = gate.judge(reading, count)
-        if verdict is Verdict.HAND_OFF:
-            return False
-        if verdict is Verdict.KEEP:
-            break
-    return gate.judge_whole(sample.at(None)) is Verdict.KEEP
-
-
-def _kept_live(sample: Sample, calibration: Calibration, threshold: float) -> bool:
-    judged = Judged(sample, calibration)
-    clear = calibration.keep_above, calibration.drop_below
-    return judged.decide(*clear, threshold)[0] is Verdict.KEEP
 
 
 # -- calls, speech, and what audits say ------------------------------------------------------------
