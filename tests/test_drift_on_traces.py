@@ -72,10 +72,17 @@ def test_other_rows_of_the_same_questions_are_no_drift(
     assert alarms <= 3, "at one in a hundred more come up once in a thousand runs"
 
 
-@pytest.mark.parametrize("kind", ["commonsense_qa", "arc_challenge"])
+@pytest.mark.parametrize(
+    ("kind", "threshold"),
+    [("arc_challenge", None), ("natural_qa", None), ("arc_challenge", 0.3), ("openbook_qa", 0.5)],
+)
 def test_one_kind_of_question_alone_is_noticed(
-    settings: Settings, reference: Reference, rows: list[Sample], kind: str
+    settings: Settings,
+    reference: Reference,
+    rows: list[Sample],
+    kind: str,
+    threshold: float | None,
 ) -> None:
     alone = [row for row in rows if row.kind == kind][:ROWS]
     assert len(alone) > 200
-    assert check(settings, reference, alone, 0.5).drifted
+    assert check(settings, reference, alone, threshold).drifted

@@ -49,7 +49,7 @@ def called(served: Served, *, politely: bool = False) -> Iterator[Caller]:
             connection.close_socket()
 
 
-def phases(served: Served) -> list[Callable[[], None]]:
+def phases(served: Served, cloud: LoopbackCloud) -> list[Callable[[], None]]:
     """One way to leave for each phase of a session."""
     doubtful = numpy.concatenate((spoken(600, 601), pause()))  # the cloud is asked
 
@@ -72,6 +72,13 @@ def phases(served: Served) -> list[Callable[[], None]]:
             if commit:
                 caller.send("input_audio_buffer.commit")
 
+    def while_the_cloud_is_asked() -> None:
+        asked = len(cloud.requests)
+        with called(served) as caller:
+            caller.send("session.update", session=SETTINGS)
+            caller.say(doubtful)
+            wait_until(lambda: len(cloud.requests) > asked)
+
     return [
         in_the_handshake,
         partial(at_once, politely=False),
@@ -80,6 +87,7 @@ def phases(served: Served) -> list[Callable[[], None]]:
         partial(after, spoken(100)),
         partial(after, doubtful, until=COMPLETED),
         partial(after, doubtful, commit=True),
+        while_the_cloud_is_asked,
     ]
 
 
@@ -90,7 +98,7 @@ def test_many_rounds_of_hanging_up_in_every_phase_leak_nothing(
     monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
     served = serving(ears=LevelEars(), header_s=2.0)
     cloud.always(Answer(text="what was really said", delay_between_s=0.05))
-    ways = phases(served)
+    ways = phases(served, cloud)
     for way in ways:  # what is made once is made
         way()
     clean(served)
