@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
     "explanations": VALUES | {"decide", "record", "settings", "calibration_files"},
     "steering": VALUES | {"record", "settings", "watch"},
-    "watch": VALUES | {"decide", "record", "settings", "explanations"},
+    "watch": VALUES | {"decide", "record", "settings", "explanations", "open_streams"},
     "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
     "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
     "new_request": VALUES | {"functions", "settings", "plugins"},

@@ -152,6 +152,7 @@ def test_the_engine_looks_at_the_first_answer_and_at_every_so_many(settings: Set
         engine.watch.compare = noticed  # type: ignore[method-assign]
         for _ in range(EVERY + 1):
             engine.complete("What is the capital of France?")
+        engine.watch.close()  # the last look may still be under way
         assert looked == [NAME, NAME]
         assert engine.watch.found[NAME].rows == EVERY + 1
 

@@ -67,7 +67,7 @@ class Engine:
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._streams = OpenStreams(self)
         self.auditor = audits.open_auditor(self, self._streams)
-        self.watch = watch.DriftWatch(self.settings, self.ledger)
+        self.watch = watch.open_watch(self.settings, self.ledger, self._streams)
         self._steer = steering.open_steer(self.settings, self.ledger, self.watch)
         watchers = (*audits.watching(self.auditor), self.watch.watcher)
         self._books = Books(self.ledger, self._rates, watchers)

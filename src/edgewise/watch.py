@@ -7,12 +7,14 @@ ledger` and /metrics. It never disturbs an answer.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 
 from edgewise.decide.drift import MOST_ROWS, Audited, Drift, Reference, Seen, find_drift
 from edgewise.decide.drift import read_reference as parse_reference
 from edgewise.errors import LedgerError
 from edgewise.explanations import document_of
+from edgewise.open_streams import OpenStreams
 from edgewise.record.books import Every, Watcher
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
@@ -22,10 +24,18 @@ from edgewise.types.replies import Reply
 _log = logging.getLogger("edgewise")
 
 EVERY = 50  # answers between two checks
+END_S = 2.0  # that the end of an engine waits for a check that is under way
 NOTE = "drift"
 # Of these a row of the ledger holds the confidence that the calibration's quantiles are of. A
 # transcript's row is the mean of its segments, and hard function calls are never measured at all.
 COMPARED = ("chat",)
+
+
+def open_watch(settings: Settings, ledger: Ledger, streams: OpenStreams) -> DriftWatch:
+    """One that ends with its engine."""
+    watch = DriftWatch(settings, ledger)
+    streams.add(watch)
+    return watch
 
 
 class DriftWatch:
@@ -34,12 +44,26 @@ class DriftWatch:
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
         self._settings = settings
         self._ledger = ledger
+        self._checking: threading.Thread | None = None
         self.found: dict[str, Drift] = {}
 
     @property
     def watcher(self) -> Watcher:
         """For the books: it looks at the first answer of a process, and at every so many."""
-        return Every(EVERY, self.look)
+        return Every(EVERY, self.begin)
+
+    def begin(self, request: Request, reply: Reply) -> None:
+        """Look on a thread of its own: nobody's answer waits for it."""
+        if self._checking is None or not self._checking.is_alive():
+            self._checking = threading.Thread(
+                target=self.look, args=(request, reply), name="edgewise-drift", daemon=True
+            )
+            self._checking.start()
+
+    def close(self) -> None:
+        """Let a check that is under way end."""
+        if self._checking is not None:
+            self._checking.join(END_S)
 
     def look(self, request: Request, reply: Reply) -> None:
         """Check the calibration of this answer."""
