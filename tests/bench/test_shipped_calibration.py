@@ -7,6 +7,7 @@ from random import Random
 from edgewise.bench.fit import Sample
 from edgewise.bench.shipped_calibration import (
     MEASURING,
+    count_risks,
     kept_live,
     kept_whole,
     measure,
@@ -55,7 +56,8 @@ def test_what_is_measured_is_what_the_engine_reads() -> None:
     samples = [
         sample(-random.random(), -random.random(), right=random.random() < 0.5) for _ in range(50)
     ]
-    found = read_measured(measure(CALIBRATION, samples))
+    tables = count_risks(CALIBRATION, samples)
+    found = read_measured(measure(CALIBRATION, samples, tables))
     assert found.risk_rows == 50
     assert len(found.quantiles) == 21
     assert {row.threshold for row in found.risk["whole"]} == set(GRID)

@@ -29,9 +29,8 @@ from edgewise.bench.calibration_report import (
 from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.labelled_answers import Scored
 from edgewise.bench.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
-from edgewise.bench.shipped_calibration import kept_live, kept_whole
+from edgewise.bench.shipped_calibration import count_risks, measure
 from edgewise.decide.calibration import Calibration, parse_calibration
-from edgewise.decide.drift import watched_quantiles
 from edgewise.local.model_store import InstalledModel
 from edgewise.record.audits import Audit
 from edgewise.types.boundaries import write_boundaries
@@ -84,18 +83,9 @@ def fit_chat(
     document |= {"name": fresh.name, "fitted_at": fresh.fitted_at, "data": dict(fresh.data)}
     after = parse_calibration(document, "the new calibration")
     confidences, right = _confidences(after, measuring), [each.right for each in measuring]
-    tables = {
-        "whole": risk_table(
-            measuring, lambda at: [kept_whole(each, after, at) for each in measuring]
-        ),
-        "stream": risk_table(
-            measuring, lambda at: [kept_live(each, after, at) for each in measuring]
-        ),
-    }
-    features = {name: [getattr(each.at(None), name) for each in measuring] for name in fit.FEATURES}
+    tables = count_risks(after, measuring)
     return document | {
-        **measured_keys(confidences, tables, features),
-        "watched": watched_quantiles(after, [each.readings for each in measuring]),
+        **measure(after, measuring, tables),
         "report": {
             **figures(len(samples), confidences, _confidences(before, measuring), right),
             **promises(tables["whole"], len(measuring)),

@@ -7,7 +7,7 @@ calibration by rows that it was not fitted on, and more rows change nothing for 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgewise.bench import fit
@@ -18,6 +18,7 @@ from edgewise.bench.trace_set import Recorded, TraceSet
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.decide.drift import watched_quantiles
 from edgewise.decide.gate import Gate, Verdict
+from edgewise.types.measured import RiskTable
 
 MEASURING = 0.4  # share of the rows
 
@@ -48,15 +49,23 @@ def fit_shipped(
     name = f"{traces.origin.model}-{traces.origin.quantisation}".lower()
     fitted = fit_calibration(fitting, name, seed, progress, measuring)
     document = document_of(fitted, traces.origin, command, seed, len(fitting) + len(measuring))
-    return fitted, document | measure(parse_calibration(document, name), measuring)
+    calibration = parse_calibration(document, name)
+    tables = count_risks(calibration, measuring)
+    return fitted, document | measure(calibration, measuring, tables)
 
 
-def measure(calibration: Calibration, samples: Sequence[Sample]) -> dict[str, Any]:
-    """What the engine wants to know of the confidence on rows that did not fit it."""
-    tables = {
+def count_risks(calibration: Calibration, samples: Sequence[Sample]) -> dict[str, RiskTable]:
+    """What the gate keeps of rows that did not fit it, and how much of that is wrong."""
+    return {
         "whole": risk_table(samples, lambda at: [kept_whole(s, calibration, at) for s in samples]),
         "stream": risk_table(samples, lambda at: [kept_live(s, calibration, at) for s in samples]),
     }
+
+
+def measure(
+    calibration: Calibration, samples: Sequence[Sample], tables: Mapping[str, RiskTable]
+) -> dict[str, Any]:
+    """What the engine wants to know of the confidence on rows that did not fit it."""
     confidences = [calibration.final.probability(sample.at(None)) for sample in samples]
     features = {name: [getattr(s.at(None), name) for s in samples] for name in fit.FEATURES}
     watched = watched_quantiles(calibration, [sample.readings for sample in samples])
