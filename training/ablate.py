@@ -10,6 +10,7 @@ no_refusal, no_rewriting   all of it, but calls are made where `none` is likelie
            answer is not written again with fewer tools or words
 pipeline   all of it: intents split, doubtful calls written again, made-up text copied
 
+Cases are those of the feasibility run, or lines of `training.generate`.
 `--foreign` asks each request for one call once more, with one tool of another case in place of its
 own: then `none` is right.
 """
@@ -20,9 +21,10 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
+from dataclasses import asdict
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,8 +36,11 @@ from edgewise.flows.call_walk import Walk
 from edgewise.flows.write_calls import write_on_device
 from edgewise.functions.grammar import compile_grammar
 from edgewise.functions.tool_prompt import render_prompt
+from edgewise.settings import DEFAULT_CALLER
 from edgewise.types.tokens import Token
+from training.call_samples import read_prompt
 from training.other_cases import read
+from training.rows import read_examples
 from training.score import Call, exact, f1, read_calls
 
 Answer = Callable[[str, Sequence[Tool]], "list[Call] | None"]
@@ -82,6 +87,17 @@ def foreign(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def read_cases(path: Path) -> Iterator[dict[str, Any]]:
+    if path.suffix == ".gz":
+        yield from read(path)
+        return
+    for line in read_examples(path):
+        query, tools = read_prompt(line["prompt"])
+        wanted = read_calls(line["answer"]) or ()
+        calls = [{"name": name, "arguments": given} for name, given in wanted]
+        yield {"query": query, "tools": [asdict(tool) for tool in tools], "calls": calls}
+
+
 def score(answer: Answer, rows: Sequence[dict[str, Any]], name: str) -> dict[str, float]:
     right, partial = 0, 0.0
     for number, row in enumerate(rows, start=1):
@@ -107,11 +123,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--foreign", action="store_true")
     parser.add_argument("--parts", nargs="*", help="only these")
+    parser.add_argument("--model", default=DEFAULT_CALLER, help="the caller: a name or a file")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    rows = list(read(options.cases))[: options.limit]
+    rows = list(islice(read_cases(options.cases), options.limit))
     rows = foreign(rows) if options.foreign else rows
-    with Engine(Settings.load(data_dir=options.out.parent / "ablation", threads=1)) as engine:
+    place = options.out.parent / "ablation"
+    settings = Settings.load(data_dir=place, threads=1, caller_model=options.model)
+    with Engine(settings) as engine:
         parts: dict[str, Answer] = {
             "free": written(engine, grammar=False),
             "grammar": written(engine, grammar=True),
@@ -126,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, answer in parts.items()
             if name in (options.parts or parts)
         }
-    options.out.write_text(json.dumps({"cases": len(rows), **found}, indent=1))
+    options.out.write_text(
+        json.dumps({"cases": len(rows), "model": options.model, **found}, indent=1)
+    )
     sys.stdout.write(options.out.read_text() + "\n")
     return 0
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from training.ablate import called, foreign, never
+from training.ablate import called, foreign, never, read_cases
 
 from edgewise import Engine, Settings, Tool
 from edgewise.flows import write_calls
+from edgewise.functions.tool_prompt import render_prompt
 from edgewise.testing import ScriptedCaller
 
 
@@ -31,3 +33,25 @@ def test_a_part_is_taken_out_for_the_answer_only(tmp_path: Path) -> None:
         assert called(engine, 8)("Greet Ada", tools) == [("greet", {"to": "Ada"})]
     assert len(device.asked) == 3
     assert vars(write_calls)["none_is_likelier"] is likelier
+
+
+def test_a_generated_line_becomes_a_case_with_its_tools(tmp_path: Path) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "to": {"type": "string", "description": "Whom"},
+            "loud": {"type": "boolean", "description": "Whether to shout"},
+        },
+        "required": ["to"],
+    }
+    prompt = render_prompt((Tool("greet", "Greet somebody", schema),), "Greet Ada")
+    lines = [{"prompt": prompt, "answer": answer} for answer in ('greet {"to":"Ada"}', "none")]
+    path = tmp_path / "valid-00000.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    served, refused = read_cases(path)
+    assert served["query"] == "Greet Ada"
+    assert served["tools"] == [
+        {"name": "greet", "description": "Greet somebody", "parameters": schema}
+    ]
+    assert served["calls"] == [{"name": "greet", "arguments": {"to": "Ada"}}]
+    assert refused["calls"] == []
