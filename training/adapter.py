@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from training.base_weights import Floats, ModelShape
+from training.base_weights import EMBEDDING, ModelShape
+from training.dequantise import Floats
 from training.model import LayerWeights, Tensor, Weights, halves_first
 from training.run_settings import RunSettings
 
 # Weights of one layer that are adapted, by the middle of their GGUF names.
 GROUPS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 NORMS = ("attn_norm", "ffn_norm")
-EMBEDDING, OUTPUT_NORM = "token_embd.weight", "output_norm.weight"
+OUTPUT_NORM = "output_norm.weight"
 
 
 class Base:
@@ -28,22 +29,28 @@ class Base:
     def __init__(self, weights: Mapping[str, Floats], shape: ModelShape, device: Any) -> None:
         self.shape, self.device = shape, device
         self.stacks: dict[str, Tensor] = {
-            group: self._stack(weights, group) for group in (*GROUPS, *NORMS)
+            group: self._stack(weights, f"{group}.weight") for group in (*GROUPS, *NORMS)
         }
+        self.biases: Tensor | None = None  # of q, k and v, in the order of the forward pass
+        if shape.biased:
+            q, k, v = (self._stack(weights, f"attn_{part}.bias")[:, :, None] for part in "qkv")
+            self.biases = torch.cat([self._turned(q), self._turned(k), v], dim=1)[:, :, 0]
         self.embedding = torch.from_numpy(weights[EMBEDDING]).to(device)
         self.output_norm = torch.from_numpy(weights[OUTPUT_NORM]).to(device)
 
-    def _stack(self, weights: Mapping[str, Floats], group: str) -> Tensor:
-        layers = [weights[f"blk.{n}.{group}.weight"] for n in range(self.shape.layers)]
+    def _stack(self, weights: Mapping[str, Floats], name: str) -> Tensor:
+        layers = [weights[f"blk.{n}.{name}"] for n in range(self.shape.layers)]
         return torch.from_numpy(np.stack(layers)).to(self.device)
+
+    def _turned(self, stack: Tensor) -> Tensor:
+        return halves_first(stack, self.shape.head_width) if self.shape.turns_neighbours else stack
 
     def assemble(
         self, stacks: Mapping[str, Tensor], embedding: Tensor, output_norm: Tensor, dtype: Any
     ) -> Weights:
         """Whole weights in the precision and order of the forward pass."""
         cast = {group: stacks[group].to(dtype) for group in GROUPS}
-        q = halves_first(cast["attn_q"], self.shape.head_width)
-        k = halves_first(cast["attn_k"], self.shape.head_width)
+        q, k = self._turned(cast["attn_q"]), self._turned(cast["attn_k"])
         columns = (
             stacks["attn_norm"],
             torch.cat([q, k, cast["attn_v"]], dim=1),
@@ -55,6 +62,11 @@ class Base:
         layers = [
             LayerWeights(*parts) for parts in zip(*(c.unbind(0) for c in columns), strict=True)
         ]
+        if self.biases is not None:
+            biases = self.biases.to(dtype).unbind(0)
+            layers = [
+                layer._replace(qkv_bias=bias) for layer, bias in zip(layers, biases, strict=True)
+            ]
         return Weights(embedding.to(dtype), layers, output_norm)
 
 

@@ -107,6 +107,7 @@ def _require_agreement(
         draw(shape.width).float(),
         (draw(2 * shape.feed_forward, shape.width) * 0.05).requires_grad_(),
         (draw(shape.width, shape.feed_forward) * 0.05).requires_grad_(),
+        draw(shape.width + kv) if shape.biased else None,
     )
     documents = (torch.arange(time, device=device) // 300).to(torch.int32)
     documents = documents.expand(rows, time).contiguous()

@@ -14,7 +14,8 @@ from edgewise.functions.call_confidence import call_features
 from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
-from training.base_weights import GgufFile, build_tokenizer
+from training.base_tokenizer import build_tokenizer
+from training.base_weights import GgufFile
 from training.cpu_eval import read_answers
 from training.eval_sets import BFCL, CALL_SETS, EvalCase, bfcl_cases, call_cases
 from training.fit_difficulty import read_tools

@@ -18,14 +18,8 @@ from typing import Any
 import torch
 
 from training.adapter import Base
-from training.base_weights import (
-    END_OF_TURN,
-    GgufFile,
-    ModelShape,
-    build_tokenizer,
-    read_shape,
-    read_weights,
-)
+from training.base_tokenizer import build_tokenizer, end_of_turn
+from training.base_weights import GgufFile, ModelShape, read_shape, read_weights
 from training.decode import decode
 from training.model import Weights
 from training.rows import read_examples
@@ -52,7 +46,7 @@ def predict(
             [case["prompt"] for case in cases], add_special_tokens=False
         )
     ]
-    end = tokenizer.token_to_id(END_OF_TURN)
+    end = end_of_turn(tokenizer)
     answers = decode(weights, shape, prompts, end, batch=batch)
     predictions = []
     for case, answer in zip(cases, answers, strict=True):

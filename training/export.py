@@ -9,40 +9,57 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from training.base_weights import Bytes, Floats, pack_string
+from training.base_weights import pack_string
+from training.dequantise import Bytes, Floats
 from training.quantise import KIND_NUMBERS, quantise
 
 ALIGNMENT = 32
 LowRank = Mapping[str, tuple[Floats, Floats]]  # name of the weight: (A, B), rank first and last
 
 
+class StoredTensor(NamedTuple):
+    """A tensor as it lies in a file: row-major shape, number of its type, bytes."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    data: Bytes
+
+
 def write_gguf(
     path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Floats], kinds: Mapping[str, str]
 ) -> None:
-    """A GGUF (version 3) file; it appears only when it is complete."""
-    data = {name: quantise(value, kinds[name]) for name, value in tensors.items()}
-    head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
-    for key, value in metadata.items():
-        head.append(pack_string(key) + _typed(value))
+    """A GGUF file of float32 values, stored as `kinds` say."""
+    stored = [
+        StoredTensor(name, value.shape, KIND_NUMBERS[kinds[name]], quantise(value, kinds[name]))
+        for name, value in tensors.items()
+    ]
+    keys = b"".join(pack_string(key) + _typed(value) for key, value in metadata.items())
+    write_stored(path, len(metadata), keys, stored)
+
+
+def write_stored(path: Path, count: int, keys: bytes, tensors: Sequence[StoredTensor]) -> None:
+    """A GGUF (version 3) file from packed keys and bytes; it appears only when it is complete."""
+    head = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), count), keys]
     offset = 0
-    for name, value in tensors.items():
-        sizes = tuple(reversed(value.shape))
-        head.append(pack_string(name) + struct.pack("<I", len(sizes)))
+    for tensor in tensors:
+        sizes = tuple(reversed(tensor.shape))
+        head.append(pack_string(tensor.name) + struct.pack("<I", len(sizes)))
         head.append(struct.pack(f"<{len(sizes)}Q", *sizes))
-        head.append(struct.pack("<IQ", KIND_NUMBERS[kinds[name]], offset))
-        offset += _padded(len(data[name]))
+        head.append(struct.pack("<IQ", tensor.kind, offset))
+        offset += _padded(len(tensor.data))
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
         header = b"".join(head)
         file.write(header.ljust(_padded(len(header)), b"\0"))
-        for raw in data.values():
-            file.write(_pad(raw))
+        for tensor in tensors:
+            file.write(_pad(tensor.data))
     os.replace(temporary, path)
 
 
@@ -52,6 +69,7 @@ def write_adapter(
     kind: str,
     notes: Mapping[str, Any],
     deltas: Mapping[str, Floats] | None = None,
+    architecture: str = "llama",
 ) -> int:
     """Write the adapter with both matrices as `kind`; returns its size in bytes.
 
@@ -59,7 +77,7 @@ def write_adapter(
     """
     rank = min(pair[0].shape[0] for pair in low_rank.values())
     metadata = {
-        "general.architecture": "llama",
+        "general.architecture": architecture,
         "general.type": "adapter",
         "adapter.type": "lora",
         "adapter.lora.alpha": float(rank),

@@ -1,7 +1,8 @@
-"""LLaMA as plain functions over torch tensors: weights go in, so any way of making them fits.
+"""LLaMA and Qwen2 as plain functions over torch tensors: however weights are made, they fit.
 
 What is learnt keeps llama.cpp's order of rows and can be written back as it is; only the copies
-that enter the forward pass have the rows of q and k reordered (`halves_first`).
+that enter the forward pass have the rows of q and k reordered where it turns neighbours
+(`halves_first`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class LayerWeights(NamedTuple):
     feed_forward_norm: Tensor
     gate_up: Tensor
     down: Tensor
+    qkv_bias: Tensor | None = None
 
 
 class Weights(NamedTuple):
@@ -72,7 +74,8 @@ def project_qkv(
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, time, _ = x.shape
     heads, kv_heads, width = shape.heads, shape.kv_heads, shape.head_width
-    mixed = F.linear(normalise(x, layer.attention_norm, shape.norm_epsilon), layer.qkv)
+    x = normalise(x, layer.attention_norm, shape.norm_epsilon)
+    mixed = F.linear(x, layer.qkv, layer.qkv_bias)
     mixed = mixed.view(batch, time, heads + 2 * kv_heads, width).transpose(1, 2)
     q = rotate(mixed[:, :heads], cosine, sine)
     k = rotate(mixed[:, heads : heads + kv_heads], cosine, sine)

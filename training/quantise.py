@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from training.base_weights import Bytes, Floats, dequantise
+from training.dequantise import Bytes, Floats, dequantise
 
 BLOCK = 32
 KIND_NUMBERS = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from training.base_weights import END_OF_TURN, GgufFile, build_tokenizer
+from training.base_tokenizer import build_tokenizer, end_of_turn
+from training.base_weights import GgufFile
 
 LENGTH = 2048
 CHUNK = 4096  # examples packed together
@@ -36,7 +37,7 @@ _VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\w.+-]*|true|false|null')
 class Rows:
     """`tokens[row, position]`, which example of the row each belongs to, and what it is."""
 
-    tokens: npt.NDArray[np.uint16]
+    tokens: npt.NDArray[np.unsignedinteger[Any]]  # two bytes each where that is enough
     documents: npt.NDArray[np.uint8]
     flags: npt.NDArray[np.uint8]
 
@@ -75,7 +76,7 @@ def answer_flags(answer: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 
 def encode(tokenizer: Any, prompts: list[str], answers: list[str]) -> list[Encoded]:
     """For each example its tokens, end of turn included, and their flags."""
-    end = tokenizer.token_to_id(END_OF_TURN)
+    end = end_of_turn(tokenizer)
     encoded = []
     for answer, left, right in zip(
         answers,
@@ -103,7 +104,8 @@ def pack(examples: Sequence[Encoded], length: int = LENGTH) -> Rows:
         members[row].append(example)
         room[row] -= size
     members = [row for row in members if row]
-    tokens = np.zeros((len(members), length), dtype=np.uint16)
+    highest = max((max(ids) for ids, _ in fitting), default=0)
+    tokens = np.zeros((len(members), length), dtype=np.min_scalar_type(max(highest, 1 << 15)))
     documents = np.full((len(members), length), NO_DOCUMENT, dtype=np.uint8)
     flags = np.zeros((len(members), length), dtype=np.uint8)
     for number, row_members in enumerate(members):

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from training.adapter import EMBEDDING, GROUPS, NORMS, OUTPUT_NORM, Base, Trainable, fake_quantise
-from training.base_weights import Floats, GgufFile
+from training.adapter import GROUPS, NORMS, OUTPUT_NORM, Base, Trainable, fake_quantise
+from training.base_weights import EMBEDDING, GgufFile
+from training.dequantise import Floats
 from training.export import write_adapter
 from training.model import Tensor, Weights
 
@@ -29,7 +30,8 @@ def save_run(path: Path, trainable: Trainable, kind: str | None = None) -> int:
             low_rank[EMBEDDING] = balance(*trainable.thin("embedding"))[0]
         deltas = _norm_deltas(trainable)
     notes = {"settings": json.dumps(settings.notes())}
-    return write_adapter(path, low_rank, kind or settings.export_kind, notes, deltas)
+    kind, architecture = kind or settings.export_kind, trainable.base.shape.architecture
+    return write_adapter(path, low_rank, kind, notes, deltas, architecture)
 
 
 def balance(a: Tensor, b: Tensor) -> list[tuple[Floats, Floats]]:

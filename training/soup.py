@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from training.base_weights import Floats, GgufFile
+from training.base_weights import GgufFile
+from training.dequantise import Floats
 from training.export import write_adapter
 
 Pair = tuple[Floats, Floats]
@@ -57,7 +58,11 @@ def soup(paths: Sequence[Path], out: Path, rank: int, kind: str) -> tuple[int, f
     for name in names:
         reduced[name], kept = reduce_rank(mean_pair(files, name), rank)
         shares.append(kept)
-    return write_adapter(out, reduced, kind, {}, {}), sum(shares) / len(shares)
+    architecture = files[0].metadata["general.architecture"]
+    if any(file.metadata["general.architecture"] != architecture for file in files):
+        raise ValueError("the adapters belong to different bases")
+    size = write_adapter(out, reduced, kind, {}, architecture=architecture)
+    return size, sum(shares) / len(shares)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from training.base_weights import GgufFile, build_tokenizer
+from training.base_tokenizer import build_tokenizer
+from training.base_weights import GgufFile
 from training.driver import set_up_log
 from training.evaluate import Case, predict, read_cases, summarise
 from training.feed import ready_rounds, wait_for_base
