@@ -16,13 +16,18 @@ RANK = 32
 _numbers = itertools.count()
 
 
-def write_adapter(path: Path, sizes: Mapping[str, tuple[int, int]], seed: int = 0) -> None:
+def write_adapter(
+    path: Path,
+    sizes: Mapping[str, tuple[int, int]],
+    seed: int = 0,
+    architecture: str = "llama",
+) -> None:
     """A real adapter in GGUF for these weights, each given as (outputs, inputs)."""
     import numpy
     from gguf import GGMLQuantizationType, GGUFWriter, quants
 
     draw = numpy.random.default_rng(seed)
-    writer = GGUFWriter(path, "llama")
+    writer = GGUFWriter(path, architecture)
     writer.add_string("general.type", "adapter")
     writer.add_string("adapter.type", "lora")
     writer.add_float32("adapter.lora.alpha", float(RANK))
@@ -42,13 +47,14 @@ def install_adapter(
     monkeypatch: pytest.MonkeyPatch,
     sizes: Mapping[str, tuple[int, int]],
     seed: int = 0,
+    architecture: str = "llama",
 ) -> Adapter:
     """The adapter as a file of a new package that Python finds in `folder`."""
     package = f"adapter_package_{next(_numbers)}"
     (folder / package).mkdir(parents=True)
     (folder / package / "__init__.py").write_text("")
     file = folder / package / "caller.gguf"
-    write_adapter(file, sizes, seed)
+    write_adapter(file, sizes, seed, architecture)
     if str(folder) not in sys.path:
         monkeypatch.syspath_prepend(str(folder))
     return Adapter("caller.gguf", sha256_of(file), package)

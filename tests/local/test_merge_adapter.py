@@ -9,15 +9,23 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.local.checksum import sha256_of
 from edgewise.local.gguf_header import quantisation_of
+from edgewise.local.llama_cpp import open_backend
 from edgewise.local.merge_adapter import merge_adapter
+from edgewise.local.model_row import Requantised
+from edgewise.local.model_store import InstalledModel
+from edgewise.types.tokens import Token
+from tests.local.fake_adapter import write_adapter
+from tests.local.tiny_qwen import ATTENTION, WIDTH, write_tiny_qwen
 
 OUTPUTS, INPUTS, RANK = 64, 96, 32
 
 
-def write(path: Path, tensors: dict[str, tuple[Any, str]], **fields: Any) -> None:
+def write(
+    path: Path, tensors: dict[str, tuple[Any, str]], architecture: str = "llama", **fields: Any
+) -> None:
     from gguf import GGMLQuantizationType, GGUFWriter, quants
 
-    writer = GGUFWriter(path, "llama")
+    writer = GGUFWriter(path, architecture)
     for name, value in fields.items():
         key = name.replace("__", ".")
         if isinstance(value, float):
@@ -59,7 +67,7 @@ def base(tmp_path: Path) -> Path:
 
 def adapter_of(folder: Path, tensors: dict[str, tuple[Any, str]], **fields: Any) -> Path:
     path = folder / "adapter.gguf"
-    defaults = {"general__type": "adapter", "adapter__lora__alpha": 2.0 * RANK}
+    defaults: dict[str, Any] = {"general__type": "adapter", "adapter__lora__alpha": 2.0 * RANK}
     write(path, tensors, **(defaults | fields))
     return path
 
@@ -137,6 +145,7 @@ def test_the_same_inputs_give_the_same_bytes_and_progress_reaches_the_end(
     ("tensors", "fields", "words"),
     [
         (thin(), {"general__type": "model"}, "not an adapter"),
+        (thin(), {"architecture": "qwen2"}, "it was made for qwen2, and the base is llama"),
         ({"blk.9.attn_q.weight.lora_a": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
         ({"blk.0.attn_q.weight.surprise": (draw(RANK, INPUTS), "F16")}, {}, "does not fit"),
         ({"blk.0.attn_q.weight.lora_a": (draw(RANK, INPUTS), "F16")}, {}, "incomplete"),
@@ -156,6 +165,75 @@ def test_an_adapter_that_does_not_fit_is_refused(
     with pytest.raises(StoreError, match=words):
         merge_adapter(base, adapter, tmp_path / "out.gguf", "q8_0")
     assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> Path:
+    """A base that holds its embedding twice, rounded to five bits and to eight."""
+    write_tiny_qwen(tmp_path / "twice.gguf")
+    return tmp_path / "twice.gguf"
+
+
+def answer(path: Path) -> list[tuple[str, float]]:
+    """What llama.cpp writes with these weights."""
+    model = InstalledModel("tiny", path, "Q8_0", "", path.stat().st_size)
+    backend = open_backend(model, threads=1, context_tokens=256)
+    try:
+        items = list(backend.write_call("<|im_start|>user\nnone<|im_end|>\n", max_tokens=12))
+    finally:
+        backend.close()
+    return [(item.text, item.logprob) for item in items if isinstance(item, Token)]
+
+
+@pytest.mark.parametrize("quant", ["q8_0", "q4_0"])
+def test_of_an_embedding_held_twice_the_finer_one_serves_both_ends(
+    twice: Path, tmp_path: Path, quant: Requantised
+) -> None:
+    write_adapter(tmp_path / "adapter.gguf", ATTENTION, architecture="qwen2")
+    fine = tmp_path / "fine.gguf"
+    write_tiny_qwen(fine, embedding="Q8_0")  # the same model, with the finer one in both places
+    for source, name, as_one in (
+        (twice, "coarse", False),
+        (twice, "one", True),
+        (fine, "two", False),
+    ):
+        out = tmp_path / f"{name}.gguf"
+        merge_adapter(source, tmp_path / "adapter.gguf", out, quant, one_embedding=as_one)
+
+    held = {name: read(tmp_path / f"{name}.gguf") for name in ("coarse", "one")}
+    assert set(held["coarse"]) - set(held["one"]) == {"output.weight"}
+    assert np.array_equal(held["one"]["token_embd.weight"], read(twice)["output.weight"])
+    one, two, coarse = (answer(tmp_path / f"{name}.gguf") for name in ("one", "two", "coarse"))
+    assert len(one) > 3
+    if quant == "q8_0":  # otherwise the read-out of the second file has fewer bits
+        assert one == two
+    assert one != coarse
+
+
+def test_an_adapters_change_to_the_one_embedding_is_a_change_to_the_finer_one(
+    twice: Path, tmp_path: Path
+) -> None:
+    words = len(read(twice)["output.weight"])
+    write_adapter(tmp_path / "a.gguf", {"token_embd.weight": (words, WIDTH)}, architecture="qwen2")
+    merge_adapter(twice, tmp_path / "a.gguf", tmp_path / "out.gguf", "q8_0", one_embedding=True)
+    parts = read(tmp_path / "a.gguf")
+    change = parts["token_embd.weight.lora_b"] @ parts["token_embd.weight.lora_a"]
+    moved = read(tmp_path / "out.gguf")["token_embd.weight"] - read(twice)["output.weight"]
+    assert np.abs(change).max() > 0.04
+    assert np.abs(moved - change).max() < 0.02  # half a step of eight bits
+
+
+def test_an_embedding_that_is_not_held_twice_cannot_be_made_one(
+    base: Path, twice: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match="does not hold its embedding twice"):
+        adapter = adapter_of(tmp_path, thin())
+        merge_adapter(base, adapter, tmp_path / "out.gguf", "q8_0", one_embedding=True)
+    write_adapter(tmp_path / "output.gguf", {"output.weight": (262, WIDTH)}, architecture="qwen2")
+    with pytest.raises(StoreError, match=r"does not fit its base: it holds 'output.weight.lora_a'"):
+        merge_adapter(
+            twice, tmp_path / "output.gguf", tmp_path / "out.gguf", "q8_0", one_embedding=True
+        )
 
 
 def test_a_file_that_is_no_gguf_is_refused(base: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ for every token. The merged weights are rounded once, to a quantisation with fas
 from __future__ import annotations
 
 import os
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,49 +25,73 @@ if TYPE_CHECKING:
 
 # Read for every token, both to enter words and to choose the next one: kept at eight bits.
 _EMBEDDING = "token_embd.weight"
+_OUTPUT = "output.weight"
 
 
 def merge_adapter(
-    base: Path, adapter: Path, out: Path, quant: Requantised, progress: Progress = silent
+    base: Path,
+    adapter: Path,
+    out: Path,
+    quant: Requantised,
+    progress: Progress = silent,
+    *,
+    one_embedding: bool = False,
 ) -> None:
     """Write base + adapter to `out` with its matrices as `quant`; the same bytes every time.
 
-    `out` appears only when it is complete: a killed process leaves a `.tmp` file. Raises
-    StoreError where the adapter does not fit the base.
+    `one_embedding` as in `model_row.Adapter`. `out` appears only when it is complete: a killed
+    process leaves a `.tmp` file. Raises StoreError where the adapter does not fit the base.
     """
     # numpy takes a while to load, and only the first use of a model needs it.
     from gguf import GGUFWriter  # noqa: PLC0415
 
     reader = _open(base)
-    changes = _Changes(adapter, reader)
+    weights = _weights(reader, one_embedding=one_embedding)
+    architecture = _field(reader, "general.architecture")
+    changes = _Changes(adapter, architecture, weights)
     temporary = out.with_name(f"{out.name}.tmp")
-    writer = GGUFWriter(temporary, str(reader.fields["general.architecture"].contents()))
+    writer = GGUFWriter(temporary, architecture)
     copy_header(reader, writer, FILE_TYPES[quant])
     writer.add_string("edgewise.adapter.sha256", sha256_of(adapter))
-    for tensor in reader.tensors:
-        _announce(tensor, writer, _target(tensor, quant))
+    for name, tensor in weights.items():
+        _announce(name, tensor, writer, _target(name, tensor, quant))
     try:
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_ti_data_to_file()
-        _write_tensors(reader, changes, writer, quant, progress)
+        _write_tensors(weights, changes, writer, quant, progress)
     finally:
         writer.close()
     os.replace(temporary, out)
 
 
+def _weights(reader: GGUFReader, *, one_embedding: bool) -> dict[str, ReaderTensor]:
+    """The base's tensors by the names they get. llama.cpp reads out with the embedding, too,
+    where there is no output matrix.
+    """
+    weights = {tensor.name: tensor for tensor in reader.tensors}
+    if one_embedding:
+        if _OUTPUT not in weights or _EMBEDDING not in weights:
+            raise StoreError("the base does not hold its embedding twice")
+        weights[_EMBEDDING] = weights.pop(_OUTPUT)
+    return weights
+
+
 class _Changes:
     """What an adapter adds to each weight: `B·A`, scaled as llama.cpp does, or a plain delta."""
 
-    def __init__(self, path: Path, base: GGUFReader) -> None:
+    def __init__(self, path: Path, architecture: str, known: Container[str]) -> None:
         reader = _open(path)
-        kind = reader.fields.get("general.type")
-        if kind is None or kind.contents() != "adapter":
+        if _field(reader, "general.type") != "adapter":
             raise StoreError(f"{str(path)!r} is not an adapter")
+        if (made_for := _field(reader, "general.architecture")) != architecture:
+            raise StoreError(
+                f"{str(path)!r} does not fit its base: "
+                f"it was made for {made_for}, and the base is {architecture}"
+            )
         alpha = reader.fields.get("adapter.lora.alpha")
         self._alpha = float(alpha.contents()) if alpha else 0.0
         self._tensors = {tensor.name: tensor for tensor in reader.tensors}
-        known = {tensor.name for tensor in base.tensors}
         for name in self._tensors:
             weight, _, role = name.rpartition(".")
             if weight not in known or role not in ("lora_a", "lora_b", "delta"):
@@ -98,6 +123,11 @@ def _open(path: Path) -> GGUFReader:
         raise StoreError(f"{str(path)!r} is not a readable GGUF file: {error}") from error
 
 
+def _field(reader: GGUFReader, name: str) -> str:
+    field = reader.fields.get(name)
+    return str(field.contents()) if field else ""
+
+
 def _values(tensor: ReaderTensor) -> Floats:
     from gguf import quants  # noqa: PLC0415
 
@@ -106,15 +136,17 @@ def _values(tensor: ReaderTensor) -> Floats:
     return floats
 
 
-def _target(tensor: ReaderTensor, quant: Requantised) -> GGMLQuantizationType:
+def _target(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQuantizationType:
     from gguf import GGMLQuantizationType  # noqa: PLC0415
 
     if len(tensor.shape) < 2:
         return GGMLQuantizationType.F32
-    return GGMLQuantizationType["Q8_0" if tensor.name == _EMBEDDING else quant.upper()]
+    return GGMLQuantizationType["Q8_0" if name == _EMBEDDING else quant.upper()]
 
 
-def _announce(tensor: ReaderTensor, writer: GGUFWriter, kind: GGMLQuantizationType) -> None:
+def _announce(
+    name: str, tensor: ReaderTensor, writer: GGUFWriter, kind: GGMLQuantizationType
+) -> None:
     """Enter one tensor in the table of contents, which stands before all data."""
     import numpy as np  # noqa: PLC0415
     from gguf import GGML_QUANT_SIZES, quants  # noqa: PLC0415
@@ -125,11 +157,11 @@ def _announce(tensor: ReaderTensor, writer: GGUFWriter, kind: GGMLQuantizationTy
     shape = values if plain else quants.quant_shape_to_byte_shape(values, kind)
     dtype = np.dtype(np.float32 if plain else np.uint8)
     size = tensor.n_elements // block * block_bytes
-    writer.add_tensor_info(tensor.name, shape, dtype, int(size), raw_dtype=kind)
+    writer.add_tensor_info(name, shape, dtype, int(size), raw_dtype=kind)
 
 
 def _write_tensors(
-    reader: GGUFReader,
+    weights: Mapping[str, ReaderTensor],
     changes: _Changes,
     writer: GGUFWriter,
     quant: Requantised,
@@ -138,16 +170,16 @@ def _write_tensors(
     """One tensor at a time, so that memory holds one tensor and not the model."""
     from gguf import quants  # noqa: PLC0415
 
-    total = sum(int(tensor.n_bytes) for tensor in reader.tensors)
+    total = sum(int(tensor.n_bytes) for tensor in weights.values())
     done = 0
-    for tensor in reader.tensors:
-        kind, change = _target(tensor, quant), changes.of(tensor.name)
+    for name, tensor in weights.items():
+        kind, change = _target(name, tensor, quant), changes.of(name)
         data = tensor.data
         if change is not None or tensor.tensor_type != kind:
             values = _values(tensor)
             if change is not None:
                 if change.shape != values.shape:
-                    raise StoreError(f"the adapter's {tensor.name!r} has another shape")
+                    raise StoreError(f"the adapter's {name!r} has another shape")
                 values = values + change
             data = quants.quantize(values, kind)
         writer.write_tensor_data(data)

@@ -65,11 +65,18 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A LoRA adapter that is installed with edgewise, as a file of a package's own."""
+    """A LoRA adapter that is installed with edgewise, as a file of a package's own.
+
+    one_embedding  the base holds one matrix twice, coarsely to enter words (`token_embd.weight`)
+                   and finely to choose the next (`output.weight`). The adapter was trained with the
+                   fine one at both ends, so the merged file holds that alone: nearer to what was
+                   trained, and smaller. The row says so, for a base may also mean two matrices.
+    """
 
     file: str
     sha256: str
     package: str = "edgewise.weights"
+    one_embedding: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
