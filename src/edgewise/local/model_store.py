@@ -7,18 +7,20 @@ import difflib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.checksum import Progress, sha256_of, silent
+from edgewise.local.disk_space import disk_errors, require_space, space_needed
 from edgewise.local.gguf_header import quantisation_of
 from edgewise.local.manifest import Manifest, read_manifest, write_manifest
 from edgewise.local.model_directory import ROWS, row_named
 from edgewise.local.model_row import ModelRow
 from edgewise.local.package_weights import JOINED, bytes_in
-from edgewise.local.prepare_model import prepare_model, space_needed
+from edgewise.local.prepare_model import prepare_model
+from edgewise.local.published_file import find_published
 from edgewise.local.pull_lock import pull_lock
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -91,22 +93,27 @@ class ModelStore:
     ) -> InstalledModel:
         """Fetch, verify and, where the row says so, convert. Does nothing if it is there.
 
-        What an interrupted pull has fetched is used by the next one. Of two processes that pull
-        the same model the second waits, then finds it done. `leave_for` names models that are
-        pulled next: one that is made of the same published file finds it fetched.
+        What an interrupted pull has fetched is used by the next one, and a published file that
+        another model is, as it is, by those made of it. Of two processes that pull the same model
+        the second waits, then finds it done. `leave_for` names models that are pulled next: one
+        that is made of the same published file finds it fetched.
         """
         row = row_named(_tidy(name), self._rows)
         if row is None:
             raise self._not_found(_tidy(name))
-        with self._disk_errors(row.name, space_needed(row)), self._lock(row.name, progress):
+        partial = self._partial(row.name)
+        with disk_errors(self.root, row.name, space_needed(row)), self._lock(row.name, progress):
             found = self._intact(row.name, progress)
             if found is not None:
                 return found
-            self._require_space(row)
+            published = find_published(row, self.root, progress)
+            needed = space_needed(row, here=published is not None and not keep_source)
+            require_space(self.root, row, needed, bytes_in(partial))
             ready = prepare_model(
                 row,
-                self._partial(row.name),
+                partial,
                 progress,
+                published=published,
                 keep_source=keep_source,
                 hub_endpoint=self._hub_endpoint,
             )
@@ -125,7 +132,7 @@ class ModelStore:
         folder, _ = self._open(_tidy(name))
         if not folder.is_dir() and not self._partial(folder.name).is_dir():
             raise self._not_found(folder.name)
-        with self._disk_errors(folder.name), self._lock(folder.name, silent):
+        with disk_errors(self.root, folder.name), self._lock(folder.name, silent):
             self._put_aside(folder)
             shutil.rmtree(self._partial(folder.name))
 
@@ -248,24 +255,6 @@ class ModelStore:
     ) -> contextlib.AbstractContextManager[bool]:
         return pull_lock(self.root / ".partial" / f"{name}.lock", progress)
 
-    def _require_space(self, row: ModelRow) -> None:
-        kept = bytes_in(self._partial(row.name))
-        free = shutil.disk_usage(self.root).free
-        if free + kept < space_needed(row):
-            raise StoreError(_space_message(self.root, row.name, space_needed(row), free))
-
-    @contextlib.contextmanager
-    def _disk_errors(self, name: str, needed: int = 0) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            message = f"cannot write in {str(self.root)!r}: {error.strerror or error}"
-            # Where there is no folder there is no free space to speak of.
-            if needed and self.root.is_dir():
-                free = shutil.disk_usage(self.root).free
-                message += f"; {_space_message(self.root, name, needed, free)}"
-            raise StoreError(message) from error
-
 
 def _tidy(name: str) -> str:
     return name.strip().lower()
@@ -290,10 +279,3 @@ def _bytes_of(path: Path) -> int:
 
 def _again(name: str) -> str:
     return f"run `edgewise pull {name}` to fetch them again"
-
-
-def _space_message(root: Path, name: str, needed: int, free: int) -> str:
-    return (
-        f"{name} needs {needed / 1e6:.0f} MB of free space in {str(root)!r}, "
-        f"which has {free / 1e6:.0f} MB"
-    )

