@@ -31,6 +31,7 @@ _PLAIN = {
     12: "<f8",
 }
 _STRING, _ARRAY = 8, 9
+_KEYS_BEGIN = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class GgufFile:
         for _ in range(keys):
             name = self._string()
             self.metadata[name] = self._value(self._number("<u4"))
-        self.keys_end = self._at  # the keys begin at byte 24
+        self._keys_end = self._at
         self.entries: dict[str, TensorEntry] = {}
         for _ in range(tensors):
             name = self._string()
@@ -90,6 +91,10 @@ class GgufFile:
             self.entries[name] = TensorEntry(tuple(reversed(sizes)), kind, offset)
         alignment = int(self.metadata.get("general.alignment", 32))
         self._start = -(-self._at // alignment) * alignment
+
+    def packed_keys(self) -> bytes:
+        """The metadata as it lies in the file."""
+        return bytes(self._data[_KEYS_BEGIN : self._keys_end])
 
     def raw(self, name: str) -> Bytes:
         """A tensor's bytes as they are stored."""

@@ -40,16 +40,13 @@ def supervise(keep: Path, plan_path: Path, minutes: float) -> None:
     plan = read_json(plan_path, {})
     if not (keep / "plan.json").exists():
         write_json(keep / "plan.json", plan)
-    base_name = plan["base"]
-    producer = threading.Thread(
-        target=feed, args=(keep, plan["data"], base_name, until), daemon=True
-    )
+    producer = threading.Thread(target=feed, args=(keep, plan, until), daemon=True)
     producer.start()
     for attempt in range(RESTARTS):
         left = until - time.monotonic()
         if left < 20:
             break
-        arguments = ["--keep", str(keep), "--seconds", str(left), "--base", base_name]
+        arguments = ["--keep", str(keep), "--seconds", str(left)]
         worker = [sys.executable, "-m", "training.worker", *arguments]
         with (keep / "worker.log").open("a") as output:
             code = subprocess.run(worker, stdout=output, stderr=subprocess.STDOUT).returncode

@@ -13,6 +13,7 @@ from training.run_settings import RunSettings
 
 Row = dict[str, Any]
 ATTEMPTS = 2
+_OF_THE_WORKER = {"like", "after_rounds", "note", "base", "eval_cases"}
 _SETTINGS = {field.name for field in fields(RunSettings)}
 
 
@@ -30,30 +31,46 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(temporary, path)
 
 
-def next_run(plan: Mapping[str, Any], results: Sequence[Row], attempts: Mapping[str, int]) -> Row:
-    """The first planned row without a result; {} when none is left."""
+def bases_of(plan: Mapping[str, Any]) -> dict[str, int]:
+    """The bases of the plan by their file names, and how many rounds of data each is given."""
+    return dict(plan.get("bases") or {plan["base"]: len(plan["data"]["rounds"])})
+
+
+def base_of(row: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    """A run's base: its own, for a mean that of the first run in it, else the plan's."""
+    if "base" in row or not row.get("mean"):
+        return str(row.get("base", plan.get("base", "")))
+    runs = {run["name"]: run for run in plan.get("runs", ())}
+    return base_of(runs.get(row["mean"][0], {}), plan)
+
+
+def open_runs(
+    plan: Mapping[str, Any], results: Sequence[Row], attempts: Mapping[str, int]
+) -> list[Row]:
+    """The planned rows without a result, in order; a mean waits for the runs it is made of."""
     done = {row["name"] for row in results}
-    for row in plan.get("runs", ()):
-        name = row["name"]
-        if name not in done and attempts.get(name, 0) < ATTEMPTS:
-            return dict(row)
-    return {}
+    done |= {name for name, count in attempts.items() if count >= ATTEMPTS}
+    left = [dict(row) for row in plan.get("runs", ()) if row["name"] not in done]
+    missing = {row["name"] for row in left}
+    return [row for row in left if not missing & set(row.get("mean", ()))]
 
 
 def settings_of(row: Row, plan: Mapping[str, Any], results: Sequence[Row]) -> RunSettings:
     """A row's settings: the plan's defaults, then those of the run it is `like`, then its own.
 
-    `"like": "best"` means the run with the most exact validation answers so far.
+    `"like": "best"` means the run of the same base with the most exact validation answers so far.
     """
     merged = dict(plan.get("defaults", {}))
     if like := row.get("like"):
         known = {result["name"]: result for result in results}
-        model = best_run(results) if like == "best" else known.get(like)
+        base = base_of(row, plan)
+        rivals = [result for result in results if result.get("base", base) == base]
+        model = best_run(rivals) if like == "best" else known.get(like)
         if model is None:
             raise ValueError(f"{row['name']} is like {like!r}, which has no result")
         merged |= model["settings"]
     merged |= {key: value for key, value in row.items() if key in _SETTINGS}
-    unknown = set(row) - _SETTINGS - {"like", "after_rounds", "note"}
+    unknown = set(row) - _SETTINGS - _OF_THE_WORKER
     if unknown:
         raise ValueError(f"{row['name']}: unknown keys {sorted(unknown)}")
     return RunSettings.of(merged)

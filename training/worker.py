@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import hashlib
 import json
@@ -10,7 +11,7 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,24 +19,23 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from training.base_tokenizer import build_tokenizer
-from training.base_weights import GgufFile
 from training.driver import set_up_log
 from training.evaluate import Case, predict, read_cases, summarise
-from training.feed import ready_rounds, wait_for_base
+from training.feed import arrived, ready_rounds
+from training.loaded_base import LoadedBase
 from training.model import Weights
 from training.pack import MIB, split
-from training.rows import Rows, concatenate, load_rows
 from training.run_settings import RunSettings
 from training.save_run import save_run, served_weights
 from training.soup import soup
-from training.sweep import Row, next_run, read_json, settings_of, table, write_json
-from training.train import Machine, Outcome, train
+from training.sweep import Row, base_of, open_runs, read_json, settings_of, table, write_json
+from training.train import Outcome, train
 
 log = logging.getLogger("training")
 
 PIECE_BYTES = 15 * MIB
-LAST_SECONDS = 60.0  # kept free at the end for evaluating and exporting the last run
+# Kept free at the end for evaluating and exporting the last run, unless the plan says otherwise.
+LAST_SECONDS = 60.0
 OTHER_CASES = "other_valid.jsonl"  # tools of another manner than our own; optional
 LEAST_SECONDS = 20.0  # no run is started for less training than this
 
@@ -43,42 +43,64 @@ LEAST_SECONDS = 20.0  # no run is started for less training than this
 class Worker:
     """State of one worker process. All that must survive it lies in files."""
 
-    def __init__(self, keep: Path, base_name: str, until: float) -> None:
-        self.keep, self.base_name, self.until = keep, base_name, until
+    def __init__(self, keep: Path, until: float) -> None:
+        self.keep, self.until = keep, until
         self.results_path, self.attempts_path = keep / "results.json", keep / "attempts.json"
         self.results: list[Row] = read_json(self.results_path, [])
         self.attempts: dict[str, int] = read_json(self.attempts_path, {})
-        self.machine: Machine | None = None
-        self.tokenizer: Any = None
-        self.pool: Rows | None = None
-        self.loaded: set[str] = set()
+        self.base: LoadedBase | None = None
         self.cases: list[Case] = []
         self.other: list[Case] = []
+        self.prepared = False
 
     def plan(self) -> dict[str, Any]:
         found: dict[str, Any] = read_json(self.keep / "plan.json", {})
         return found
 
     def left(self) -> float:
-        return self.until - time.monotonic()
+        """Seconds left for training."""
+        last = float(self.plan().get("last_seconds", LAST_SECONDS))
+        return self.until - last - time.monotonic()
 
     def loop(self) -> None:
         """Until the time is up; an exhausted plan is looked at again, since it may grow."""
-        while self.left() > LAST_SECONDS + LEAST_SECONDS:
+        while self.left() > LEAST_SECONDS:
             plan = self.plan()
-            row = next_run(plan, self.results, self.attempts)
-            if not row or not self._ready(row):
+            rows = open_runs(plan, self.results, self.attempts)
+            rows = [row for row in rows if arrived(self.keep, base_of(row, plan))]
+            row = next((row for row in rows if self._ready(row, plan)), None)
+            if row is None:
+                self._prepare(rows, plan)
                 time.sleep(1)
                 continue
             self.attempts[row["name"]] = self.attempts.get(row["name"], 0) + 1
             write_json(self.attempts_path, self.attempts)
             self._guarded(row, plan)
 
-    def _ready(self, row: Mapping[str, Any]) -> bool:
-        """Enough data. The worker's own preparation goes on while data is being made."""
-        if self.machine is None:
-            self._prepare(self.plan())
-        return ready_rounds(self.keep) >= int(row.get("after_rounds", 1))
+    def _ready(self, row: Row, plan: Mapping[str, Any]) -> bool:
+        return ready_rounds(self.keep, base_of(row, plan)) >= int(row.get("after_rounds", 1))
+
+    def _prepare(self, rows: Sequence[Row], plan: Mapping[str, Any]) -> None:
+        """Load the first base that is here while data is being made."""
+        if self.base is None and rows and not self.prepared:
+            self.prepared = True
+            try:
+                self._use(rows[0], plan)
+            except Exception:  # the run itself will say so too, and others may work
+                log.exception("%s: could not be prepared", rows[0]["name"])
+
+    def _use(self, row: Row, plan: Mapping[str, Any]) -> LoadedBase:
+        """The base of a run, in place of another one."""
+        name = base_of(row, plan)
+        if self.base is None or self.base.name != name:
+            self.base = None
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+                log.info("%.1f GB still on the device", torch.cuda.memory_allocated() / 1e9)
+            rows = int(row.get("rows", plan.get("defaults", {}).get("rows", 64)))
+            self.base = LoadedBase(self.keep, name, plan, rows)
+        return self.base
 
     def _guarded(self, row: Row, plan: Mapping[str, Any]) -> None:
         try:
@@ -95,8 +117,9 @@ class Worker:
                 torch.cuda.synchronize()  # raises if the device is lost: the driver starts anew
 
     def _again_smaller(self, row: Row) -> None:
-        smaller = dict(row) | {"rows": max(1, int(row.get("rows", 64)) // 2)}
         plan = self.plan()
+        rows = int(row.get("rows", plan.get("defaults", {}).get("rows", 64)))
+        smaller = dict(row) | {"rows": max(1, rows // 2)}
         plan["runs"] = [smaller if r["name"] == row["name"] else r for r in plan.get("runs", ())]
         write_json(self.keep / "plan.json", plan)
 
@@ -105,43 +128,18 @@ class Worker:
         write_json(self.results_path, self.results)
         log.info("results so far\n%s", table(self.results))
 
-    def _prepare(self, plan: Mapping[str, Any]) -> None:
-        base = wait_for_base(self.keep, self.base_name, self.until)
-        device = str(plan.get("device", "cuda" if torch.cuda.is_available() else "cpu"))
-        rows = int(plan.get("defaults", {}).get("rows", 64))
-        length = int(plan["data"].get("length", 2048))
-        begin = time.monotonic()
-        self.machine = Machine(base, device, rows, length, compiled=bool(plan.get("compile", True)))
-        self.tokenizer = build_tokenizer(GgufFile(base).metadata)
-        log.info("torch %s on %s: ready after %.0f s", torch.__version__, device, _since(begin))
-
-    def _load(self) -> Rows:
-        paths = sorted((self.keep / "rows").glob("round-*.npz"))
-        fresh = [path for path in paths if path.name not in self.loaded and self._finished(path)]
-        if fresh:
-            parts = [load_rows(path) for path in fresh]
-            self.pool = concatenate([self.pool, *parts] if self.pool else parts)
-            self.loaded |= {path.name for path in fresh}
-        if self.pool is None:
-            raise ValueError("no training rows")
-        return self.pool
-
-    def _finished(self, path: Path) -> bool:
-        number = path.name.split("-")[1]
-        return (self.keep / "rows" / f"round-{number}.done").exists()
-
     def run(self, row: Row, plan: Mapping[str, Any]) -> Row:
-        assert self.machine is not None
+        base = self._use(row, plan)
         if "mean" in row:
-            return self.average(row, plan)
+            return self.average(row, plan, base)
         settings = settings_of(row, plan, self.results)
-        seconds = min(settings.seconds, self.left() - LAST_SECONDS)
-        settings = replace(settings, seconds=seconds)
-        pool = self._load()
+        settings = replace(settings, seconds=min(settings.seconds, self.left()))
+        pool = base.rows()
         log.info("%s: begins; pool of %.1f M tokens", settings.name, pool.filled / 1e6)
-        outcome = train(self.machine, pool, settings)
+        outcome = train(base.machine, pool, settings)
         result: Row = {
             "name": settings.name,
+            "base": base.name,
             "status": outcome.status,
             "settings": settings.notes(),
             "steps": outcome.steps,
@@ -154,25 +152,28 @@ class Worker:
             result["peak_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
         if outcome.status == "finished":
             self._export(outcome, settings, result)
-            self._evaluate(settings, plan, result)
+            self._evaluate(settings, base, _limit(row, plan), result)
             if settings.method == "full":  # how much of it does the low-rank form lose?
                 with torch.inference_mode():
-                    weights = outcome.trainable.weights(self.machine.dtype)
-                result["valid_unexported"] = summarise(self._predict(weights, self.cases))
+                    weights = outcome.trainable.weights(base.machine.dtype)
+                cases = self.cases[: _limit(row, plan)]
+                result["valid_unexported"] = summarise(_predict(base, weights, cases))
         return result
 
-    def average(self, row: Row, plan: Mapping[str, Any]) -> Row:
-        """The mean of earlier runs as one adapter, evaluated like a run."""
+    def average(self, row: Row, plan: Mapping[str, Any], base: LoadedBase) -> Row:
+        """The mean of the earlier runs that succeeded as one adapter, evaluated like a run."""
         name, folder = str(row["name"]), self.keep / "adapters"
         rank, kind = int(row.get("rank", 64)), str(row.get("export_kind", "Q4_0"))
         path, begin = folder / f"{name}.gguf", time.monotonic()
-        size, kept = soup([folder / f"{run}.gguf" for run in row["mean"]], path, rank, kind)
+        runs = [run for run in row["mean"] if (folder / f"{run}.gguf").exists()]
+        size, kept = soup([folder / f"{run}.gguf" for run in runs], path, rank, kind)
         also = tuple(row.get("also_served", ()))
         settings = RunSettings(name=name, rank=rank, export_kind=kind, also_served=also)
-        result: Row = {"name": name, "status": "finished", "mean": row["mean"], "kept": kept}
-        result |= {"settings": settings.notes(), "seconds": _since(begin), "adapter_bytes": size}
+        result: Row = {"name": name, "base": base.name, "status": "finished", "mean": runs}
+        result |= {"settings": settings.notes(), "seconds": _since(begin)}
+        result |= {"kept": kept, "adapter_bytes": size}
         self._send(path, result)
-        self._evaluate(settings, plan, result)
+        self._evaluate(settings, base, _limit(row, plan), result)
         return result
 
     def _export(self, outcome: Outcome, settings: RunSettings, result: Row) -> None:
@@ -187,13 +188,11 @@ class Worker:
         for piece in split(path, self.keep / "out", PIECE_BYTES):
             result.setdefault("pieces", []).append(piece.name)
 
-    def _evaluate(self, settings: RunSettings, plan: Mapping[str, Any], result: Row) -> None:
-        assert self.machine is not None
-        begin, machine = time.monotonic(), self.machine
+    def _evaluate(self, settings: RunSettings, base: LoadedBase, limit: int, result: Row) -> None:
+        begin, machine = time.monotonic(), base.machine
         if not self.cases:
-            folder = min((self.keep / "rows").glob("round-*.done")).stem
-            shards = sorted((self.keep / "data" / folder).glob("valid*.jsonl"))
-            self.cases = read_cases(shards, int(plan.get("eval_cases", 2000)))
+            folder = min((self.keep / "data").glob("round-*.done")).stem
+            self.cases = read_cases(sorted((self.keep / "data" / folder).glob("valid*.jsonl")))
             other = self.keep / "carry" / OTHER_CASES
             self.other = read_cases([other]) if other.exists() else []
         for served in (settings.served, *settings.also_served):
@@ -202,16 +201,10 @@ class Worker:
                 weights = served_weights(machine.base, adapter, served, machine.dtype)
             suffix = "" if served == settings.served else f"_{served}"
             for key, cases in (("valid", self.cases), ("other", self.other)):
-                predictions = self._predict(weights, cases)
+                predictions = _predict(base, weights, cases[:limit])
                 result[key + suffix] = summarise(predictions)
                 self._publish(f"{settings.name}.{served}.{key}.jsonl", predictions)
         result["evaluate_seconds"] = round(_since(begin), 1)
-
-    def _predict(self, weights: Weights, cases: list[Case]) -> list[Case]:
-        assert self.machine is not None
-        if self.machine.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return predict(weights, self.machine.shape, self.tokenizer, cases, batch=512)
 
     def _publish(self, name: str, predictions: list[Case]) -> None:
         path = self.keep / "out" / f"{name}.gz"
@@ -221,6 +214,17 @@ class Worker:
         shutil.move(path.with_name(f".{path.name}"), path)
 
 
+def _limit(row: Row, plan: Mapping[str, Any]) -> int:
+    """How many cases of each validation set a run answers."""
+    return int(row.get("eval_cases", plan.get("eval_cases", 2000)))
+
+
+def _predict(base: LoadedBase, weights: Weights, cases: list[Case]) -> list[Case]:
+    if base.machine.device.type == "cuda":
+        torch.cuda.empty_cache()
+    return predict(weights, base.machine.shape, base.tokenizer, cases, batch=512)
+
+
 def _since(begin: float) -> float:
     return time.monotonic() - begin
 
@@ -228,14 +232,13 @@ def _since(begin: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", type=Path, required=True)
-    parser.add_argument("--base", required=True, help="the base's file name")
     parser.add_argument("--seconds", type=float, required=True)
     options = parser.parse_args()
     set_up_log(options.keep)
     until = time.monotonic() + options.seconds
     torch._dynamo.config.recompile_limit = 64  # past it, everything would run uncompiled
     torch._logging.set_logs(recompiles=True)  # into the worker's log: each one costs seconds
-    Worker(options.keep, options.base, until).loop()
+    Worker(options.keep, until).loop()
 
 
 if __name__ == "__main__":
