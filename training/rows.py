@@ -126,6 +126,15 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     )
 
 
+def fewer_rows(rows: Rows, tokens: int) -> Rows:
+    """Rows of about so many tokens, taken evenly since the longest lie first; 0: all of them."""
+    count = max(1, tokens // rows.tokens.shape[1])
+    if not tokens or count >= len(rows):
+        return rows
+    chosen = np.linspace(0, len(rows) - 1, count).astype(int)
+    return Rows(rows.tokens[chosen], rows.documents[chosen], rows.flags[chosen])
+
+
 def read_examples(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         for line in lines:

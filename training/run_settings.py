@@ -17,6 +17,7 @@ class RunSettings:
     alpha: float = 64.0
     learning_rate: float = 2e-3
     tokens: int = 50_000_000  # positions seen, padding included
+    pool_tokens: int = 0  # only so much of the data, again and again; 0: all there is
     seconds: float = 600.0  # the schedule also ends when this is used up
     rows: int = 64  # rows of 2,048 tokens a step
     warmup: float = 0.03

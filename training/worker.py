@@ -25,6 +25,7 @@ from training.feed import arrived, ready_rounds
 from training.loaded_base import LoadedBase
 from training.model import Weights
 from training.pack import MIB, split
+from training.rows import fewer_rows
 from training.run_settings import RunSettings
 from training.save_run import save_run, served_weights
 from training.soup import soup
@@ -134,7 +135,7 @@ class Worker:
             return self.average(row, plan, base)
         settings = settings_of(row, plan, self.results)
         settings = replace(settings, seconds=min(settings.seconds, self.left()))
-        pool = base.rows()
+        pool = fewer_rows(base.rows(), settings.pool_tokens)
         log.info("%s: begins; pool of %.1f M tokens", settings.name, pool.filled / 1e6)
         outcome = train(base.machine, pool, settings)
         result: Row = {

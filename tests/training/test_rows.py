@@ -1,7 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
-from training.rows import ANSWER, DIGIT, NO_DOCUMENT, VALUE, answer_flags, pack, value_spans
+from training.rows import (
+    ANSWER,
+    DIGIT,
+    NO_DOCUMENT,
+    VALUE,
+    answer_flags,
+    fewer_rows,
+    pack,
+    value_spans,
+)
 
 
 def said(answer: str) -> list[str]:
@@ -44,3 +53,12 @@ def test_every_example_is_packed_whole_and_once() -> None:
 def test_what_is_longer_than_a_row_is_left_out() -> None:
     rows = pack([([1] * 300, [0] * 300), ([2] * 10, [0] * 10)], 256)
     assert rows.filled == 10
+
+
+def test_fewer_rows_are_taken_from_everywhere() -> None:
+    rows = pack([([number] * 100, [ANSWER] * 100) for number in range(50)], 128)
+    some = fewer_rows(rows, 128 * 10)
+    assert len(some) == 10
+    assert {int(some.tokens[0, 0]), int(some.tokens[-1, 0])} == {0, 49}
+    assert fewer_rows(rows, 0) is rows
+    assert fewer_rows(rows, 10**9) is rows
