@@ -21,6 +21,12 @@ from training.run_settings import RunSettings
 GROUPS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 NORMS = ("attn_norm", "ffn_norm")
 OUTPUT_NORM = "output_norm.weight"
+MORE_NORMS = {
+    "q_norm": "attn_q_norm",
+    "k_norm": "attn_k_norm",
+    "attention_post_norm": "post_attention_norm",
+    "feed_forward_post_norm": "post_ffw_norm",
+}
 
 
 class Base:
@@ -31,16 +37,25 @@ class Base:
         self.stacks: dict[str, Tensor] = {
             group: self._stack(weights, f"{group}.weight") for group in (*GROUPS, *NORMS)
         }
-        self.biases: Tensor | None = None  # of q, k and v, in the order of the forward pass
-        if shape.biased:
-            q, k, v = (self._stack(weights, f"attn_{part}.bias")[:, :, None] for part in "qkv")
-            self.biases = torch.cat([self._turned(q), self._turned(k), v], dim=1)[:, :, 0]
+        self.extras = self._read_extras(weights)
         self.embedding = torch.from_numpy(weights[EMBEDDING]).to(device)
         self.output_norm = torch.from_numpy(weights[OUTPUT_NORM]).to(device)
 
     def _stack(self, weights: Mapping[str, Floats], name: str) -> Tensor:
         layers = [weights[f"blk.{n}.{name}"] for n in range(self.shape.layers)]
         return torch.from_numpy(np.stack(layers)).to(self.device)
+
+    def _read_extras(self, weights: Mapping[str, Floats]) -> dict[str, Tensor]:
+        """What only some architectures have, by its name in `LayerWeights`; never trained."""
+        extras: dict[str, Tensor] = {}
+        if self.shape.biased:
+            q, k, v = (self._stack(weights, f"attn_{part}.bias")[:, :, None] for part in "qkv")
+            extras["qkv_bias"] = torch.cat([self._turned(q), self._turned(k), v], dim=1)[:, :, 0]
+        if self.shape.gemma:
+            extras |= {
+                field: self._stack(weights, f"{name}.weight") for field, name in MORE_NORMS.items()
+            }
+        return extras
 
     def _turned(self, stack: Tensor) -> Tensor:
         return halves_first(stack, self.shape.head_width) if self.shape.turns_neighbours else stack
@@ -62,10 +77,10 @@ class Base:
         layers = [
             LayerWeights(*parts) for parts in zip(*(c.unbind(0) for c in columns), strict=True)
         ]
-        if self.biases is not None:
-            biases = self.biases.to(dtype).unbind(0)
+        for field, stack in self.extras.items():
+            parts = (stack.to(dtype) if field == "qkv_bias" else stack).unbind(0)
             layers = [
-                layer._replace(qkv_bias=bias) for layer, bias in zip(layers, biases, strict=True)
+                layer._replace(**{field: part}) for layer, part in zip(layers, parts, strict=True)
             ]
         return Weights(embedding.to(dtype), layers, output_norm)
 

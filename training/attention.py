@@ -14,7 +14,7 @@ from training.model import LayerWeights, Tensor, dense_attention, dense_document
 log = logging.getLogger("training")
 
 BLOCK = 128
-MakeMask = Callable[[Tensor], Any]
+MakeMask = Callable[[Tensor, int], Any]  # documents, window
 RunLayer = Callable[..., Tensor]
 
 
@@ -25,7 +25,7 @@ def flex_attention(q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
     return flex(q, k, v, block_mask=mask, enable_gqa=True)
 
 
-def flex_document_mask(documents: Tensor) -> Any:
+def flex_document_mask(documents: Tensor, window: int = 0) -> Any:
     """The mask of `dense_document_mask` as blocks. Numbers of documents must rise along a row.
 
     Built from the first and last document of each block: a few thousand numbers instead of the
@@ -36,6 +36,9 @@ def flex_document_mask(documents: Tensor) -> Any:
     def same_document(batch: Any, head: Any, query: Any, key: Any) -> Any:
         return (query >= key) & (documents[batch, query] == documents[batch, key])
 
+    def near_in_document(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return same_document(batch, head, query, key) & (query - key < window)
+
     rows, time = documents.shape
     blocks = documents.view(rows, time // BLOCK, BLOCK)
     first, last = blocks[:, :, 0], blocks[:, :, -1]
@@ -45,8 +48,13 @@ def flex_document_mask(documents: Tensor) -> Any:
     one = first == last
     same = one[:, :, None] & one[:, None, :] & (first[:, :, None] == first[:, None, :])
     full = touching & earlier & same
+    if window:
+        apart = BLOCK * (number[:, None] - number[None, :])
+        touching = touching & (apart - BLOCK + 1 < window)
+        full = full & (apart + BLOCK <= window)
+    mask_mod = near_in_document if window else same_document
     return BlockMask.from_kv_blocks(
-        *_ordered(touching & ~full), *_ordered(full), BLOCK_SIZE=BLOCK, mask_mod=same_document
+        *_ordered(touching & ~full), *_ordered(full), BLOCK_SIZE=BLOCK, mask_mod=mask_mod
     )
 
 
@@ -99,26 +107,44 @@ def _require_agreement(
     def draw(*size: int) -> Tensor:
         return torch.randn(*size, generator=generator).to(device, torch.bfloat16)
 
-    kv = 2 * shape.kv_heads * shape.head_width
-    weights = LayerWeights(
-        draw(shape.width).float(),
-        (draw(shape.width + kv, shape.width) * 0.05).requires_grad_(),
-        (draw(shape.width, shape.width) * 0.05).requires_grad_(),
-        draw(shape.width).float(),
-        (draw(2 * shape.feed_forward, shape.width) * 0.05).requires_grad_(),
-        (draw(shape.width, shape.feed_forward) * 0.05).requires_grad_(),
-        draw(shape.width + kv) if shape.biased else None,
-    )
-    documents = (torch.arange(time, device=device) // 300).to(torch.int32)
+    weights = _random_layer(shape, draw)
+    documents = (torch.arange(time, device=device) // 700).to(torch.int32)
     documents = documents.expand(rows, time).contiguous()
     tables = [draw(rows, 1, time, shape.head_width // 2).float() for _ in range(2)]
     x, upstream = draw(rows, time, shape.width), draw(rows, time, shape.width)
-    results = []
-    for make_mask, run in (pair, dense_pair(shape, compiled=False)):
-        source = x.clone().requires_grad_()
-        out = run(source, weights, *tables, make_mask(documents))
-        out.backward(upstream)
-        results.append((out.detach().float(), source.grad.float()))
+    for window in {0, shape.window}:
+        results = []
+        for make_mask, run in (pair, dense_pair(shape, compiled=False)):
+            source = x.clone().requires_grad_()
+            out = run(source, weights, *tables, make_mask(documents, window))
+            out.backward(upstream)
+            results.append((out.detach().float(), source.grad.float()))
+        _compare(results)
+
+
+def _random_layer(shape: ModelShape, draw: Callable[..., Tensor]) -> LayerWeights:
+    wide = shape.heads * shape.head_width
+    mixed = wide + 2 * shape.kv_heads * shape.head_width
+    weights = LayerWeights(
+        draw(shape.width).float(),
+        (draw(mixed, shape.width) * 0.05).requires_grad_(),
+        (draw(shape.width, wide) * 0.05).requires_grad_(),
+        draw(shape.width).float(),
+        (draw(2 * shape.feed_forward, shape.width) * 0.05).requires_grad_(),
+        (draw(shape.width, shape.feed_forward) * 0.05).requires_grad_(),
+        draw(mixed) if shape.biased else None,
+    )
+    if not shape.gemma:
+        return weights
+    return weights._replace(
+        q_norm=draw(shape.head_width).float(),
+        k_norm=draw(shape.head_width).float(),
+        attention_post_norm=draw(shape.width).float(),
+        feed_forward_post_norm=draw(shape.width).float(),
+    )
+
+
+def _compare(results: list[tuple[Tensor, Tensor]]) -> None:
     for name, ours, reference in zip(("output", "gradient"), *results, strict=True):
         error = float((ours - reference).norm() / reference.norm())
         log.info("flex attention: relative difference of the %s %.5f", name, error)

@@ -15,7 +15,8 @@ import numpy as np
 from training.dequantise import Bytes, Floats, dequantise, stored_bytes
 
 EMBEDDING, READ_OUT = "token_embd.weight", "output.weight"
-ARCHITECTURES = ("llama", "qwen2")
+ARCHITECTURES = ("llama", "qwen2", "gemma3")
+_GLOBAL_EVERY, _LOCAL_ROPE_BASE = 6, 10_000.0  # Gemma 3; its files do not say
 
 _PLAIN = {
     0: "<u1",
@@ -47,11 +48,22 @@ class ModelShape:
     vocabulary: int
     rope_base: float
     norm_epsilon: float
+    head_width: int
     biased: bool  # q, k and v have biases
+    window: int  # how far local layers look back; 0: there are none
 
     @property
-    def head_width(self) -> int:
-        return self.width // self.heads
+    def gemma(self) -> bool:
+        """Embeddings enlarged, more norms, another activation."""
+        return self.architecture == "gemma3"
+
+    def is_local(self, layer: int) -> bool:
+        return self.window > 0 and layer % _GLOBAL_EVERY != _GLOBAL_EVERY - 1
+
+    @property
+    def rope_bases(self) -> tuple[float, ...]:
+        """Of the global layers and, where there are any, of the local ones."""
+        return (self.rope_base, _LOCAL_ROPE_BASE) if self.window else (self.rope_base,)
 
     @property
     def turns_neighbours(self) -> bool:
@@ -135,17 +147,20 @@ def read_shape(file: GgufFile) -> ModelShape:
     architecture = meta["general.architecture"]
     if architecture not in ARCHITECTURES:
         raise ValueError(f"not one of {ARCHITECTURES}: {architecture}")
+    width, heads = meta[f"{architecture}.embedding_length"], f"{architecture}.attention.head_count"
     return ModelShape(
         architecture=architecture,
         layers=meta[f"{architecture}.block_count"],
-        width=meta[f"{architecture}.embedding_length"],
+        width=width,
         feed_forward=meta[f"{architecture}.feed_forward_length"],
-        heads=meta[f"{architecture}.attention.head_count"],
-        kv_heads=meta[f"{architecture}.attention.head_count_kv"],
+        heads=meta[heads],
+        kv_heads=meta[f"{heads}_kv"],
         vocabulary=len(meta["tokenizer.ggml.tokens"]),
         rope_base=meta[f"{architecture}.rope.freq_base"],
         norm_epsilon=meta[f"{architecture}.attention.layer_norm_rms_epsilon"],
+        head_width=meta.get(f"{architecture}.attention.key_length", width // meta[heads]),
         biased="blk.0.attn_q.bias" in file.entries,
+        window=meta.get("gemma3.attention.sliding_window", 0),
     )
 
 

@@ -14,10 +14,12 @@ from training.model import (
     LayerWeights,
     Tensor,
     Weights,
+    causal_band,
+    embed,
     finish_layer,
     normalise,
     project_qkv,
-    rotary_table,
+    rotary_tables,
 )
 
 TOKENS_AT_ONCE = 300_000  # prompts and room for answers of one batch
@@ -73,7 +75,7 @@ class _Batch:
         size = (len(prompts), shape.kv_heads, self.room, shape.head_width)
         self.keys = [torch.zeros(size, device=device, dtype=dtype) for _ in weights.layers]
         self.values = [torch.zeros(size, device=device, dtype=dtype) for _ in weights.layers]
-        self.cosine, self.sine = rotary_table(shape, self.room, device)
+        self.tables = rotary_tables(shape, self.room, device)
         self.rows = torch.arange(len(prompts), device=device)
         self.slots = torch.arange(self.room, device=device)
 
@@ -101,23 +103,36 @@ class _Batch:
 
     def _read_prompts(self) -> Tensor:
         time = self.tokens.shape[1]
-        cosine, sine = self.cosine[None, None, :time], self.sine[None, None, :time]
-        x = F.embedding(self.tokens, self.weights.embedding)
+        window = self.shape.window
+        turns = [
+            (cosine[None, None, :time], sine[None, None, :time]) for cosine, sine in self.tables
+        ]
+        band = causal_band(time, window, self.rows.device) if window else None
+        x = embed(self.tokens, self.weights.embedding, self.shape)
         for number, layer in enumerate(self.weights.layers):
-            q, k, v = project_qkv(x, layer, cosine, sine, self.shape)
+            local = self.shape.is_local(number)
+            q, k, v = project_qkv(x, layer, *turns[local], self.shape)
             self.keys[number][:, :, :time], self.values[number][:, :, :time] = k, v
             share = self.shape.heads // self.shape.kv_heads
             k, v = k.repeat_interleave(share, dim=1), v.repeat_interleave(share, dim=1)
-            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            attended = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=band if local else None, is_causal=not local
+            )
             x = finish_layer(x, attended, layer, self.shape)
         return x[self.rows, self.lengths - 1]
 
     def _step(self, token: Tensor, position: Tensor) -> Tensor:
-        cosine, sine = (table[position][:, None, None] for table in (self.cosine, self.sine))
-        mask = (self.slots <= position[:, None])[:, None, None]
-        x = F.embedding(token, self.weights.embedding)[:, None]
+        turns = [
+            (cosine[position][:, None, None], sine[position][:, None, None])
+            for cosine, sine in self.tables
+        ]
+        seen = self.slots <= position[:, None]
+        masks = [seen, seen & (self.slots > position[:, None] - self.shape.window)]
+        x = embed(token, self.weights.embedding, self.shape)[:, None]
         for number, layer in enumerate(self.weights.layers):
-            x = self._step_layer(x, number, layer, (cosine, sine), position, mask)
+            local = self.shape.is_local(number)
+            mask = masks[local][:, None, None]
+            x = self._step_layer(x, number, layer, turns[local], position, mask)
         return x[:, 0]
 
     def _step_layer(

@@ -42,9 +42,7 @@ def predict(
     """Each case's answer, its log-probabilities, and whether it is right."""
     prompts = [
         encoding.ids[-LONGEST_PROMPT:]
-        for encoding in tokenizer.encode_batch(
-            [case["prompt"] for case in cases], add_special_tokens=False
-        )
+        for encoding in tokenizer.encode_batch([case["prompt"] for case in cases])
     ]
     end = end_of_turn(tokenizer)
     answers = decode(weights, shape, prompts, end, batch=batch)

@@ -1,4 +1,4 @@
-"""LLaMA and Qwen2 as plain functions over torch tensors: however weights are made, they fit.
+"""LLaMA, Qwen2 and Gemma 3 as plain functions over torch tensors: weights go in from anywhere.
 
 What is learnt keeps llama.cpp's order of rows and can be written back as it is; only the copies
 that enter the forward pass have the rows of q and k reordered where it turns neighbours
@@ -27,6 +27,10 @@ class LayerWeights(NamedTuple):
     gate_up: Tensor
     down: Tensor
     qkv_bias: Tensor | None = None
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+    attention_post_norm: Tensor | None = None
+    feed_forward_post_norm: Tensor | None = None
 
 
 class Weights(NamedTuple):
@@ -37,14 +41,23 @@ class Weights(NamedTuple):
     output_norm: Tensor
 
 
-def rotary_table(shape: ModelShape, positions: int, device: Any) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, [positions, half a head], float32."""
+Turns = list[tuple[Tensor, Tensor]]
+
+
+def rotary_tables(shape: ModelShape, positions: int, device: Any) -> Turns:
+    """Cosines and sines, [positions, half a head], float32; the local layers' come second."""
     half = shape.head_width // 2
-    frequencies = shape.rope_base ** (
-        -torch.arange(half, device=device, dtype=torch.float32) / half
-    )
-    angles = torch.arange(positions, device=device, dtype=torch.float32)[:, None] * frequencies
-    return angles.cos(), angles.sin()
+    tables = []
+    for base in shape.rope_bases:
+        frequencies = base ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        angles = torch.arange(positions, device=device, dtype=torch.float32)[:, None] * frequencies
+        tables.append((angles.cos(), angles.sin()))
+    return tables
+
+
+def embed(tokens: Tensor, embedding: Tensor, shape: ModelShape) -> Tensor:
+    x = F.embedding(tokens, embedding)
+    return x * shape.width**0.5 if shape.gemma else x
 
 
 def normalise(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -77,17 +90,26 @@ def project_qkv(
     x = normalise(x, layer.attention_norm, shape.norm_epsilon)
     mixed = F.linear(x, layer.qkv, layer.qkv_bias)
     mixed = mixed.view(batch, time, heads + 2 * kv_heads, width).transpose(1, 2)
-    q = rotate(mixed[:, :heads], cosine, sine)
-    k = rotate(mixed[:, heads : heads + kv_heads], cosine, sine)
-    return q, k, mixed[:, heads + kv_heads :]
+    q, k = mixed[:, :heads], mixed[:, heads : heads + kv_heads]
+    if layer.q_norm is not None:
+        q = normalise(q, layer.q_norm, shape.norm_epsilon)
+        k = normalise(k, layer.k_norm, shape.norm_epsilon)
+    return rotate(q, cosine, sine), rotate(k, cosine, sine), mixed[:, heads + kv_heads :]
 
 
 def finish_layer(x: Tensor, attended: Tensor, layer: LayerWeights, shape: ModelShape) -> Tensor:
     """Everything after attention. attended: [batch, heads, time, head]."""
-    x = x + F.linear(attended.transpose(1, 2).flatten(2), layer.output)
+    added = F.linear(attended.transpose(1, 2).flatten(2), layer.output)
+    if layer.attention_post_norm is not None:
+        added = normalise(added, layer.attention_post_norm, shape.norm_epsilon)
+    x = x + added
     inner = F.linear(normalise(x, layer.feed_forward_norm, shape.norm_epsilon), layer.gate_up)
     gate, up = inner.chunk(2, dim=-1)
-    return x + F.linear(F.silu(gate) * up, layer.down)
+    opened = F.gelu(gate, approximate="tanh") if shape.gemma else F.silu(gate)
+    added = F.linear(opened * up, layer.down)
+    if layer.feed_forward_post_norm is not None:
+        added = normalise(added, layer.feed_forward_post_norm, shape.norm_epsilon)
+    return x + added
 
 
 def dense_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -120,8 +142,12 @@ def document_positions(documents: Tensor) -> Tensor:
     return time - torch.where(begins, time, 0).cummax(dim=1).values
 
 
-def dense_document_mask(documents: Tensor) -> Tensor:
-    """[rows, 1, time, time]: earlier tokens of the same example."""
-    time = documents.shape[1]
-    causal = torch.ones(time, time, dtype=torch.bool, device=documents.device).tril()
-    return ((documents[:, :, None] == documents[:, None, :]) & causal)[:, None]
+def dense_document_mask(documents: Tensor, window: int = 0) -> Tensor:
+    """[rows, 1, time, time]: earlier tokens of the same example, the nearest only in a window."""
+    seen = causal_band(documents.shape[1], window, documents.device)
+    return ((documents[:, :, None] == documents[:, None, :]) & seen)[:, None]
+
+
+def causal_band(time: int, window: int, device: Any) -> Tensor:
+    seen = torch.ones(time, time, dtype=torch.bool, device=device).tril()
+    return seen.triu(1 - window) if window else seen

@@ -80,7 +80,7 @@ def encode(tokenizer: Any, prompts: list[str], answers: list[str]) -> list[Encod
     encoded = []
     for answer, left, right in zip(
         answers,
-        tokenizer.encode_batch(prompts, add_special_tokens=False),
+        tokenizer.encode_batch(prompts),
         tokenizer.encode_batch(answers, add_special_tokens=False),
         strict=True,
     ):

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from training.adapter import Base, Trainable
 from training.attention import MakeMask, RunLayer, choose
 from training.base_weights import GgufFile, read_shape, read_weights
-from training.model import Tensor, Weights, document_positions, normalise, rotary_table
+from training.model import Tensor, Weights, document_positions, embed, normalise, rotary_tables
 from training.rows import ANSWER, DIGIT, VALUE, Rows, concatenate, load_rows
 from training.run_settings import RunSettings
 from training.save_run import save_run
@@ -51,7 +51,7 @@ class Machine:
         self.shape = read_shape(file)
         self.base = Base(read_weights(file), self.shape, self.device)
         self.dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
-        self.cosine, self.sine = rotary_table(self.shape, time_, self.device)
+        self.tables = rotary_tables(self.shape, time_, self.device)
         pair = choose(self.shape, self.device, rows, time_, compiled=compiled)
         self.make_mask: MakeMask = pair[0]
         self.run_layer: RunLayer = pair[1]
@@ -59,13 +59,18 @@ class Machine:
     def hidden(self, weights: Weights, tokens: Tensor, documents: Tensor) -> Tensor:
         """The last layer's output, before the final norm: [rows, time, width]."""
         positions = document_positions(documents)
-        cosine, sine = self.cosine[positions][:, None], self.sine[positions][:, None]
-        mask = self.make_mask(documents)
-        x = F.embedding(tokens, weights.embedding)
+        turns = [
+            (cosine[positions][:, None], sine[positions][:, None]) for cosine, sine in self.tables
+        ]
+        masks = [
+            self.make_mask(documents, window) for window in (0, self.shape.window)[: len(turns)]
+        ]
+        x = embed(tokens, weights.embedding, self.shape)
         if torch.is_grad_enabled() and not x.requires_grad:
             x.requires_grad_()  # else the first layer alone would be compiled a second time
-        for layer in weights.layers:
-            x = self.run_layer(x, layer, cosine, sine, mask)
+        for number, layer in enumerate(weights.layers):
+            local = self.shape.is_local(number)
+            x = self.run_layer(x, layer, *turns[local], masks[local])
         return x
 
     def loss(self, weights: Weights, batch: Batch) -> Tensor:

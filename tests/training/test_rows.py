@@ -7,6 +7,7 @@ from training.rows import (
     NO_DOCUMENT,
     VALUE,
     answer_flags,
+    concatenate,
     fewer_rows,
     pack,
     value_spans,
@@ -53,6 +54,13 @@ def test_every_example_is_packed_whole_and_once() -> None:
 def test_what_is_longer_than_a_row_is_left_out() -> None:
     rows = pack([([1] * 300, [0] * 300), ([2] * 10, [0] * 10)], 256)
     assert rows.filled == 10
+
+
+def test_large_vocabularies_get_the_bytes_they_need() -> None:
+    small, large = pack([([65_535] * 10, [0] * 10)], 16), pack([([65_536] * 10, [0] * 10)], 16)
+    assert (small.tokens.itemsize, large.tokens.itemsize) == (2, 4)
+    both = concatenate([small, large])
+    assert sorted(np.unique(both.tokens)) == [0, 65_535, 65_536]
 
 
 def test_fewer_rows_are_taken_from_everywhere() -> None:

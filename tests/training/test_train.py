@@ -13,10 +13,25 @@ from training.run_settings import RunSettings
 torch = pytest.importorskip("torch", reason="training needs torch; serving does not")
 
 WIDTH, LAYERS, WORDS = 64, 2, 50
+# What an architecture's layers have that LLaMA's do not.
+OWN: dict[str, dict[str, int]] = {
+    "llama": {},
+    "qwen2": {"attn_q.bias": 64, "attn_k.bias": 32, "attn_v.bias": 32},
+    "gemma3": {
+        "attn_q_norm.weight": 16,
+        "attn_k_norm.weight": 16,
+        "post_attention_norm.weight": WIDTH,
+        "post_ffw_norm.weight": WIDTH,
+    },
+}
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
+    return write_base(tmp_path / "base.gguf", "llama")
+
+
+def write_base(path: Path, architecture: str) -> Path:
     """A two-layer model of random numbers: four heads of 16, two of them for keys."""
     generator = np.random.default_rng(0)
 
@@ -40,18 +55,21 @@ def base(tmp_path: Path) -> Path:
             tensors[f"blk.{layer}.{name}.weight"] = draw(*size)
         for name in ("attn_norm", "ffn_norm"):
             tensors[f"blk.{layer}.{name}.weight"] = np.ones(WIDTH, "f4")
+        for name, length in OWN[architecture].items():
+            tensors[f"blk.{layer}.{name}"] = draw(length) * 8
     metadata = {
-        "general.architecture": "llama",
-        "llama.block_count": LAYERS,
-        "llama.embedding_length": WIDTH,
-        "llama.feed_forward_length": 96,
-        "llama.attention.head_count": 4,
-        "llama.attention.head_count_kv": 2,
-        "llama.rope.freq_base": 10000.0,
-        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        "general.architecture": architecture,
+        f"{architecture}.block_count": LAYERS,
+        f"{architecture}.embedding_length": WIDTH,
+        f"{architecture}.feed_forward_length": 96,
+        f"{architecture}.attention.head_count": 4,
+        f"{architecture}.attention.head_count_kv": 2,
+        f"{architecture}.rope.freq_base": 10000.0,
+        f"{architecture}.attention.layer_norm_rms_epsilon": 1e-5,
         "tokenizer.ggml.tokens": [f"w{number}" for number in range(WORDS)],
     }
-    path = tmp_path / "base.gguf"
+    if architecture == "gemma3":
+        metadata["gemma3.attention.sliding_window"] = 4
     write_gguf(path, metadata, tensors, dict.fromkeys(tensors, "F32"))
     return path
 
@@ -124,10 +142,14 @@ def test_packed_neighbours_do_not_see_each_other(base: Path) -> None:
     assert torch.allclose(one[0], other[0, 3:7], atol=1e-5)
 
 
-def test_decoding_with_a_cache_gives_what_reading_it_whole_gives(base: Path) -> None:
+@pytest.mark.parametrize("architecture", ["llama", "qwen2", "gemma3"])
+def test_decoding_with_a_cache_gives_what_reading_it_whole_gives(
+    tmp_path: Path, architecture: str
+) -> None:
     from training.decode import decode
     from training.train import Machine
 
+    base = write_base(tmp_path / "base.gguf", architecture)
     machine = Machine(base, "cpu", 1, 64, compiled=False)
     weights = machine.base.assemble(
         machine.base.stacks, machine.base.embedding, machine.base.output_norm, torch.float32
@@ -144,6 +166,32 @@ def test_decoding_with_a_cache_gives_what_reading_it_whole_gives(base: Path) -> 
             at = logs[len(prompt) - 1 + place]
             assert int(at.argmax()) == token
             assert float(at[token]) == pytest.approx(logprob, abs=1e-3)
+
+
+def test_the_blocks_of_a_mask_are_those_of_the_dense_one() -> None:
+    from training.attention import BLOCK, flex_document_mask
+    from training.model import dense_document_mask
+
+    documents = torch.tensor([[0] * 300 + [1] * 600 + [2] * 124, [0] * 1024], dtype=torch.int32)
+    for window in (0, 256, 300):
+        dense = dense_document_mask(documents, window)[:, 0]
+        cut = dense.unflatten(1, (-1, BLOCK)).unflatten(3, (-1, BLOCK)).transpose(2, 3)
+        whole, some = cut.all(-1).all(-1), cut.any(-1).any(-1)
+        blocks = flex_document_mask(documents, window)
+        full = _listed(blocks.full_kv_num_blocks, blocks.full_kv_indices)
+        partial = _listed(blocks.kv_num_blocks, blocks.kv_indices)
+        assert not (full & ~whole).any() and not (full & partial).any()
+        assert torch.equal(full | partial, some)
+        number = torch.arange(1024)
+        answered = blocks.mask_mod(1, 0, number[:, None], number[None, :])
+        assert torch.equal(answered, dense[1])
+
+
+def _listed(counts: Any, indices: Any) -> Any:
+    """Which blocks the first `counts` of `indices` name."""
+    named = torch.arange(indices.shape[-1]) < counts[..., None]
+    marks = torch.zeros_like(indices).scatter(-1, indices.long(), named.to(indices.dtype))
+    return marks[:, 0].bool()
 
 
 def test_the_torch_rounding_is_the_one_files_have() -> None:
