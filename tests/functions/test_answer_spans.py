@@ -43,6 +43,18 @@ def test_none_counts_as_a_name() -> None:
     assert pieces("none") == pieces(" none\n") == [(0, None, "none")]
 
 
+def test_however_a_tokenizer_cuts_what_ends_a_call_is_of_none_of_its_values() -> None:
+    """SmolLM2 writes the end of a call and the line break apart, Qwen in one token."""
+    apart = ["weather", ".", "fore", "cast", ' {"', "place", '":"', "Os", "lo", '"}', "\n", "ping"]
+    joined = ["weather", ".fore", "cast", ' {"', "place", '":"', "Os", "lo", '"}\n', "ping"]
+    for texts, values in ((apart, "nnnn...vv..n"), (joined, "nnn...vv.n")):
+        marks = [
+            "." if span is None else "n" if span.argument is None else "v"
+            for span in owners([*texts, " {}"])
+        ]
+        assert "".join(marks) == values + "."
+
+
 @pytest.mark.parametrize(
     ("answer", "found"),
     [

@@ -52,7 +52,7 @@ def _describe(writer: Any) -> int:
     """Shape and vocabulary; returns how many tokens there are."""
     tokens = [*_bytes_as_letters(), "no", "ne", "none", *SPECIAL]
     writer.add_file_type(8)
-    writer.add_context_length(512)
+    writer.add_context_length(2048)
     writer.add_block_count(LAYERS)
     writer.add_embedding_length(WIDTH)
     writer.add_feed_forward_length(INNER)
