@@ -57,16 +57,19 @@ def validation_report(
     exact = [sample.exact for sample in samples]
     sums = [sample.logprob for sample in samples]
     each = [[one.confidence(known) for known in sample.features] for sample, one in pairs]
-    worst = [min(chances, default=0.0) for chances in each]
+    worst = [sample.confidence(one) for sample, one in pairs]
     calls = [
         (known.get("call_sum", 0.0), chance, is_right)
         for (sample, _), chances in zip(pairs, each, strict=True)
         for known, chance, is_right in zip(sample.features, chances, sample.right, strict=True)
         if not known.get("none")
     ]
-    blind = [one.answer_confidence(without_tokens(sample).features) for sample, one in pairs]
+    blind = [without_tokens(sample).confidence(one) for sample, one in pairs]
     right_calls = [is_right for _, _, is_right in calls]
-    products = [math.prod(chances) if chances else 0.0 for chances in each]
+    products = [
+        math.prod(chances) if chances else sample.withheld or 0.0
+        for (sample, _), chances in zip(pairs, each, strict=True)
+    ]
     threshold = threshold_for(worst, exact, precision)
     sum_threshold = threshold_for(sums, exact, precision)
     report = {
@@ -92,7 +95,7 @@ def set_report(
     samples = answered.samples
     exact = [sample.exact for sample in samples]
     sums = [sample.logprob for sample in samples]
-    scores = [calibration.answer_confidence(sample.features) for sample in samples]
+    scores = [sample.confidence(calibration) for sample in samples]
     return {
         "cases": answered.cases,
         "answers": len(samples),

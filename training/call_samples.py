@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise.functions.call_confidence import call_features
+from edgewise.functions.call_confidence import CallCalibration, call_features
 from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
@@ -32,6 +32,13 @@ class Sample:
     logprob: float
     tools: frozenset[str] = field(default_factory=frozenset)
     source: str = ""
+    withheld: float | None = None  # the flow's own confidence where it withheld all calls
+
+    def confidence(self, calibration: CallCalibration) -> float:
+        """What the flow says of the whole answer: the least sure thing in it."""
+        if self.withheld is None:
+            return calibration.answer_confidence(self.features)
+        return min([self.withheld, *map(calibration.confidence, self.features)])
 
     @property
     def group(self) -> str:
@@ -80,7 +87,7 @@ def judge_answer(answer: str, tokens: Sequence[Token], prompt: str) -> tuple[dic
 def read_samples(base: Path, cases: Path, predictions: Path) -> Iterator[Sample]:
     """Answers whose tokens can be told from their text; about one in fifty was cut otherwise."""
     tokenizer = build_tokenizer(GgufFile(base).metadata)
-    for case, told in zip(_lines(cases), _lines(predictions), strict=True):
+    for case, told in zip(lines(cases), lines(predictions), strict=True):
         if case["answer"] != told["expected"]:
             raise ValueError("the predictions are not in the order of the cases")
         texts = [*token_texts(tokenizer, told["answer"]), ""]
@@ -94,7 +101,7 @@ def read_samples(base: Path, cases: Path, predictions: Path) -> Iterator[Sample]
             right_calls(calls, told["expected"]) if features else (),
             bool(told["exact"]),
             sum(told["logprobs"]),
-            _tools_of(told["expected"], told["answer"], case["prompt"]),
+            tools_of(told["expected"], told["answer"], read_prompt(case["prompt"])[1]),
             str(told["source"]),
         )
 
@@ -102,7 +109,7 @@ def read_samples(base: Path, cases: Path, predictions: Path) -> Iterator[Sample]
 def read_answered(cases: Path, folder: Path) -> Iterator[Sample]:
     """What `training.cpu_eval --valid CASES --out FOLDER` kept, with the runners-up."""
     told = read_answers(folder)
-    for number, case in enumerate(_lines(cases)):
+    for number, case in enumerate(lines(cases)):
         row = told.get(f"valid/{number}")
         if row is None or not row["logprobs"]:
             continue
@@ -114,7 +121,7 @@ def read_answered(cases: Path, folder: Path) -> Iterator[Sample]:
             right_calls(calls, expected) if features else (),
             exact(read_calls(answer), read_calls(expected) or []),
             sum(row["logprobs"]),
-            _tools_of(expected, answer, case["prompt"]),
+            tools_of(expected, answer, read_prompt(case["prompt"])[1]),
             str(case["source"]),
         )
 
@@ -128,15 +135,14 @@ def answer_tokens(row: Mapping[str, Any]) -> list[Token]:
     ]
 
 
-def _tools_of(expected: str, answer: str, prompt: str) -> frozenset[str]:
+def tools_of(expected: str, answer: str, offered: Sequence[Tool]) -> frozenset[str]:
     """The tools that a case is about, whatever the style of their names."""
-    lines = [line for line in (*expected.splitlines(), *answer.splitlines()) if "{" in line]
-    names = [line.partition(" ")[0] for line in lines]
-    names = names or [tool.name for tool in read_prompt(prompt)[1][:1]]
+    called = [line for line in (*expected.splitlines(), *answer.splitlines()) if "{" in line]
+    names = [line.partition(" ")[0] for line in called] or [tool.name for tool in offered[:1]]
     return frozenset(re.sub(r"\W|_", "", name).lower() for name in names)
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def lines(path: Path) -> Iterator[dict[str, Any]]:
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         for line in file:

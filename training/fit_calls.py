@@ -1,15 +1,19 @@
 """Fit the calibration of `edgewise.functions.call_confidence` to what the caller got right.
 
-    python -m training.fit_calls --cases valid-00000.jsonl --predictions DIR \\
-        --name edgewise-caller-q8_0 --calls FOLDER --bfcl PACKAGE --answers DIR [DIR ...] \\
-        --out src/edgewise/calibrations/edgewise-caller-q8_0.calls.json
+    python -m training.call_flow --cases CASES --out answers.jsonl.gz
+    python -m training.fit_calls --cases fit.jsonl other_valid.jsonl --kept answers.jsonl.gz \\
+        --fresh fresh.jsonl --traces benchmarks/traces/edgewise-caller.jsonl.gz \\
+        --name edgewise-caller-q8_0 --out src/edgewise/calibrations/edgewise-caller-q8_0.calls.json
+    python scripts/measure_calibrations.py
 
-Cases are `training.generate`'s lines. Predictions are the folder that `training.cpu_eval` wrote for
-them, which has the runner-up of each token; or the file that `training.evaluate` wrote, in the same
-order, which has none and needs `--base` for the tokenizer: no margin is fitted then. All figures on
-validation are out of fold: a fold holds whole tools, and features are chosen and weights fitted
-without any case that offers one of them as an answer. `--answers` are folders that
-`training.cpu_eval` wrote; they are judged with the finished calibration and never fitted to.
+Cases are `training.generate`'s lines, ours and those of another manner of asking (`source` other).
+With `--kept` they go through the flow as users' requests do. `--predictions` fits to what the model
+wrote before the flow touched it: the folder of `training.cpu_eval`, which has the runner-up of each
+token, or the file of `training.evaluate`, which has none and needs `--base` for the tokenizer. All
+figures on validation are out of fold: a fold holds whole tools, and features are chosen and weights
+fitted without any case that offers one of them as an answer; a source is judged by a fit to the
+others. `--fresh` cases fit nothing; `--traces` writes what measures the file. `--answers` are
+folders that `training.cpu_eval` wrote; they are judged with the finished calibration only.
 """
 
 from __future__ import annotations
@@ -17,127 +21,57 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from edgewise.bench.logistic import fit_logistic
+from edgewise.bench.outcome_rows import AnsweredCalls, write_calls
 from edgewise.functions.call_confidence import (
-    FALLING,
     FORMAT,
     RISING,
     WORDED,
     CallCalibration,
     CallScore,
+    parse_call_calibration,
 )
+from training.call_flow import flow_samples, read_kept
 from training.call_report import set_report, validation_report
-from training.call_samples import Answered, Sample, answered_samples, read_answered, read_samples
-
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from training.call_samples import (
+    Answered,
+    Sample,
+    answered_samples,
+    lines,
+    read_answered,
+    read_samples,
+)
+from training.call_table import Flags, Table, source_folds, tool_folds
 
 FOLDS = 7
-RIDGE = 3.0
 LEAST_GAIN = 0.001  # nats per call that a feature must save on held-out tools and sources
 MOST_FEATURES = 10
 LEAST_ANSWERS = 20  # sets of fewer are not reported
 PRECISION = 0.95  # the threshold is set for it
+SHIPPED = (
+    Path(__file__)
+    .parents[1]
+    .joinpath("src", "edgewise", "calibrations", "edgewise-caller-q8_0.calls.json")
+)
 # Two alternatives of each token are kept at most, so nothing can be fitted to entropies.
 _MARGINS = {"margin", "name_margin"}
-# The lead on the runner-up tool belongs to a call's confidence, unless it counts the wrong way.
-_ALWAYS = ("name_margin",)
-# The words may count only the way that makes sense; the others may count either way.
-_UP = RISING | {"fit_margin", "ground_min", "ground_mean"}
-_DOWN = FALLING | {"ungrounded", "absent", "missing", "extra"}
+# What the score of a call is made of: how sure the model was of each part, and what the words say
+# against it. It is not chosen from our cases: a choice made on ours does worse on others' requests.
+CALL = (
+    "name_margin", "value_surety", "shape_surety", "end_surety", "answer_surety", "absent",
+    "ungrounded", "weak", "left", "twice", "shared", "cues",
+)  # fmt: skip
 
 
-def tool_folds(samples: Sequence[Sample], count: int, seed: str) -> list[tuple[Flags, Flags]]:
-    """Pairs (fit on, judge): no case that is fitted on is about a tool of those judged.
-
-    A case belongs to the fold of its alphabetically first tool.
-    """
-    owner = [min(sample.tools, default="") for sample in samples]
-    fold = np.array([zlib.crc32((seed + name).encode()) % count for name in owner])
-    pairs = []
-    for number in range(count):
-        held = {name for name, own in zip(owner, fold, strict=True) if own == number}
-        touched = np.array([bool(sample.tools & held) for sample in samples])
-        pairs.append((~touched, fold == number))
-    return pairs
-
-
-def source_folds(samples: Sequence[Sample]) -> list[tuple[Flags, Flags]]:
-    """Each source of sentences in turn; cases mixed from several are one more."""
-    sources = np.array([sample.group for sample in samples])
-    return [(sources != source, sources == source) for source in sorted(set(sources))]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The calls (or the `none`s) of samples as numbers; `case` says which sample each is of."""
-
-    names: tuple[str, ...]
-    values: Floats
-    right: Floats
-    case: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, samples: Sequence[Sample], *, none: bool, names: Sequence[str]) -> Table:
-        rows = [
-            ([features.get(name, 0.0) for name in names], right, number)
-            for number, sample in enumerate(samples)
-            for features, right in zip(sample.features, sample.right, strict=True)
-            if bool(features.get("none")) == none
-        ]
-        values, right, case = zip(*rows, strict=True)
-        return cls(tuple(names), np.array(values), np.array(right, float), np.array(case))
-
-    def fit(self, names: Sequence[str], chosen: Flags | None = None) -> CallScore:
-        """Features whose weight would have the wrong sign are left out, the worst first."""
-        rows = slice(None) if chosen is None else chosen[self.case]
-        live = list(names)
-        while True:
-            columns = [self.names.index(name) for name in live]
-            values = self.values[rows][:, columns]
-            model = fit_logistic(values, self.right[rows], ridge=RIDGE)
-            wrong = {
-                name: abs(weight) * float(spread)
-                for name, weight, spread in zip(live, model.weights, values.std(0), strict=True)
-                if (name in _UP and weight < 0) or (name in _DOWN and weight > 0)
-            }
-            if not wrong:
-                return CallScore(dict(zip(live, model.weights, strict=True)), model.bias)
-            live.remove(max(wrong, key=wrong.__getitem__))
-
-    def chances(self, score: CallScore) -> Floats:
-        weights = np.array([score.weights.get(name, 0.0) for name in self.names])
-        total = np.clip(self.values @ weights + score.bias, -60.0, 60.0)
-        return np.asarray(1.0 / (1.0 + np.exp(-total)))
-
-    def loss(self, names: Sequence[str], folds: Sequence[tuple[Flags, Flags]]) -> float:
-        """Log-loss per row, each row judged by a score that was fitted without it."""
-        chances = np.full(len(self.right), 0.5)
-        for fitted, judged in folds:
-            rows = judged[self.case]
-            seen = self.right[fitted[self.case]]
-            if rows.any() and 0 < seen.sum() < len(seen):
-                chances[rows] = self.chances(self.fit(names, fitted))[rows]
-        chances = np.clip(chances, 1e-9, 1 - 1e-9)
-        return -float(np.mean(np.log(np.where(self.right > 0, chances, 1 - chances))))
-
-
-def choose(
-    table: Table,
-    plans: Sequence[Sequence[tuple[Flags, Flags]]],
-    always: Sequence[str] = (),
-) -> CallScore:
-    """Forward selection by the mean log-loss over the plans of folds; it begins with `always`."""
-    chosen = [name for name in always if name in table.names]
+def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> CallScore:
+    """Forward selection by the mean log-loss over the plans of folds."""
+    chosen: list[str] = []
     best = float("inf")
     while len(chosen) < MOST_FEATURES:
         tried = [
@@ -154,13 +88,14 @@ def choose(
 
 
 def fit(samples: Sequence[Sample], name: str) -> CallCalibration:
-    """The four scores, each with the features that serve it; the threshold is left at 0.5."""
+    """The four scores; all but that of a call choose their features. The threshold stays at 0.5."""
     plans = [tool_folds(samples, FOLDS, "choose"), source_folds(samples)]
     everything = tuple(sorted((RISING | WORDED) - (set() if _has_margins(samples) else _MARGINS)))
     worded = tuple(sorted(WORDED))
+    calls = Table.of(samples, none=False, names=everything)
     return CallCalibration(
         name=name,
-        call=choose(Table.of(samples, none=False, names=everything), plans, _ALWAYS),
+        call=calls.fit([one for one in CALL if calls.varies(one)]),
         none=choose(Table.of(samples, none=True, names=everything), plans),
         worded_call=choose(Table.of(samples, none=False, names=worded), plans),
         worded_none=choose(Table.of(samples, none=True, names=worded), plans),
@@ -199,7 +134,10 @@ def source_reports(
 
 
 def make_calibration(
-    samples: Sequence[Sample], name: str, tests: Mapping[str, Answered]
+    samples: Sequence[Sample],
+    name: str,
+    tests: Mapping[str, Answered],
+    fresh: Sequence[Sample] = (),
 ) -> CallCalibration:
     """Fitted to all samples, with a report of how fits without a tool do on that tool."""
     calibrations = judged(samples, name)
@@ -218,7 +156,11 @@ def make_calibration(
             "held_out_sources": source_reports(samples, calibration, sum_threshold),
             "never_fitted": {
                 set_name: set_report(answered, calibration, sum_threshold)
-                for set_name, answered in {**tests, "bfcl": whole}.items()
+                for set_name, answered in {
+                    **tests,
+                    "bfcl": whole,
+                    "fresh": Answered(list(fresh), len(fresh)),
+                }.items()
                 if len(answered.samples) >= LEAST_ANSWERS
             },
         },
@@ -249,11 +191,50 @@ def _rounded(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight, 4) for name, weight in weights.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def write_traces(samples: Sequence[Sample], fresh: Sequence[Sample], path: Path) -> None:
+    """What `edgewise bench routing` and `scripts/measure_calibrations.py` judge the file by.
+
+    An answer whose calls the flow withheld is left out: no score of the calibration judges it.
+    """
+    rows = [
+        AnsweredCalls(
+            f"{'fit' if fitted else 'fresh'}:{number}",
+            sample.group,
+            fitted,
+            sample.exact,
+            sample.logprob,
+            sample.features,
+        )
+        for fitted, chosen in ((True, samples), (False, fresh))
+        for number, sample in enumerate(chosen)
+        if sample.features and sample.withheld is None
+    ]
+    write_calls(rows, path)
+
+
+def read_all(options: argparse.Namespace, cases: Sequence[Path]) -> list[Sample]:
+    """The samples of these files, by whichever way their answers were kept."""
+    if options.kept is not None:
+        told = json.loads(options.flow.read_text("utf-8"))
+        flow = parse_call_calibration(told, options.flow.name)
+        kept = read_kept(options.kept)
+        return [one for path in cases for one in flow_samples(lines(path), kept, flow)]
+    if options.predictions.is_dir():
+        return [one for path in cases for one in read_answered(path, options.predictions)]
+    return [one for path in cases for one in read_samples(options.base, path, options.predictions)]
+
+
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--base", type=Path, help="for its tokenizer, with a file of predictions")
-    parser.add_argument("--cases", type=Path, required=True)
-    parser.add_argument("--predictions", type=Path, required=True)
+    parser.add_argument("--cases", type=Path, nargs="+", required=True)
+    parser.add_argument("--kept", type=Path, help="file of `training.call_flow`")
+    parser.add_argument(
+        "--flow", type=Path, default=SHIPPED, help="calibration that the flow itself uses"
+    )
+    parser.add_argument("--predictions", type=Path)
+    parser.add_argument("--fresh", type=Path, nargs="*", default=[], help="cases that fit nothing")
+    parser.add_argument("--traces", type=Path, help="write the outcomes here")
     parser.add_argument("--name", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--answers", type=Path, nargs="*", default=[])
@@ -261,24 +242,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--calls", type=Path, help="folder of hackathon_30.json, assistant_dev.json"
     )
     parser.add_argument("--bfcl", type=Path, help="folder that holds the unpacked bfcl_eval")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = make_parser()
     options = parser.parse_args(arguments)
-    if options.predictions.is_dir():
-        samples = list(read_answered(options.cases, options.predictions))
-    elif options.base is None:
+    if (options.kept is None) == (options.predictions is None):
+        parser.error("either --kept or --predictions is needed")
+    if options.kept is None and not options.predictions.is_dir() and options.base is None:
         parser.error("--base is needed with a file of predictions")
-    else:
-        samples = list(read_samples(options.base, options.cases, options.predictions))
+    samples, fresh = read_all(options, options.cases), read_all(options, options.fresh)
     tests = answered_samples(options.answers, options.calls, options.bfcl)
-    calibration = make_calibration(samples, options.name, tests)
-    base = f" --base {options.base.name}" if options.base else ""
-    command = (
-        f"python -m training.fit_calls{base} --cases {options.cases.name}"
-        f" --predictions {options.predictions.name} --name {options.name}"
-        " --calls FOLDER --bfcl PACKAGE --answers DIR --out FILE"
-    )
-    calibration = replace(calibration, report={"command": command, **calibration.report})
+    calibration = make_calibration(samples, options.name, tests, fresh)
+    calibration = replace(calibration, report={"command": _command(options), **calibration.report})
     write_calibration(calibration, options.out)
+    if options.traces is not None:
+        write_traces(samples, fresh, options.traces)
     sys.stdout.write(json.dumps(calibration.report, indent=1) + "\n")
+
+
+def _command(options: argparse.Namespace) -> str:
+    """With the names of files, not their folders."""
+    told = ["python -m training.fit_calls"]
+    for name in ("base", "cases", "kept", "predictions", "fresh"):
+        given = getattr(options, name)
+        paths = given if isinstance(given, list) else [given] if given else []
+        if paths:
+            told.append(f"--{name} {' '.join(path.name for path in paths)}")
+    return " ".join([*told, f"--name {options.name} --out FILE"])
 
 
 if __name__ == "__main__":

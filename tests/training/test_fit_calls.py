@@ -4,58 +4,28 @@ import json
 from pathlib import Path
 from random import Random
 
-import numpy as np
 import pytest
 from training.call_report import at_threshold, figures, threshold_for, without_tokens
 from training.call_samples import (
     Answered,
-    Sample,
     judge_answer,
     read_answered,
     read_prompt,
     right_calls,
 )
-from training.fit_calls import (
-    Table,
-    main,
-    make_calibration,
-    source_folds,
-    tool_folds,
-    write_calibration,
-)
+from training.fit_calls import CALL, main, make_calibration, write_calibration
 
-from edgewise.functions.call_confidence import parse_call_calibration, surety
+from edgewise.functions.call_confidence import parse_call_calibration
 from edgewise.functions.tool_prompt import parse_answer, render_prompt
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Token
+from tests.training.made_samples import made_samples
 
 VALVE = Tool(
     "valve.open",
     "Open a valve",
     {"type": "object", "required": ["valve"], "properties": {"valve": {"type": "string"}}},
 )
-
-
-def made_samples(count: int = 400) -> list[Sample]:
-    """Answers that are right with the probability the model gives them, unless made up."""
-    random = Random(3)
-    samples = []
-    for number in range(count):
-        chance = random.random()
-        made_up = random.random() < 0.2
-        none = number % 4 == 0
-        right = random.random() < chance and (none or not made_up)
-        logprob = float(np.log(chance))
-        features = {
-            "call_sum": logprob, "call_surety": surety(logprob), "name_surety": surety(logprob),
-            "ungrounded": float(made_up), "fit": random.random(), "calls": 0.0 if none else 1.0,
-        }  # fmt: skip
-        if none:
-            features["none"] = 1.0
-        tool = frozenset({f"tool{random.randrange(60)}"})
-        source = random.choice(["a", "b", "a+b"])
-        samples.append(Sample((features,), (right,), right, logprob, tool, source))
-    return samples
 
 
 def test_a_prompt_gives_back_its_request_and_tools() -> None:
@@ -146,35 +116,6 @@ def test_the_command_takes_a_folder_and_says_what_else_it_needs(
     assert "--base is needed" in capsys.readouterr().err
 
 
-def test_no_tool_is_both_fitted_on_and_judged() -> None:
-    samples = [
-        Sample(({},), (True,), True, 0.0, frozenset({f"t{number % 9}", f"t{number % 7}"}), "")
-        for number in range(63)
-    ]
-    judged_by = np.zeros(len(samples), dtype=int)
-    for fitted, judged in tool_folds(samples, 4, "seed"):
-        seen = set().union(*(samples[row].tools for row in np.flatnonzero(fitted)))
-        owners = {min(samples[row].tools) for row in np.flatnonzero(judged)}
-        assert not seen & owners
-        judged_by += judged
-    assert set(judged_by) == {1}
-
-
-def test_mixed_sources_are_one_fold() -> None:
-    assert len(source_folds(made_samples(40))) == 3
-
-
-def test_a_feature_that_would_count_the_wrong_way_is_left_out() -> None:
-    samples = made_samples()
-    flipped = [
-        Sample(one.features, (not one.right[0],), not one.exact, one.logprob) for one in samples
-    ]
-    table = Table.of(flipped, none=False, names=("call_surety", "fit"))
-    assert set(table.fit(["call_surety", "fit"]).weights) == {"fit"}
-    table = Table.of(samples, none=False, names=("call_surety", "fit"))
-    assert table.fit(["call_surety"]).weights["call_surety"] > 0
-
-
 def test_thresholds_keep_what_they_promise() -> None:
     scores, right = [0.9, 0.8, 0.7, 0.6, 0.5], [True, True, False, True, False]
     assert threshold_for(scores, right, 0.95) == 0.8
@@ -194,7 +135,11 @@ def test_a_fit_finds_what_matters_and_is_read_back(tmp_path: Path) -> None:
     tests = {"bfcl_made": Answered(samples[:50], 60), "few": Answered(samples[:3], 3)}
     calibration = make_calibration(samples, "made", tests)
     assert calibration.call.weights["ungrounded"] < 0
-    assert {"call_surety", "call_sum", "name_surety"} & set(calibration.call.weights)
+    assert calibration.call.weights["answer_surety"] > 0
+    assert {"answer_surety", "call_surety", "call_sum", "name_surety"} & set(
+        calibration.none.weights
+    )
+    assert set(calibration.call.weights) <= set(CALL)
     held_out = calibration.report["held_out_tools"]
     assert held_out["answer"]["auroc"] > held_out["answer_by_sum_of_logprobs"]["auroc"]
     assert set(calibration.report["never_fitted"]) == {"bfcl_made", "bfcl"}
