@@ -37,7 +37,8 @@ def flex_document_mask(documents: Tensor, window: int = 0) -> Any:
         return (query >= key) & (documents[batch, query] == documents[batch, key])
 
     def near_in_document(batch: Any, head: Any, query: Any, key: Any) -> Any:
-        return same_document(batch, head, query, key) & (query - key < window)
+        same = documents[batch, query] == documents[batch, key]
+        return (query >= key) & (query - key < window) & same
 
     rows, time = documents.shape
     blocks = documents.view(rows, time // BLOCK, BLOCK)
