@@ -142,6 +142,16 @@ def test_another_adapter_makes_another_file_and_the_old_one_goes(
         store.find("caller")
 
 
+def test_another_rounding_of_the_same_adapter_makes_another_file(
+    store: ModelStore, rows: list[ModelRow]
+) -> None:
+    store.pull("caller")
+    smaller = ModelStore(store.root, rows=[rows[0], replace(rows[1], requantise_to="q4_0")])
+    assert smaller.installed() == []
+    assert smaller.pull("caller").path.name == "caller.Q4_0.gguf"
+    assert [path.name for path in store.root.rglob("*.gguf")] == ["caller.Q4_0.gguf"]
+
+
 def test_while_the_new_file_cannot_be_made_the_old_one_stays_on_the_disk(
     store: ModelStore, rows: list[ModelRow]
 ) -> None:

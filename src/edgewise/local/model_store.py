@@ -160,10 +160,12 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _is_outdated(self, manifest: Manifest) -> bool:
-        """Whether it was merged with another adapter than the one that is installed now."""
+        """Whether it was merged with another adapter than is installed now, or rounded otherwise."""
         row = row_named(manifest.name, self._rows)
-        adapter = row.adapter if row else None
-        return adapter is not None and manifest.source.get("adapter_sha256") != adapter.sha256
+        if row is None or row.adapter is None:
+            return False
+        made = (manifest.source.get("adapter_sha256"), manifest.quantisation)
+        return made != (row.adapter.sha256, row.installed_quantisation)
 
     def _intact(self, name: str, progress: Progress) -> InstalledModel | None:
         try:
