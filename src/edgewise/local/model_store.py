@@ -160,7 +160,7 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _is_outdated(self, manifest: Manifest) -> bool:
-        """Whether it was merged with another adapter than is installed now, or rounded otherwise."""
+        """Whether it was merged with another adapter than we have now, or rounded otherwise."""
         row = row_named(manifest.name, self._rows)
         if row is None or row.adapter is None:
             return False
