@@ -21,6 +21,7 @@ from edgewise.functions.call_confidence import (
     call_features,
     parse_call_calibration,
 )
+from edgewise.functions.tool_prompt import parse_answer
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import Token
 from tests.functions.said_calls import REQUEST, TEXTS, TOOLS, features_of, tokens
@@ -89,7 +90,18 @@ def test_the_shipped_one_trusts_a_sure_grounded_answer_and_no_made_up_one() -> N
         ToolCall("kettle.heat", {"degrees": 61}), ToolCall("blinds.close", {"room": "library"})
     ]  # fmt: skip
     made_up = call_features(sure, calls, TOOLS, REQUEST)
-    assert answer_confidence(made_up, calibration) < min(0.6, calibration.threshold)
+    assert answer_confidence(made_up, calibration) < calibration.threshold - 0.2
+
+
+def test_the_shipped_one_doubts_a_sure_answer_that_leaves_much_of_the_request_out() -> None:
+    calibration = shipped()
+    sure, calls = tokens([-0.0005] * len(TEXTS)), parse_answer("".join(TEXTS))
+    told = [
+        answer_confidence(call_features(sure, calls, TOOLS, f"{REQUEST}{more}"), calibration)
+        for more in ("", ", then 12 filters", ", then 12 filters, ref KX-4410, at 6:49 pm")
+    ]
+    assert told == sorted(told, reverse=True)
+    assert told[0] > told[1] > told[2]
 
 
 # -- the file -----------------------------------------------------------------------------------
