@@ -20,11 +20,11 @@ def product(path: Path) -> Any:
     return b @ a * (float(file.metadata["adapter.lora.alpha"]) / a.shape[0])
 
 
-def random_adapter(path: Path, seed: int, rank: int) -> Path:
+def random_adapter(path: Path, seed: int, rank: int, architecture: str = "qwen2") -> Path:
     generator = np.random.default_rng(seed)
     a = generator.normal(size=(rank, 64)).astype(np.float32)
     b = generator.normal(size=(96, rank)).astype(np.float32)
-    write_adapter(path, {NAME: (a, b)}, "F32", {}, {})
+    write_adapter(path, {NAME: (a, b)}, "F32", {}, architecture=architecture)
     return path
 
 
@@ -34,6 +34,16 @@ def test_the_soup_is_the_mean_of_its_parts_where_the_rank_suffices(tmp_path: Pat
     wanted = sum(product(part) for part in parts) / 3
     assert kept == pytest.approx(1.0)
     assert np.allclose(product(tmp_path / "soup.gguf"), wanted, atol=0.02)
+    assert GgufFile(tmp_path / "soup.gguf").metadata["general.architecture"] == "qwen2"
+
+
+def test_adapters_of_different_bases_have_no_mean(tmp_path: Path) -> None:
+    parts = [
+        random_adapter(tmp_path / f"{name}.gguf", 1, rank=8, architecture=name)
+        for name in ("llama", "qwen2")
+    ]
+    with pytest.raises(ValueError, match="different bases"):
+        soup(parts, tmp_path / "soup.gguf", rank=8, kind="F32")
 
 
 def test_a_lower_rank_keeps_the_largest_directions() -> None:
