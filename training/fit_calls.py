@@ -126,7 +126,7 @@ def source_reports(
     for fitted, rows in source_folds(samples):
         seen = [sample for sample, use in zip(samples, fitted, strict=True) if use]
         strange = [sample for sample, use in zip(samples, rows, strict=True) if use]
-        if len(strange) >= LEAST_ANSWERS:
+        if seen and len(strange) >= LEAST_ANSWERS:
             without = replace(fit(seen, calibration.name), threshold=calibration.threshold)
             answered = Answered(strange, len(strange))
             found[strange[0].group] = set_report(answered, without, sum_threshold)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -151,3 +152,8 @@ def test_a_fit_finds_what_matters_and_is_read_back(tmp_path: Path) -> None:
         assert again.answer_confidence(sample.features) == pytest.approx(
             calibration.answer_confidence(sample.features), abs=1e-3
         )
+
+
+def test_one_source_alone_has_no_other_to_be_judged_by() -> None:
+    samples = [replace(sample, source="a") for sample in made_samples()]
+    assert make_calibration(samples, "one", {}).report["held_out_sources"] == {}
