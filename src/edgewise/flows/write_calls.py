@@ -15,7 +15,7 @@ from edgewise.flows.draft import LocalAttempt
 from edgewise.functions.answer_chance import answer_chance, none_chance, none_is_likelier
 from edgewise.functions.assign import assign, unanswered
 from edgewise.functions.call_confidence import call_features
-from edgewise.functions.check import better_fit, fit_of, is_weak
+from edgewise.functions.check import better_fit, fit_of
 from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar
 from edgewise.functions.heard import Heard
@@ -122,10 +122,13 @@ def _with_others(walk: Walk, number: int) -> None:
 
 
 def _misfits(walk: Walk, call: ToolCall, words: Heard) -> bool:
-    """Another tool fits clearly better; or somewhat better, and the call is in doubt anyway."""
-    if (call.confidence or 0.0) >= walk.draft.threshold:
-        return is_weak(call, words, walk.offered)
-    return better_fit(call, words, walk.offered) > 0
+    """The call is in doubt, and another tool fits better.
+
+    A call that the model is sure of stands, whatever the words: without its tool it would be as
+    sure of the next ("tell Mum I'll be ten minutes late" sets a timer).
+    """
+    doubted = (call.confidence or 0.0) < walk.draft.threshold
+    return doubted and better_fit(call, words, walk.offered) > 0
 
 
 def _overrun(walk: Walk) -> list[int]:
