@@ -71,6 +71,15 @@ def test_the_caller_is_the_default_models_file_with_an_adapter() -> None:
     assert [row.name for row in ROWS if row.adapter and not row.requantise_to] == []
 
 
+def test_the_large_caller_is_the_small_coders_file_with_an_adapter() -> None:
+    coder, large = row_named("qwen2.5-coder-0.5b-instruct"), row_named("edgewise-caller-large")
+    assert coder is not None and large is not None
+    assert (large.source, large.sha256) == (coder.source, coder.sha256)
+    assert coder.requantise_to is None, "so its file serves both"
+    assert large.adapter is not None and large.adapter.one_embedding
+    assert re.fullmatch(r"[0-9a-f]{64}", large.adapter.sha256)
+
+
 @every_row
 def test_only_models_with_a_chat_template_claim_tools(row: ModelRow) -> None:
     assert row.chat or not row.tools

