@@ -244,19 +244,30 @@ def tools() -> str:
 
 
 def bfcl() -> str:
-    if not (ROOT / "benchmarks/bfcl.json").exists():
-        return "Not measured yet."
-    card = read(ROOT / "benchmarks/bfcl.json")
-    metrics = card["metrics"]
+    """A column for each caller, and for each run what its confidence is worth."""
+    paths = [ROOT / f"benchmarks/{name}.json" for name in ("bfcl", "bfcl_live", "bfcl_large")]
+    cards = [read(path) for path in paths]
+    small = merged(card for card in cards if not is_large(card))
+    large = merged(card for card in cards if is_large(card))
     rows = [
-        (f"`{name}`", *figures(metrics, "raw_", [name]), *figures(metrics, "", [name]), published)
+        (f"`{name}`", *figures(small, "", [name]), *figures(large, "", [name]), published)
         for name, published in PUBLISHED.items()
-        if name in metrics
+        if name in small
     ]
-    head = ("Percent right", "raw local model", "full pipeline", PUBLISHED_TITLE)
-    names = ("auroc", "aurc", "coverage_95", "latency_ms_p50", "latency_ms_p95")
-    beside = ", ".join(f"`{name}` {metrics[name]:,.4g}" for name in names)
-    return f"{table(head, rows)}\n\nBeside them: {beside}.\n\n{made(card)}"
+    head = ("Percent right", "`edgewise-caller`", "`edgewise-caller-large`", PUBLISHED_TITLE)
+    names = ("cases", "auroc", "aurc", "coverage_95", "latency_ms_p50", "latency_ms_p95")
+    runs = [(str(n), *figures(card["metrics"], "", names)) for n, card in enumerate(cards, 1)]
+    beside = table(("Run", *(f"`{name}`" for name in names)), runs)
+    commands = "\n".join(f"{n}. {made(card)}" for n, card in enumerate(cards, 1))
+    return f"{table(head, rows)}\n\n{beside}\n\n{commands}"
+
+
+def is_large(card: Mapping[str, Any]) -> bool:
+    return "edgewise-caller-large" in card["command"]
+
+
+def merged(cards: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    return {name: value for card in cards for name, value in card["metrics"].items()}
 
 
 def serve() -> str:
@@ -267,7 +278,11 @@ def serve() -> str:
 
 def figures(metrics: Mapping[str, float], prefix: str, names: Iterable[str]) -> list[str]:
     found = [metrics.get(f"{prefix}{name}") for name in names]
-    return ["" if value is None else f"{value:,.4g}" for value in found]
+    return ["" if value is None else in_words(value) for value in found]
+
+
+def in_words(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:,.4g}"
 
 
 def made(card: Mapping[str, Any]) -> str:
