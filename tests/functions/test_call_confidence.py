@@ -18,9 +18,9 @@ from edgewise.functions.call_confidence import (
     CallCalibration,
     CallScore,
     answer_confidence,
-    call_features,
     parse_call_calibration,
 )
+from edgewise.functions.call_features import call_features
 from edgewise.functions.tool_prompt import parse_answer
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import Token

@@ -14,7 +14,7 @@ from edgewise.flows.call_walk import Walk
 from edgewise.flows.draft import LocalAttempt
 from edgewise.functions.answer_chance import answer_chance, none_chance, none_is_likelier
 from edgewise.functions.assign import assign, unanswered
-from edgewise.functions.call_confidence import call_features
+from edgewise.functions.call_features import call_features
 from edgewise.functions.check import better_fit, fit_of
 from edgewise.functions.fold import spaced
 from edgewise.functions.grammar import compile_grammar

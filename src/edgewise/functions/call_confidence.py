@@ -12,13 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.errors import SettingsError
-from edgewise.functions.call_features import call_features, surety
 from edgewise.types.measured import UNMEASURED, Measured, read_measured
-
-__all__ = [
-    "FALLING", "FORMAT", "RISING", "UNCALIBRATED_CALLS", "WORDED", "CallCalibration", "CallScore",
-    "answer_confidence", "call_features", "parse_call_calibration", "surety",
-]  # fmt: skip
 
 FORMAT = 2  # 1 knew fewer features; what they mean has not changed
 _READ = (1, FORMAT)

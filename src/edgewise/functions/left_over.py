@@ -33,7 +33,7 @@ _LITTLE = frozenset(
     stem(word)
     for group in (ACTION_VERBS, DETERMINERS, FILLERS, PREPOSITIONS, QUESTION_WORDS, SEQUENCE)
     for word in group
-) | word_set("and or but you we they he she be been able thank thank like know")
+) | word_set("and or but you we they he she be been able thank like know")
 _NAMES = frozenset({"name", "place"})
 _AMOUNTS = frozenset({"number", "percent", "money"})
 # A number may be asked for in another unit, as a share, or with the other sign.
