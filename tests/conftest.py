@@ -25,7 +25,7 @@ MODELS_DIR = Settings.load().models_dir
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings, ledger and keys in a folder of the test's; models in the shared cache."""
     home = tmp_path / "edgewise-home"
-    for name in list(os.environ):
+    for name in set(os.environ) - {"HF_HUB_DISABLE_TELEMETRY"}:  # edgewise sets that one
         if name.startswith(("EDGEWISE_", "CACTUS_", "HF_")):
             monkeypatch.delenv(name)
     for row in PROVIDERS.values():

@@ -7,9 +7,14 @@ resolved when they are first used.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Before anything of ours can import them: onnxruntime reads this once, when it is loaded, and then
+# writes a device id and looks its vendor up; the hub's client asks the hub for more than the file.
+os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # noqa: TID251 - sets
 
 if TYPE_CHECKING:
     from edgewise.conversation import Conversation
