@@ -1,4 +1,4 @@
-"""The plan of the house, held by a test: who may import whom, how big things may grow."""
+"""The plan of the house, held by a test: who may import whom, and what an import loads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ MODULES = {
     ): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-MODULE_LINES = 300
-FUNCTION_LINES = 60
 FILES_CROSSED = 15
 
 # room: the rooms (or single modules) it may import besides itself
@@ -35,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "weights": set(),
     **dict.fromkeys(DOERS, VALUES),
     "cloud": VALUES | {"vision"},  # what leaves is stripped of metadata at the door
-    "local": VALUES | {"vision"},  # the names of what it finds
+    # The names of what it finds; what grammars are made of.
+    "local": VALUES | {"vision", "functions"},
     "settings": VALUES | {"server_settings"},
     "server_settings": {"errors"},
     "plugins": {"errors"},
@@ -127,16 +126,6 @@ def test_there_is_no_import_cycle_even_through_deferred_imports() -> None:
 
     for name in graph:
         visit(name, ())
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_module_and_functions_stay_small(module: str) -> None:
-    lines = MODULES[module].read_text("utf-8").count("\n")
-    assert lines <= MODULE_LINES, f"{module} has {lines} lines"
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert length <= FUNCTION_LINES, f"{module}.{node.name} has {length} lines"
 
 
 @pytest.mark.parametrize("module", MODULES)
