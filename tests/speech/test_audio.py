@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import tracemalloc
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 import av
 import numpy
 import pytest
+from typing_extensions import override
 
 from edgewise.errors import InvalidRequest
 from edgewise.speech.audio import BLOCK_S, RATE, as_wav, name_of, open_sound
+from edgewise.speech.sound_files import FILMS, OPTIONS, SOUND
 from edgewise.types.messages import Audio
 from tests.speech.made_voice import Samples, silence, voice
 
@@ -24,6 +27,36 @@ FORMATS = [
     ("ogg", "libopus", 48_000, "mono"),
     ("mp4", "aac", 22_050, "mono"),
     ("webm", "libopus", 48_000, "stereo"),
+]
+# Less common ones, and films; all that can be written here.
+MORE_FORMATS = [
+    ("w64", "pcm_s16le", 16_000, "mono"),
+    ("aiff", "pcm_s16be", 44_100, "stereo"),
+    ("au", "pcm_mulaw", 8_000, "mono"),
+    ("caf", "pcm_s16le", 48_000, "mono"),
+    ("mp2", "mp2", 48_000, "mono"),
+    ("adts", "aac", 44_100, "mono"),
+    ("latm", "aac", 44_100, "mono"),
+    ("ac3", "ac3", 48_000, "stereo"),
+    ("eac3", "eac3", 48_000, "stereo"),
+    ("amr", "libopencore_amrnb", 8_000, "mono"),
+    ("wv", "wavpack", 16_000, "mono"),
+    ("tta", "tta", 16_000, "mono"),
+    ("voc", "pcm_u8", 16_000, "mono"),
+    ("sox", "pcm_s32le", 16_000, "mono"),
+    ("ircam", "pcm_s16le", 16_000, "mono"),
+    ("ipod", "alac", 16_000, "mono"),
+    ("3gp", "aac", 16_000, "mono"),
+    ("mov", "pcm_s16le", 48_000, "stereo"),
+    ("matroska", "aac", 48_000, "mono"),
+    ("avi", "pcm_s16le", 16_000, "mono"),
+    ("flv", "libmp3lame", 44_100, "mono"),
+    ("mpeg", "mp2", 48_000, "mono"),
+    ("mpegts", "aac", 48_000, "mono"),
+    ("nut", "pcm_s16le", 16_000, "mono"),
+    ("rm", "ac3", 44_100, "mono"),
+    ("wtv", "mp2", 48_000, "mono"),
+    ("gxf", "pcm_s16le", 48_000, "mono"),
 ]
 
 
@@ -61,6 +94,25 @@ def test_any_common_format_becomes_one_channel_at_one_rate(
     assert codes == ()
     spectrum = numpy.abs(numpy.fft.rfft(samples[RATE : 5 * RATE]))
     assert numpy.argmax(spectrum) / 4 == pytest.approx(440, abs=2)
+
+
+@pytest.mark.parametrize(("container", "codec", "rate", "layout"), MORE_FORMATS)
+def test_less_common_formats_and_films_are_read_too(
+    container: str, codec: str, rate: int, layout: str
+) -> None:
+    samples, _ = read(encoded(TONE, container, codec, rate, layout))
+    assert len(samples) / RATE == pytest.approx(6.0, abs=0.2)
+    spectrum = numpy.abs(numpy.fft.rfft(samples[RATE : 5 * RATE]))
+    assert numpy.argmax(spectrum) / 4 == pytest.approx(440, abs=4)
+
+
+@pytest.mark.parametrize(("name", "codec", "rate"), [("talk.g722", "g722", 16_000)])
+def test_sound_without_a_head_is_known_by_its_name(
+    tmp_path: Path, name: str, codec: str, rate: int
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(encoded(TONE, "g722", codec, rate, "mono"))
+    assert len(read(path)[0]) / RATE == pytest.approx(6.0, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +155,75 @@ def test_what_is_not_sound_is_refused_in_words(
     assert name in str(caught.value)
 
 
+LIST = "ffconcat version 1.0\nfile secret.wav\n"
+PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nsecret.ts\n#EXT-X-ENDLIST\n"
+SDP = "v=0\r\nc=IN IP4 127.0.0.1\r\nm=audio 45680 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with sound in it that nobody asked for."""
+    (tmp_path / "secret.wav").write_bytes(as_wav(TONE))
+    (tmp_path / "secret.ts").write_bytes(encoded(TONE, "mpegts", "aac", RATE, "mono"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("list.ffconcat", LIST, "ffconcat"),
+        ("list.wav", LIST, "ffconcat"),
+        ("list.m3u8", PLAYLIST, "M3U"),
+        ("list.mp3", PLAYLIST, "M3U"),
+        ("list.pls", "[playlist]\nFile1=secret.wav\n", "PLS"),
+        ("list.asx", '<asx version="3.0"><ref href="secret.wav"/></asx>', "XML"),
+        ("list.mpd", '\ufeff<?xml version="1.0"?>\n<MPD type="static"></MPD>', "DASH"),
+        ("talk.sdp", SDP, "SDP"),
+        ("talk.sdp", f"s=x\n{SDP}", "SDP"),
+    ],
+)
+def test_what_only_points_at_other_files_is_refused_in_words(
+    secrets: Path, name: str, text: str, what: str
+) -> None:
+    (secrets / name).write_text(text, "utf-8", newline="")
+    for audio in (secrets / name, name, text.encode(), Audio(text.encode(), "audio/wav")):
+        with pytest.raises(InvalidRequest, match=rf"not sound.*{what}.*is not read"):
+            read(audio)
+
+
+@pytest.mark.parametrize("name", ["words.vtt", "words.wav"])
+def test_a_kind_of_file_that_is_no_sound_is_said_to_be_so(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("WEBVTT\n\n00:00.000 --> 00:05.000\nhello\n")
+    with pytest.raises(InvalidRequest, match="not taken for sound"):
+        read(tmp_path / name)
+
+
+def test_every_kind_that_is_read_is_one_that_ffmpeg_knows_and_holds_its_own_sound() -> None:
+    for name in (*SOUND, *FILMS):
+        assert av.ContainerFormat(name, "r").is_input
+    pointing = ("concat", "hls", "dash", "sdp", "rtsp", "rtp", "sap", "image2", "lavfi", "imf")
+    assert not {*pointing, "vobsub", "webm_dash_manifest", "tty", "alsa"} & {*SOUND, *FILMS}
+
+
+@pytest.mark.parametrize("lock", OPTIONS)
+def test_each_lock_holds_without_the_other(secrets: Path, lock: str) -> None:
+    """Were a kind added that points elsewhere, FFmpeg still could open nothing for it."""
+    only = {lock: OPTIONS[lock]}
+    with pytest.raises(av.FFmpegError):
+        av.open(io.BytesIO(LIST.encode()), options=only)
+    (secrets / "list.m3u8").write_text(PLAYLIST)
+    with (secrets / "list.m3u8").open("rb") as file, pytest.raises(av.FFmpegError):
+        av.open(file, options=only)
+
+
+def test_kinds_inside_kinds_are_held_to_the_list_too(secrets: Path) -> None:
+    with pytest.raises(av.FFmpegError):
+        av.open(io.BytesIO(LIST.encode()), options={"format_whitelist": "concat,mp3"})
+    with av.open(io.BytesIO(LIST.encode()), options={"format_whitelist": "concat,wav"}) as opened:
+        assert opened.streams.audio
+
+
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="there is no file"):
         read(tmp_path / "nothing.wav")
@@ -122,6 +243,27 @@ def test_pictures_without_sound_are_refused() -> None:
         output.mux(stream.encode(None))
     with pytest.raises(InvalidRequest, match="no sound in it"):
         read(file.getvalue())
+
+
+class BadDisk(io.FileIO):
+    """Cannot be read beyond its first half."""
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        if self.tell() > 100_000:
+            raise OSError(errno.EIO, "bad block")
+        return super().readinto(buffer) or 0
+
+
+def test_what_is_there_of_a_file_on_a_bad_disk_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "talk.wav"
+    path.write_bytes(as_wav(TONE))
+    monkeypatch.setattr(Path, "open", lambda self, _: io.BufferedReader(BadDisk(self)))
+    samples, codes = read(path)
+    assert 2.0 < len(samples) / RATE < 5.0
+    assert "damaged_audio" in codes
 
 
 def test_a_name_with_a_colon_is_a_file_and_not_an_address(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from edgewise.errors import ExtraMissing, InvalidRequest
+from edgewise.speech.sound_files import HEAD_BYTES, OPTIONS, what_it_points_with
 from edgewise.types.messages import Audio, AudioLike
 
 if TYPE_CHECKING:
@@ -97,7 +101,7 @@ class Sound:
                 return
             except av.error.InvalidDataError:
                 self.damaged = True
-            except av.FFmpegError:
+            except (av.FFmpegError, OSError):  # the latter: of the file itself
                 self.damaged = True
                 return
 
@@ -115,15 +119,19 @@ def open_sound(audio: AudioLike) -> Iterator[Sound]:
     except ImportError as error:
         raise ExtraMissing("speech", "PyAV") from error
     name = name_of(audio)
-    source = _source(audio, name)
-    try:
-        container = av.open(source, mode="r", metadata_errors="ignore")
-    except (av.FFmpegError, OSError, ValueError) as error:
-        raise InvalidRequest(f"{name} is not sound that can be read: {_short(error)}") from error
-    with container:
-        if not container.streams.audio:
-            raise InvalidRequest(f"{name} has no sound in it")
-        yield Sound(container, name, shorter=_wav_is_cut(audio))
+    with _source(audio, name) as source:
+        try:
+            container = av.open(
+                source.file, mode="r", metadata_errors="ignore", options=dict(OPTIONS)
+            )
+        except (av.FFmpegError, OSError, ValueError) as error:
+            raise InvalidRequest(
+                f"{name} is not sound that can be read: {_why(error, source.head)}"
+            ) from error
+        with container:
+            if not container.streams.audio:
+                raise InvalidRequest(f"{name} has no sound in it")
+            yield Sound(container, name, shorter=_wav_is_cut(source))
 
 
 def name_of(audio: AudioLike) -> str:
@@ -134,40 +142,52 @@ def name_of(audio: AudioLike) -> str:
     return Path(audio).name or str(audio)
 
 
-def _source(audio: AudioLike, name: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Sound that we have opened ourselves: FFmpeg may open nothing."""
+
+    file: BinaryIO
+    head: bytes
+    size: int
+
+
+@contextmanager
+def _source(audio: AudioLike, name: str) -> Iterator[_Source]:
     if isinstance(audio, bytes | Audio):
         data = audio.data if isinstance(audio, Audio) else audio
         if not data:
             raise InvalidRequest(f"{name} is empty")
-        return io.BytesIO(data)
+        yield _Source(io.BytesIO(data), data[:HEAD_BYTES], len(data))
+        return
     path = Path(audio).expanduser()
     if path.is_dir():
         raise InvalidRequest(f"{name} is a folder")
     try:
-        with path.open("rb") as file:
-            if not file.read(1):
-                raise InvalidRequest(f"{name} is empty: it has 0 bytes")
+        file = path.open("rb")
     except FileNotFoundError as error:
         raise InvalidRequest(f"there is no file {str(path)!r}") from error
     except OSError as error:
         raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
-    # As an address of FFmpeg's, a colon in a name would be taken for a protocol.
-    return f"file:{path}"
+    with file:
+        yield _Source(file, _head(file, name), os.fstat(file.fileno()).st_size)
 
 
-def _wav_is_cut(audio: AudioLike) -> bool:
+def _head(file: io.BufferedReader, name: str) -> bytes:
+    try:
+        head = file.peek(HEAD_BYTES)[:HEAD_BYTES]
+    except OSError as error:
+        raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
+    if not head:
+        raise InvalidRequest(f"{name} is empty: it has 0 bytes")
+    return head
+
+
+def _wav_is_cut(source: _Source) -> bool:
     """FFmpeg takes a WAV's length from the file, so that it never misses anything."""
-    if isinstance(audio, bytes | Audio):
-        data = audio.data if isinstance(audio, Audio) else audio
-        head, size = data[:8], len(data)
-    else:
-        path = Path(audio).expanduser()
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            head = file.read(8)
+    head = source.head
     said = int.from_bytes(head[4:8], "little") + 8
     # One that was written to a pipe says 0, or as much as the field holds.
-    return head[:4] == b"RIFF" and 44 < said < 0xFFFF_FF00 and said > size + RATE
+    return head[:4] == b"RIFF" and 44 < said < 0xFFFF_FF00 and said > source.size + RATE
 
 
 def _declared_seconds(container: Any, stream: Any) -> float:
@@ -176,7 +196,12 @@ def _declared_seconds(container: Any, stream: Any) -> float:
     return container.duration / 1_000_000 if container.duration else 0.0
 
 
-def _short(error: Exception) -> str:
+def _why(error: Exception, head: bytes) -> str:
+    if what := what_it_points_with(head):
+        return f"it is {what}, and what refers to other files or to the network is not read"
+    # What FFmpeg knows, and may not open. What it does not know is "invalid data" to it.
+    if getattr(error, "errno", None) == errno.EINVAL:
+        return "it is a kind of file that is not taken for sound"
     return getattr(error, "strerror", None) or str(error)
 
 

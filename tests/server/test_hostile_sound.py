@@ -1,0 +1,161 @@
+"""Sound uploads that are no sound but point elsewhere: refused, and nothing else is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgewise.testing import LoopbackCloud, ScriptedEars, heard
+from tests.server.conftest import Serving
+from tests.server.served import Served
+from tests.speech.made_voice import silence, voice, wav
+
+SURE = [heard("the first part", 0.2, 2.0, 0.97)]
+SECRET = wav(silence(0.5), voice(5.0), silence(0.5))
+SDP = (
+    "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
+    "m=audio {port} RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
+)
+M3U8 = "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nsecret.wav\n#EXT-X-ENDLIST\n"
+MPD = (
+    '<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static"><Period>'
+    '<AdaptationSet mimeType="audio/wav"><Representation id="1"><BaseURL>secret.wav</BaseURL>'
+    "</Representation></AdaptationSet></Period></MPD>"
+)
+# {here} is the server's working folder, in which there is a secret.wav; {port} is a free one.
+POINTING = {
+    "relative": "ffconcat version 1.0\nfile secret.wav\n",
+    "address": "ffconcat version 1.0\nfile file:secret.wav\n",
+    "absolute": "ffconcat version 1.0\nfile '{here}/secret.wav'\n",
+    "absolute address": "ffconcat version 1.0\nfile 'file:{here}/secret.wav'\n",
+    "climbing": "ffconcat version 1.0\nfile ../work/secret.wav\n",
+    "asks for unsafe": "ffconcat version 1.0\nfile '{here}/secret.wav'\noption safe 0\n",
+    "padded": "ffconcat version 1.0\n" + "# sound\n" * 2_000 + "file secret.wav\n",
+    "a list of lists": "ffconcat version 1.0\nfile inner.ffconcat\n",
+    "hls": M3U8,
+    "hls of an address": M3U8.replace("secret.wav", "file:secret.wav"),
+    "dash": MPD,
+    "sdp": SDP,
+}
+OTHER = {
+    "filters": b"sine=frequency=440:duration=5",
+    "a pattern of pictures": b"secret%d.wav",
+    "a picture": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02"
+    b"\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00"
+    b"\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82",
+    "subtitles": b"WEBVTT\n\n00:00.000 --> 00:05.000\nhello\n",
+}
+NAMES = [("list.ffconcat", "text/plain"), ("x.wav", "audio/wav"), ("x.m3u8", "audio/mpegurl")]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder that holds sound which is nobody's to hear."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "secret.wav").write_bytes(SECRET)
+    (folder / "inner.ffconcat").write_text("ffconcat version 1.0\nfile secret.wav\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def port() -> int:
+    """A UDP port that nobody holds."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
+@contextlib.contextmanager
+def bound_ports() -> Iterator[set[int]]:
+    """The UDP ports that were seen to be held meanwhile; empty where there is no /proc."""
+    seen: set[int] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while True:
+            for table in ("udp", "udp6"):
+                with contextlib.suppress(OSError):
+                    rows = Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]
+                    seen.update(int(row.split()[1].rpartition(":")[2], 16) for row in rows)
+            if over.wait(0.02):
+                return
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        watcher.join()
+
+
+def refused(served: Served, data: bytes, name: str, kind: str, **form: str) -> str:
+    """The words of a 400 in OpenAI's shape."""
+    answer = served.http.post(
+        "/v1/audio/transcriptions",
+        data={"model": "auto", **form},
+        files={"file": (name, data, kind)},
+    )
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert set(error) >= {"message", "type", "param", "code"}
+    assert error["type"] == "invalid_request_error"
+    assert "secret" not in error["message"]
+    return str(error["message"])
+
+
+def serves_sound(served: Served) -> None:
+    files = {"file": ("talk.wav", SECRET, "audio/wav")}
+    answer = served.http.post("/v1/audio/transcriptions", data={"model": "auto"}, files=files)
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("trick", POINTING)
+def test_an_upload_that_points_elsewhere_is_refused(
+    serving: Serving, cloud: LoopbackCloud, here: Path, port: int, trick: str
+) -> None:
+    ears = ScriptedEars([SURE])
+    served = serving(ears=ears)
+    data = POINTING[trick].format(here=here, port=port).encode()
+    with bound_ports() as ports:
+        told = [refused(served, data, name, kind) for name, kind in NAMES]
+    assert port not in ports
+    assert not ears.listened and not cloud.requests
+    for words in told:
+        assert "refers to" in words and "is not read" in words
+    serves_sound(served)
+    assert len(ears.listened) == 1
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_an_upload_that_is_something_else_is_refused(
+    serving: Serving, cloud: LoopbackCloud, here: Path, what: str
+) -> None:
+    ears = ScriptedEars([SURE])
+    served = serving(ears=ears)
+    for name, kind in NAMES:
+        assert "not sound that can be read" in refused(served, OTHER[what], name, kind)
+    assert not ears.listened and not cloud.requests
+    serves_sound(served)
+
+
+@pytest.mark.parametrize("trick", POINTING)
+@pytest.mark.parametrize(
+    "form", [{"model": "cloud"}, {"metadata[policy]": "cloud_only"}, {"stream": "true"}], ids=str
+)
+def test_nothing_is_sent_to_a_provider(
+    serving: Serving, cloud: LoopbackCloud, here: Path, trick: str, form: dict[str, str], port: int
+) -> None:
+    cloud.always("what the file says")
+    served = serving(ears=ScriptedEars([SURE]))
+    data = POINTING[trick].format(here=here, port=port).encode()
+    refused(served, data, "x.wav", "audio/wav", **form)
+    assert not cloud.requests
