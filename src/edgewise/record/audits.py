@@ -8,7 +8,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgewise.record.rows import bindable, checked_amount, insert_once, mask_secrets
+from edgewise.record.rows import bindable, checked_amount, insert_once
+from edgewise.record.stored_texts import bounded_text
 
 AUDIT_KEY = "audit"  # the budget key of every cloud call that an audit makes
 MOST_AUDITS = 20_000  # that are read at once, the latest
@@ -94,7 +95,7 @@ def write_audit(connection: sqlite3.Connection, audit: Audit, now: float) -> boo
         "judged_by": audit.judged_by,
         "cost_microdollars": checked_amount(audit.cost_microdollars),
         "features": json.dumps({name: bindable(v) for name, v in audit.features.items()}),
-        "cloud_text": None if audit.cloud_text is None else mask_secrets(audit.cloud_text),
+        "cloud_text": None if audit.cloud_text is None else bounded_text(audit.cloud_text),
     }
     return insert_once(connection, "audits", row)
 

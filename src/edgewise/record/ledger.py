@@ -24,6 +24,7 @@ from edgewise.record.rows import (
     settled_columns,
 )
 from edgewise.record.store import Store
+from edgewise.record.stored_texts import stored_texts
 from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
 from edgewise.record.watched import Confidence, Note, Traffic
 from edgewise.types.messages import Request
@@ -129,7 +130,8 @@ class Ledger:
     def record(self, request: Request, reply: Reply, *, cost_avoided_microdollars: int = 0) -> None:
         """Write a finished request and its local attempts; a known id changes nothing."""
         now = self._clock()
-        row = reply_row(request, reply, now, cost_avoided_microdollars)
+        texts = stored_texts(request, reply) if request.store_text else {}
+        row = reply_row(request, reply, now, cost_avoided_microdollars) | texts
         self._write_request(request, row, reply.attempts, now)
 
     def record_failure(
@@ -137,7 +139,9 @@ class Ledger:
     ) -> None:
         """Write a request that raised; a known id changes nothing."""
         now = self._clock()
-        self._write_request(request, failure_row(request, error, attempts, now), attempts, now)
+        texts = stored_texts(request, None) if request.store_text else {}
+        row = failure_row(request, error, attempts, now) | texts
+        self._write_request(request, row, attempts, now)
 
     def _write_request(
         self, request: Request, row: Row, attempts: Sequence[Attempt], now: float

@@ -6,12 +6,12 @@ import json
 import math
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from edgewise.errors import EdgewiseError
-from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
 
 Row = dict[str, Any]
@@ -49,13 +49,14 @@ def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
 
 
 def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
+    """All but the texts, which are added where a request asks for it (`stored_texts`)."""
     decision = reply.decision
     confidence = reply.confidence if reply.confidence is not None else decision.confidence
     return _asked(request, now) | {
         "source": reply.source,
         "model": reply.model,
         "decision_code": decision.code,
-        "reason": mask_secrets(decision.reason),
+        "reason": masked_start(decision.reason)[0],
         "degraded": reply.degraded,
         "degraded_code": decision.degraded_code,
         "needs_cloud_handoff": reply.needs_cloud_handoff,
@@ -64,7 +65,11 @@ def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
         "confidence": confidence,
         "threshold": decision.threshold,
         "decided_after_tokens": decision.decided_after_tokens,
-        "features": _json({name: bindable(value) for name, value in decision.features.items()}),
+        "features": json.dumps(
+            {name: bindable(value) for name, value in decision.features.items()},
+            ensure_ascii=False,
+            default=str,
+        ),
         "calibration": decision.calibration,
         "input_tokens": reply.usage.input_tokens,
         "output_tokens": reply.usage.output_tokens,
@@ -75,8 +80,6 @@ def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
         "finish_reason": reply.finish_reason,
         "error_code": "",
         "error": "",
-        "reply_text": mask_secrets(reply.text) if request.store_text else None,
-        "tool_calls_text": _tool_calls(reply.tool_calls) if request.store_text else None,
         "audio_seconds": reply.usage.audio_seconds,
     }
 
@@ -117,7 +120,6 @@ def _asked(request: Request, now: float) -> Row:
         "handoff": request.handoff,
         "private": request.private,
         "budget_key": request.budget_key,
-        "prompt_text": _prompt(request.messages) if request.store_text else None,
     }
 
 
@@ -186,47 +188,24 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
     }
 
 
-def _prompt(messages: Sequence[Message]) -> str:
-    return _json(
-        [
-            {
-                "role": message.role,
-                "content": mask_secrets(message.content),
-                # Pictures and sounds are counted, never kept.
-                "images": len(message.images),
-                **({"sounds": len(message.audio)} if message.audio else {}),
-            }
-            for message in messages
-        ]
-    )
-
-
-def _tool_calls(calls: Sequence[ToolCall]) -> str:
-    return mask_secrets(
-        _json([{"name": call.name, "arguments": dict(call.arguments)} for call in calls])
-    )
-
-
-def _json(value: Sequence[object] | Mapping[str, object]) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 # What looks like a secret is masked before a text is written to disk.
 MASK = "[masked]"
 ERROR_CHARS = 300
+SEARCHED_CHARS = 8_000  # of an error or a reason: it may be a whole HTML page
+WORD_CHARS = 4_000  # of a last word that is cut off: half of a longer key still looks like one
 
-# Each pattern keeps its group `keep` and loses the rest. All are linear: an error text may be a
-# whole HTML page.
+# Each pattern keeps its group `keep` and loses the rest. All are linear on every text, hostile ones
+# too: where a run can fail, only its beginning may be a start, else it is read once per start.
 _SECRETS = tuple(
     re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     for pattern, ignore_case in (
         # An Authorization header, in whatever quoting a client library printed it.
         (
             r"""(?P<keep>\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?)"""
-            r"""(?:(?:bearer|basic|token|digest)\s+)?(?!\[masked\])[^\s"',;}\]]+""",
+            r"""(?:(?:bearer|basic|token|digest)\s+)?(?!bearer\s|\[masked\])[^\s"',;}\]]+""",
             True,
         ),
-        (r"(?P<keep>\bbearer\s{1,3})(?!token\b|\[masked\])[^\s\"',;}\]]+", True),
+        (r"(?P<keep>\bbearer\s{1,3})(?!bearer\s|token\b|\[masked\])[^\s\"',;}\]]+", True),
         # api_key=…, "x-goog-api-key": "…", API key provided: …, ?key=…, password=…
         (
             r"""(?P<keep>(?:api[\s_-]?key|access[\s_-]?key|access[\s_-]?token|auth[\s_-]?token"""
@@ -244,8 +223,13 @@ _SECRETS = tuple(
             r"[A-Za-z0-9_*.\-]{8,}",
             False,
         ),
-        # A JSON web token: two or three long base64 parts.
-        (r"\b(?P<keep>eyJ)[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*){1,2}", False),
+        # A JSON web token: two or three long base64 parts. Looked for from the beginning of a run,
+        # and given up with it: where its first "eyJ" begins no token, no later one does.
+        (
+            r"(?<![A-Za-z0-9_-])(?P<keep>(?>[A-Za-z0-9_-]*?(?<![A-Za-z0-9])eyJ))"
+            r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,2}",
+            False,
+        ),
         # A long run of letters and digits is a key until shown otherwise; so are hashes.
         (
             r"(?<![A-Za-z0-9])(?P<keep>)(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{32,}",
@@ -262,8 +246,22 @@ def mask_secrets(text: str) -> str:
     return text
 
 
+def masked_start(text: str, most: int = SEARCHED_CHARS) -> tuple[str, int]:
+    """As much of a text as lies in so many characters, masked; and how many are left out.
+
+    Of a longer one the last word goes too: a key that was cut in half would not look like one.
+    """
+    masked = mask_secrets(text[:most])
+    if len(text) <= most:
+        return masked, 0
+    words = masked[-WORD_CHARS:].rsplit(maxsplit=1)
+    kept = masked[:-WORD_CHARS] + (words[0] if len(words) == 2 else "")
+    return kept, len(text) - most + len(masked) - len(kept)
+
+
 def short_error(text: str) -> str:
     """An error as it may be stored: masked, on one line, at most 300 characters."""
+    start, left_out = masked_start(text)
     # Masking comes first: a key cut in half would no longer look like one.
-    line = " ".join(mask_secrets(text).split())
-    return line if len(line) <= ERROR_CHARS else line[: ERROR_CHARS - 1] + "…"
+    line = " ".join(start.split())
+    return line if len(line) <= ERROR_CHARS and not left_out else line[: ERROR_CHARS - 1] + "…"

@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from edgewise.record.budget import Budget
-from edgewise.record.rows import bindable, mask_secrets
+from edgewise.record.rows import bindable, masked_start
 
 MOST_LOOKED_AT = 5_000  # of the latest requests: a check must cost the same at any size
 MOST_HANDOFFS = 200  # that say what one costs
@@ -70,7 +70,7 @@ def recent_confidences(
 def write_note(connection: sqlite3.Connection, note: Note) -> None:
     connection.execute(
         "INSERT INTO notes VALUES (?, ?, ?, ?)",
-        (note.created_at, note.kind, bindable(note.subject), bindable(mask_secrets(note.words))),
+        (note.created_at, note.kind, bindable(note.subject), bindable(masked_start(note.words)[0])),
     )
 
 

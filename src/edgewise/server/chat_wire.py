@@ -16,6 +16,7 @@ from edgewise.server.wire import (
     call_ids,
     model_name,
     sse,
+    switch_note,
 )
 from edgewise.types.replies import Reply, Switched, TextDelta
 from edgewise.types.tokens import Token
@@ -88,7 +89,7 @@ class ChatWriter:
         yield self._chunk({"content": delta.text}, logprobs=evidence)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = {"switched_to": event.to, "code": event.code, "reason": event.reason}
+        said = switch_note(event)
         yield self._chunk({}, edgewise=said | {"confidence": event.confidence})
 
     def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]:

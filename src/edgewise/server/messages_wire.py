@@ -16,6 +16,7 @@ from edgewise.server.wire import (
     call_ids,
     model_name,
     sse,
+    switch_note,
 )
 from edgewise.types.replies import Reply, Switched, TextDelta
 
@@ -94,7 +95,7 @@ class MessagesWriter:
         yield _event("content_block_delta", index=0, delta=piece)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = {"switched_to": event.to, "code": event.code, "reason": event.reason}
+        said = switch_note(event)
         yield _event("ping", edgewise=said)
 
     def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]:

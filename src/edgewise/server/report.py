@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from edgewise.record.rows import short_error
+from edgewise.record.rows import masked_start, short_error
 from edgewise.server.routing import HEADER
 from edgewise.server.wire import Opening
 from edgewise.types.replies import Attempt, CallReply, Reply
@@ -23,7 +23,7 @@ def report(reply: Reply) -> dict[str, Any]:
         "needs_cloud_handoff": reply.needs_cloud_handoff,
         "decision": {
             "code": decision.code,
-            "reason": decision.reason,
+            "reason": masked_start(decision.reason)[0],  # it may quote a provider's error
             "policy": decision.policy,
             "handoff": decision.handoff,
             "threshold": decision.threshold,

@@ -17,6 +17,7 @@ from edgewise.server.wire import (
     call_ids,
     model_name,
     sse,
+    switch_note,
 )
 from edgewise.types.replies import Reply, Switched, TextDelta
 from edgewise.types.tokens import Token
@@ -79,7 +80,7 @@ class ResponsesWriter:
         yield self._part("response.output_text.delta", delta=delta.text, logprobs=evidence)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = {"switched_to": event.to, "code": event.code, "reason": event.reason}
+        said = switch_note(event)
         going = _response(self._ask, self._id, status="in_progress", edgewise=said)
         yield self._event("response.in_progress", response=going)
 

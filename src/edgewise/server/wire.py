@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from edgewise.record.rows import masked_start
 from edgewise.server.faults import Fault
 from edgewise.server.fields import Fields
 from edgewise.types.messages import Message, ToolCall
@@ -41,10 +42,17 @@ class Opening:
         if self.switched is not None:
             known |= {
                 "code": self.switched.code,
-                "reason": self.switched.reason,
+                "reason": masked_start(self.switched.reason)[0],
                 "confidence": self.switched.confidence,
             }
         return known
+
+
+def switch_note(event: Switched) -> dict[str, Any]:
+    """What a stream says when the other side takes over."""
+    # The reason may quote a provider's error, and that a key.
+    reason = masked_start(event.reason)[0]
+    return {"switched_to": event.to, "code": event.code, "reason": reason}
 
 
 class Writer(Protocol):
