@@ -334,6 +334,51 @@ def test_the_table_of_providers_is_the_directory() -> None:
     assert table.strip() == provider_table()
 
 
+LIMITS_BEGIN, LIMITS_END = "<!-- begin schema limits -->", "<!-- end schema limits -->"
+
+
+def schema_limits() -> str:
+    from edgewise.functions.grammar import MOST_OPEN
+    from edgewise.local import answer_grammar as answers
+    from edgewise.local import pattern_grammar as patterns
+
+    rows = [
+        ("Schemas in it, each counted once however often it is referred to", answers.MOST_SCHEMAS),
+        ("Values in one another", answers.DEEPEST),
+        ("Values of any kind in its JSON", answers.MOST_VALUES),
+        ("Characters of the names and texts in it", answers.MOST_TEXT),
+        ("Values of all enums", answers.MOST_CHOICES),
+        ("Optional properties in a row", answers.MOST_OPTIONAL),
+        ("Options of one `anyOf` or `oneOf`", answers.MOST_OPTIONS),
+        ("Ways to read an answer that was begun, at once", MOST_OPEN),
+        (
+            "`minLength` or `minItems`; a larger `maxLength` or `maxItems` counts as this",
+            answers.MOST_REPETITIONS,
+        ),
+        ("Different lengths of strings, and lengths of lists, added up", answers.MOST_REPEATED),
+        ("Size of a `minimum` or `maximum`", f"below {answers.LARGEST_NUMBER:,}"),
+        ("Characters of a pattern", patterns.LONGEST_PATTERN),
+        ("States of a pattern's automaton", patterns.MOST_STATES),
+        ("States of all patterns together", answers.MOST_PATTERN_STATES),
+    ]
+    lines = [
+        f"| {what} | {most if isinstance(most, str) else format(most, ',')} |"
+        for what, most in rows
+    ]
+    return "\n".join(["| Of one schema | At most |", "|---|---|", *lines])
+
+
+def test_the_limits_of_schemas_are_those_in_the_code() -> None:
+    page = words("docs/server.md")
+    start, _, rest = page.partition(LIMITS_BEGIN)
+    _, _, end = rest.partition(LIMITS_END)
+    fresh = f"{start}{LIMITS_BEGIN}\n{schema_limits()}\n{LIMITS_END}{end}"
+    if WRITE:
+        (ROOT / "docs" / "server.md").write_text(fresh, "utf-8")
+        page = fresh
+    assert page == fresh, "docs/server.md is stale: run with EDGEWISE_WRITE_DOCS=1"
+
+
 SPEECH_BEGIN, SPEECH_END = "<!-- begin other models -->", "<!-- end other models -->"
 
 

@@ -10,6 +10,7 @@
     │   ├── NoMicrophone           nothing here records sound
     │   ├── ModelNotFound          no weights; the message says how to get them
     │   ├── ContextExceeded        the prompt is longer than the context window
+    │   ├── SchemaUnsupported      the device cannot hold an answer to this JSON Schema
     │   ├── StoreError             weights could not be fetched, joined or verified
     │   ├── GenerationFailed       the runtime broke off
     │   └── DeviceBusy             too many wait for the model already (only on a server)
@@ -91,6 +92,12 @@ class ContextExceeded(LocalError):
         )
         self.prompt_tokens = prompt_tokens
         self.context_tokens = context_tokens
+
+
+class SchemaUnsupported(LocalError):
+    """The message names the keyword that is not understood, or the limit that is passed."""
+
+    code = "schema_unsupported"
 
 
 class StoreError(LocalError):

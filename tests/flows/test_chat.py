@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from edgewise.decide import policy as policies
 from edgewise.decide.calibration import UNCALIBRATED
@@ -19,11 +20,13 @@ from edgewise.errors import (
     DoesNotFit,
     GenerationFailed,
     ModelNotFound,
+    SchemaUnsupported,
 )
 from edgewise.flows.chat import Parts, answer
-from edgewise.local.backend import ChatBackend, DeviceFacts
+from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.testing import ScriptedBackend, word_tokens
-from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
+from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.types.messages import AnswerSchema, Image, Message, Request, Tool, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
 from tests.flows.clouds import PlayedCloud
 
@@ -308,6 +311,28 @@ def test_a_device_without_a_model_uses_the_cloud_or_says_how_to_get_one() -> Non
     assert (reply.source, reply.decision.code) == ("cloud", "handoff_no_local_model")
     with pytest.raises(ModelNotFound, match="edgewise pull"):
         run(None, PlayedCloud(shut=NO_KEY))
+
+
+class Pickier(ScriptedBackend):
+    """Finds a keyword in the schema that it does not know."""
+
+    @override
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        if request.answer_schema is not None:
+            raise SchemaUnsupported("$: 'uniqueItems' is not understood")
+        return super().generate(request, already=already)
+
+
+def test_a_schema_that_the_device_does_not_understand_goes_to_the_cloud_or_is_named() -> None:
+    backend = Pickier.confident("[1]", facts=replace(SCRIPTED_FACTS, schemas=True))
+    wanted = AnswerSchema({"type": "array", "uniqueItems": True})
+    _, reply = run(backend, PlayedCloud(), answer_schema=wanted)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_schema_unsupported")
+    assert "uniqueItems" in reply.decision.reason
+    with pytest.raises(DoesNotFit, match="uniqueItems"):
+        run(backend, PlayedCloud(shut=NO_KEY), answer_schema=wanted)
+    with pytest.raises(DoesNotFit, match="uniqueItems"):
+        run(backend, PlayedCloud(), policy="local_only", answer_schema=wanted)
 
 
 def test_a_runtime_that_breaks_before_anything_was_shown_is_rescued_by_the_cloud() -> None:

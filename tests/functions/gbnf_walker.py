@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 TOKEN = re.compile(
     r'\s*(?:(?P<literal>"(?:[^"\\]|\\.)*")|(?P<set>\[(?:[^\]\\]|\\.)*\])'
-    r"|(?P<name>[a-z][a-z0-9]*)|(?P<mark>[()|?])|(?P<times>\{\d+(?:,\d+)?\}))"
+    r"|(?P<name>[a-z][a-z0-9]*)|(?P<mark>[()|?*])|(?P<times>\{\d+(?:,\d*)?\}))"
 )
-ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
+ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|U([0-9a-f]{8})|(.))", re.DOTALL)
+LETTER = r"\\x[0-9a-f]{2}|\\U[0-9a-f]{8}|\\.|."
+WITHOUT_END = 10**9
+DEEP = 40  # from here on the shortest way out is taken
 SAMPLES = "aZ09 é東'/,.:{}[]\u00a0_-"
 
 
@@ -33,27 +36,43 @@ class Grammar:
             tokens = tokenise(body)
             self.rules[name] = parse_choice(tokens)
             assert not tokens, tokens
+        self._heights = self._measured()
+
+    def _measured(self) -> dict[str, int]:
+        """How many rules the shortest answer of each goes through."""
+        heights = dict.fromkeys(self.rules, WITHOUT_END)
+        while True:
+            now = {name: 1 + height(node, heights) for name, node in self.rules.items()}
+            if now == heights:
+                return heights
+            heights = now
 
     def draw(self, rng: random.Random) -> str:
-        return "".join(self._draw(self.rules["root"], rng))
+        return "".join(self._draw(self.rules["root"], rng, 0))
 
-    def _draw(self, node: Node, rng: random.Random) -> list[str]:
+    def _draw(self, node: Node, rng: random.Random, depth: int) -> list[str]:
         match node.kind:
             case "literal":
                 return [node.text]
             case "set":
-                return [rng.choice([letter for letter in ALPHABET if matches(node, letter)])]
+                letters = [letter for letter in ALPHABET if matches(node, letter)]
+                return [rng.choice(letters) if letters else rng.choice(rng.choice(node.ranges))]
             case "name":
-                return self._draw(self.rules[node.text], rng)
+                return self._draw(self.rules[node.text], rng, depth + 1)
             case "choice":
-                return self._draw(rng.choice(node.parts), rng)
+                options = list(node.parts)
+                if depth > DEEP:
+                    options.sort(key=lambda part: height(part, self._heights))
+                    options = options[:1]
+                return self._draw(rng.choice(options), rng, depth)
             case "repeat":
-                short = min(node.high, node.low + 3)
-                longest = node.high if rng.random() < 0.02 else short
-                count = rng.randint(node.low, longest)
-                return [text for _ in range(count) for text in self._draw(node.parts[0], rng)]
+                short = min(node.high, node.low + (3 if depth <= DEEP else 0))
+                rare = rng.random() < 0.02 and node.high < WITHOUT_END
+                count = rng.randint(node.low, node.high if rare else short)
+                inner = node.parts[0]
+                return [text for _ in range(count) for text in self._draw(inner, rng, depth)]
             case _:
-                return [text for part in node.parts for text in self._draw(part, rng)]
+                return [text for part in node.parts for text in self._draw(part, rng, depth)]
 
     def accepts(self, text: str) -> bool:
         return len(text) in Match(self, text).ends(self.rules["root"], 0)
@@ -106,6 +125,20 @@ class Match:
         return {end for start in starts for end in self.ends(node, start)}
 
 
+def height(node: Node, heights: dict[str, int]) -> int:
+    match node.kind:
+        case "literal" | "set":
+            return 0
+        case "name":
+            return heights[node.text]
+        case "choice":
+            return min(height(part, heights) for part in node.parts)
+        case "repeat":
+            return height(node.parts[0], heights) if node.low else 0
+        case _:
+            return max(height(part, heights) for part in node.parts)
+
+
 def matches(node: Node, letter: str) -> bool:
     inside = any(low <= letter <= high for low, high in node.ranges)
     return inside != (node.text == "^")
@@ -134,10 +167,12 @@ def parse_sequence(tokens: list[tuple[str, str]]) -> Node:
     while tokens and tokens[0] not in (("mark", "|"), ("mark", ")")):
         kind, text = tokens.pop(0)
         if kind == "times":
-            low, _, high = text[1:-1].partition(",")
-            parts.append(Node("repeat", parts=(parts.pop(),), low=int(low), high=int(high or low)))
-        elif (kind, text) == ("mark", "?"):
-            parts.append(Node("repeat", parts=(parts.pop(),), low=0, high=1))
+            low, comma, high = text[1:-1].partition(",")
+            most = int(high or low) if high or not comma else WITHOUT_END
+            parts.append(Node("repeat", parts=(parts.pop(),), low=int(low), high=most))
+        elif kind == "mark" and text in "?*":
+            most = 1 if text == "?" else WITHOUT_END
+            parts.append(Node("repeat", parts=(parts.pop(),), low=0, high=most))
         elif (kind, text) == ("mark", "("):
             parts.append(parse_choice(tokens))
             assert tokens.pop(0) == ("mark", ")")
@@ -152,16 +187,16 @@ def parse_atom(kind: str, text: str) -> Node:
         return Node(kind, plain(text[1:-1]) if kind == "literal" else text)
     inner = text[1:-1]
     negated = inner.startswith("^")
-    letters = re.findall(r"(\\x[0-9a-f]{2}|\\.|.)(?:-(\\x[0-9a-f]{2}|\\.|.))?", inner[negated:])
+    letters = re.findall(f"({LETTER})(?:-({LETTER}))?", inner[negated:])
     ranges = tuple((plain(low), plain(high or low)) for low, high in letters)
     return Node("set", "^" if negated else "", ranges=ranges)
 
 
 def plain(text: str) -> str:
     def one(found: re.Match[str]) -> str:
-        if found.group(1):
-            return chr(int(found.group(1), 16))
-        return {"n": "\n", "r": "\r", "t": "\t"}.get(found.group(2), found.group(2))
+        if number := found.group(1) or found.group(2):
+            return chr(int(number, 16))
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(found.group(3), found.group(3))
 
     return ESCAPE.sub(one, text)
 

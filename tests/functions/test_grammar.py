@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest
-from edgewise.functions.grammar import MOST_CALLS, compile_grammar
+from edgewise.functions.grammar import MOST_CALLS, MOST_CHOICES, check_tools, compile_grammar
 from edgewise.functions.tool_prompt import parse_answer, render_answer, render_prompt
 from edgewise.functions.validate import validate
 from edgewise.local.llama_cpp import open_backend
@@ -326,3 +326,44 @@ def generate(server: Any, prompt: str, grammar: str, seed: int = 7) -> list[Tool
     answer = "".join(parts)
     whole = answer if "stop" in reasons else answer.rpartition("\n")[0]
     return parse_answer(whole) if whole else []
+
+
+@pytest.mark.parametrize("value", ["\x04", "\x7f", ["\U00050000"], {"\U00050000": "\U0010ffff"}])
+def test_what_a_vocabulary_may_not_have_is_spelt_in_ascii(value: Any) -> None:
+    text = compile_grammar([Tool("t", "", {"properties": {"x": {"enum": [value]}}})])
+    assert all(" " <= letter <= "~" or letter == "\n" for letter in text)
+
+
+def test_more_choices_than_a_runtime_can_follow_leave_the_value_free() -> None:
+    many = {"enum": [chr(0x4E00 + number) for number in range(MOST_CHOICES + 1)]}
+    grammar = one(many)
+    assert grammar.accepts('t {"x":"anything"}') and not grammar.accepts('t {"x":[]}')
+
+
+def test_arguments_that_can_be_read_in_too_many_ways_are_refused() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(3):
+        below = schema
+        options = [
+            {"type": "object", "properties": {"x": below, f"y{n}": {}}, "required": ["x"]}
+            for n in range(6)
+        ]
+        schema = {"anyOf": options}
+    tool = Tool("t", "", {"properties": {"x": schema}})
+    for work in (check_tools, compile_grammar):
+        with pytest.raises(InvalidRequest, match="more than 200 ways at once"):
+            work([tool])
+    few = {"anyOf": options[:2]}
+    check_tools([Tool("t", "", {"properties": {"x": few}})])
+
+
+def test_options_that_are_told_apart_by_their_first_name_do_not_add_up() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(3):
+        schema = {
+            "anyOf": [
+                {"type": "object", "properties": {f"y{n}": schema}, "required": [f"y{n}"]}
+                for n in range(8)
+            ]
+        }
+    check_tools([Tool("t", "", {"properties": {"x": schema}})])

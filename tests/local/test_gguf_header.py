@@ -7,7 +7,8 @@ import pytest
 from gguf import GGUFWriter
 
 from edgewise.errors import StoreError
-from edgewise.local.gguf_header import quantisation_of
+from edgewise.functions.spelling import PLAIN_BYTES
+from edgewise.local.gguf_header import quantisation_of, spelt_bytes
 from tests.local.fake_packages import real_default_weights, write_tiny_gguf
 
 
@@ -44,12 +45,37 @@ def test_the_type_is_found_behind_values_of_every_kind(tmp_path: Path) -> None:
     assert quantisation_of(tmp_path / "all.gguf") == "Q4_K_M"
 
 
+@pytest.mark.real_model
+def test_the_default_vocabulary_spells_plain_text_but_not_every_byte() -> None:
+    spelt = spelt_bytes(real_default_weights())
+    assert spelt >= PLAIN_BYTES
+    assert not spelt & {0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xF1, 0xF2}
+
+
+def vocabulary(path: Path, model: str, tokens: list[str]) -> Path:
+    writer = GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(tokens)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def test_bytes_are_spelt_as_letters_or_as_numbers(tmp_path: Path) -> None:
+    letters = vocabulary(tmp_path / "letters.gguf", "gpt2", ["a", "é", "Ġ", "Ċ", "ab", "<0x42>"])
+    assert spelt_bytes(letters) == {0x61, 0xE9, 0x20, 0x0A}
+    numbers = vocabulary(tmp_path / "numbers.gguf", "llama", ["a", "é", "<0x42>", "<0xE9>"])
+    assert spelt_bytes(numbers) == {0x42, 0xE9}
+
+
 def test_a_file_that_does_not_say_is_unknown(tmp_path: Path) -> None:
     writer = GGUFWriter(tmp_path / "silent.gguf", "llama")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
     assert quantisation_of(tmp_path / "silent.gguf") == "unknown"
+    assert spelt_bytes(tmp_path / "silent.gguf") == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
+from edgewise.errors import (
+    ContextExceeded,
+    GenerationFailed,
+    InvalidRequest,
+    SchemaUnsupported,
+)
+from edgewise.functions.spelling import PLAIN_BYTES
+from edgewise.local import llama_cpp
 from edgewise.local.backend import CallBackend
 from edgewise.local.llama_cpp import LlamaCpp, open_backend
 from edgewise.local.llama_tokens import read_tokens
@@ -250,6 +257,18 @@ CITY = AnswerSchema(
         "required": ["city", "population"],
     }
 )
+
+
+def test_a_vocabulary_that_cannot_spell_every_text_is_held_to_nothing(
+    default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_cpp, "spelt_bytes", lambda _: PLAIN_BYTES - {0xC3})
+    poor = open_backend(default_model, threads=1, context_tokens=512)
+    with pytest.raises(SchemaUnsupported, match="no token for every byte"):
+        poor.generate(ask("Name a city.", answer_schema=CITY))
+    with pytest.raises(GenerationFailed, match="no token for every byte"):
+        poor.write_call("Hello.", grammar='root ::= "a"')
+    poor.close()
 
 
 def test_an_answer_is_held_to_its_schema(backend: LlamaCpp) -> None:

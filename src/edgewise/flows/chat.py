@@ -26,6 +26,7 @@ from edgewise.errors import (
     GenerationFailed,
     LocalError,
     ModelNotFound,
+    SchemaUnsupported,
 )
 from edgewise.flows.draft import Draft, LocalAttempt
 from edgewise.local.backend import ChatBackend
@@ -82,11 +83,12 @@ def answer(
     walk = _Walk(draft, parts, backend, live, request, misfit)
     try:
         yield from _follow(walk, _plan(walk))
-    except ContextExceeded as error:
+    except (ContextExceeded, SchemaUnsupported) as error:
         if walk.misfit is not None:
             raise
-        # The runtime counted the prompt exactly, before it computed anything: plan again.
-        walk.misfit = Misfit(error.code, str(error), soft=request.truncate)
+        # The runtime looked closer, before it computed anything: plan again.
+        shorter = request.truncate and isinstance(error, ContextExceeded)
+        walk.misfit = Misfit(error.code, str(error), soft=shorter)
         yield from _follow(walk, _plan(walk))
     yield Finished(draft.reply(parts.clock()))
 

@@ -7,14 +7,14 @@ a model that is held to it ends. Rules are shared wherever their text is the sam
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 
 from edgewise.errors import InvalidRequest
 from edgewise.functions.grammar_numbers import ANY_FLOAT, number_rule
-from edgewise.functions.remember import per_toolbox
+from edgewise.functions.remember import per_tool, per_toolbox
 from edgewise.functions.schema import ANY, Field, Shape, encodable, read_parameters
+from edgewise.functions.spelling import is_plain, spelled_json
 from edgewise.functions.tool_prompt import NO_CALL
 from edgewise.types.messages import Tool
 
@@ -22,6 +22,8 @@ MOST_CALLS = 24
 LONGEST_STRING = 400
 MOST_ITEMS = 32
 ANY_DEPTH = 4  # of values about which the schema says nothing
+MOST_CHOICES = 4_000  # of an enum; beyond, the value is free
+MOST_OPEN = 200  # ways to read what is written so far
 MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
 
 _CHARACTER = r'[^"\\\x00-\x1f] | "\\" (["\\bfnrt] | "u00" [01] [0-9a-f])'
@@ -52,7 +54,39 @@ def _compiled(copied: str, tools: Sequence[Tool]) -> str:
 def check_tools(tools: Sequence[Tool]) -> None:
     """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
     for tool in _by_name(tools).values():
-        read_parameters(tool)
+        _read(tool)
+
+
+@per_tool
+def _read(tool: Tool) -> Shape:
+    shape = read_parameters(tool)
+    if _open_ways((shape,), {}) > MOST_OPEN:
+        raise InvalidRequest(
+            f"tool {tool.name!r}: its arguments can be read in more than {MOST_OPEN} ways at once"
+        )
+    return shape
+
+
+def _open_ways(shapes: Sequence[Shape], known: dict[int, int]) -> int:
+    """In how many ways a value can be read while it is written, at the worst.
+
+    Objects that may begin alike add up: llama.cpp follows all of them, at every token.
+    """
+    alike: dict[tuple[str, str], int] = {}
+    for shape in shapes:
+        if id(shape) not in known:  # shapes that many refer to are looked at once
+            inner = [_open_ways(each.shapes, known) for each in shape.fields or ()]
+            inner += [_open_ways(each, known) for each in (shape.items, shape.extra or ())]
+            known[id(shape)] = max(1, *inner)
+        first = next(iter(shape.fields or ()), None)
+        key = (shape.kind, first.name if first and first.required else "")
+        alike[key] = alike.get(key, 0) + known[id(shape)]
+    # One that may begin with anything cannot be told from its neighbours of the same kind.
+    vague = {kind: count for (kind, name), count in alike.items() if not name}
+    return max(
+        (count + (vague.get(kind, 0) if name else 0) for (kind, name), count in alike.items()),
+        default=1,
+    )
 
 
 def choose(pairs: Sequence[tuple[str, str]]) -> str:
@@ -66,7 +100,7 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
         name = tool.name
         if not isinstance(name, str) or not name or name != name.strip():
             raise InvalidRequest(f"tool {name!r}: its name is empty or not plain text")
-        if any(letter in "{}\x7f" or letter < " " for letter in name) or not encodable(name):
+        if any(letter in "{}" for letter in name) or not is_plain(name):
             raise InvalidRequest(f"tool {name!r}: its name has a brace or a control character")
         if name in found:
             raise InvalidRequest(f"tool {name!r}: two tools have this name")
@@ -103,12 +137,12 @@ class _Writer:
         return "".join(f"{name} ::= {body}\n" for body, name in self._names.items())
 
     def arguments(self, tool: Tool) -> str:
-        return self.rule(self._fields(read_parameters(tool).fields or (), top=True))
+        return self.rule(self._fields(_read(tool).fields or (), top=True))
 
     def _fields(self, fields: Sequence[Field], *, top: bool = False) -> str:
         """An object with these fields in this order; the optional ones may be left out."""
         written = [
-            f"{_literal(json.dumps(field.name, ensure_ascii=False) + ':')} "
+            f"{_literal(spelled_json(field.name) + ':')} "
             + self._value(field.shapes, filled=top and field.required)
             for field in fields
         ]
@@ -152,18 +186,17 @@ class _Writer:
                 return self._any(ANY_DEPTH)
 
     def _choice(self, shape: Shape) -> str:
+        if len(shape.choices) > MOST_CHOICES:  # checked once the call is written
+            return self._any(0)
         try:
-            texts = [
-                json.dumps(choice, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-                for choice in shape.choices
-            ]
+            texts = [spelled_json(choice) for choice in shape.choices]
         except (TypeError, ValueError):  # a choice that JSON cannot write
             return self._any(ANY_DEPTH)
         return choose([(text, "") for text in dict.fromkeys(texts)])
 
     def _string(self, shape: Shape, filled: bool) -> str:
         if self._copied and shape.verbatim and shape.longest is None and shape.shortest <= 1:
-            hints = {json.dumps(hint, ensure_ascii=False) for hint in shape.hints}
+            hints = set(map(spelled_json, shape.hints))
             return " | ".join([self._copied, *map(_literal, sorted(hints))])
         high = LONGEST_STRING if shape.longest is None else min(shape.longest, LONGEST_STRING)
         return self._characters(min(max(shape.shortest, 1 if filled else 0), high), high)
@@ -225,7 +258,7 @@ class _Writer:
 def _either_case(word: str) -> str:
     lower, upper = word[0].lower(), word[0].upper()
     if lower == upper or len(lower) > 1 or len(upper) > 1:
-        return _literal(json.dumps(word, ensure_ascii=False)[1:-1])
+        return _literal(spelled_json(word)[1:-1])
     rest = f" {_literal(word[1:])}" if word[1:] else ""
     return f"[{lower}{upper}]{rest}"
 

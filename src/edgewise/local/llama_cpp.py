@@ -16,18 +16,21 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
+from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
+from edgewise.functions.spelling import PLAIN_BYTES
+from edgewise.local.answer_grammar import compile_answer
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.generation import Channel, Generation
-from edgewise.local.held_schema import check_held
+from edgewise.local.gguf_header import spelt_bytes
 from edgewise.local.llama_tokens import read_tokens
 from edgewise.local.model_store import InstalledModel
 from edgewise.local.plain_turns import plain_turns
 from edgewise.local.projector import pictured_turns
-from edgewise.types.messages import AnswerSchema, Request
+from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
 Chunks = Channel[Mapping[str, Any]]
@@ -113,6 +116,8 @@ class LlamaCpp:
             "logprobs": ALTERNATIVES,
         }
         if grammar:
+            if not self._spells_plain_text:
+                raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
             body["grammar"] = grammar
         # The alternatives of the first token say how likely `none` was.
         return self._stream("handle_completions", body | _STREAMED | _GREEDY, alternatives=True)
@@ -136,6 +141,11 @@ class LlamaCpp:
             yield from self._read(channel, alternatives)
         finally:
             channel.cancelled.set()
+
+    @cached_property
+    def _spells_plain_text(self) -> bool:
+        """Else a grammar could ask for what no token writes, and the runtime would abort."""
+        return spelt_bytes(self._path) >= PLAIN_BYTES
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
@@ -221,16 +231,10 @@ class LlamaCpp:
         if request.answer_schema is not None:
             if already:
                 raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
-            body["response_format"] = _response_format(request.answer_schema)
+            body["grammar"] = compile_answer(request.answer_schema.schema)
+            if not self._spells_plain_text:
+                raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
         return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
-
-
-def _response_format(wanted: AnswerSchema) -> dict[str, Any]:
-    """What the runtime makes a grammar of."""
-    if not wanted.schema:
-        return {"type": "json_object"}
-    check_held(wanted.schema)
-    return {"type": "json_schema", "json_schema": {"schema": dict(wanted.schema)}}
 
 
 def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
@@ -246,9 +250,6 @@ def _smooth(before: float | None, now: float) -> float:
 
 
 def _map_exception(error: BaseException) -> Exception:
-    if isinstance(error, ValueError) and "schema" in str(error).lower():
-        words = str(error).rpartition("failed: ")[2]
-        return InvalidRequest(f"the answer's schema cannot be held to: {words}")
     return GenerationFailed(f"llama.cpp: {error}")
 
 

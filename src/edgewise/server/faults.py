@@ -20,6 +20,7 @@ from edgewise.errors import (
     InvalidRequest,
     LedgerError,
     ModelNotFound,
+    SchemaUnsupported,
     SettingsError,
     SpaceMismatch,
 )
@@ -109,7 +110,8 @@ def _status(error: EdgewiseError) -> int:
     if isinstance(error, CloudError):
         return _cloud_status(error)
     for kinds, status in (
-        ((InvalidRequest, SettingsError, DoesNotFit, ContextExceeded, SpaceMismatch), 400),
+        ((InvalidRequest, SettingsError, SpaceMismatch), 400),
+        ((DoesNotFit, ContextExceeded, SchemaUnsupported), 400),
         ((DeviceBusy,), 429),
         ((ExtraMissing,), 501),
         ((ModelNotFound, LedgerError), 503),
