@@ -357,9 +357,12 @@ def schema_limits() -> str:
         ),
         ("Different lengths of strings, and lengths of lists, added up", answers.MOST_REPEATED),
         ("Size of a `minimum` or `maximum`", f"below {answers.LARGEST_NUMBER:,}"),
+        ("Characters of a `$ref`", answers.LONGEST_ADDRESS),
         ("Characters of a pattern", patterns.LONGEST_PATTERN),
         ("States of a pattern's automaton", patterns.MOST_STATES),
         ("States of all patterns together", answers.MOST_PATTERN_STATES),
+        ("Steps of making their automata, together", patterns.MOST_STEPS),
+        ("Characters of the grammar that comes of it", answers.MOST_WRITTEN),
     ]
     lines = [
         f"| {what} | {most if isinstance(most, str) else format(most, ',')} |"

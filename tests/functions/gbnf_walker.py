@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 TOKEN = re.compile(
     r'\s*(?:(?P<literal>"(?:[^"\\]|\\.)*")|(?P<set>\[(?:[^\]\\]|\\.)*\])'
@@ -36,9 +37,9 @@ class Grammar:
             tokens = tokenise(body)
             self.rules[name] = parse_choice(tokens)
             assert not tokens, tokens
-        self._heights = self._measured()
 
-    def _measured(self) -> dict[str, int]:
+    @cached_property
+    def _heights(self) -> dict[str, int]:
         """How many rules the shortest answer of each goes through."""
         heights = dict.fromkeys(self.rules, WITHOUT_END)
         while True:

@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest
-from edgewise.functions.grammar import MOST_CALLS, MOST_CHOICES, check_tools, compile_grammar
+from edgewise.functions.grammar import (
+    MOST_CALLS,
+    MOST_CHOICES,
+    MOST_WRITTEN,
+    check_tools,
+    compile_grammar,
+)
 from edgewise.functions.tool_prompt import parse_answer, render_answer, render_prompt
 from edgewise.functions.validate import validate
 from edgewise.local.llama_cpp import open_backend
@@ -367,3 +373,20 @@ def test_options_that_are_told_apart_by_their_first_name_do_not_add_up() -> None
             ]
         }
     check_tools([Tool("t", "", {"properties": {"x": schema}})])
+
+
+def test_a_grammar_that_gets_long_holds_values_to_their_type_alone() -> None:
+    tools = []
+    for number in range(60):
+        share = {"type": "number", "minimum": number / 7, "maximum": number + 1e5 / 3}
+        level = {"type": "integer", "minimum": 3, "maximum": 4}
+        fields = {f"p{n}": share | {"minimum": number / 7 + n} for n in range(10)}
+        tools.append(Tool(f"t{number}", "", {"properties": {"x": level, **fields}}))
+    text = compile_grammar(tools)
+    assert len(text) < 2 * MOST_WRITTEN
+    grammar = Grammar(text)
+    for name, held in (("t0", True), ("t59", False)):
+        assert grammar.accepts(name + ' {"x":4,"p9":60.5}')
+        assert grammar.accepts(name + ' {"x":77}') is not held
+        assert grammar.accepts(name + ' {"p9":-1}') is not held
+        assert not grammar.accepts(name + ' {"x":"a"}')

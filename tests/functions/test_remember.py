@@ -69,6 +69,22 @@ def test_what_raises_is_tried_again() -> None:
     assert read(LAMP) == "lamp"
 
 
+def test_tools_of_a_strangers_size_are_let_go_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remember, "MOST_HELD", 10_000)
+    seen: list[str] = []
+
+    @per_tool
+    def name(tool: Tool) -> str:
+        seen.append(tool.name)
+        return tool.name
+
+    parameters = {"properties": {"x": {"enum": ["v" * 100] * 20}}}
+    large = [Tool(f"tool_{number}", "", parameters) for number in range(4)]
+    for tool in (*large, large[3], large[0]):
+        name(tool)
+    assert seen == ["tool_0", "tool_1", "tool_2", "tool_3", "tool_0"]
+
+
 def test_it_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remember, "MOST_TOOLBOXES", 3)
     seen: list[str] = []

@@ -133,6 +133,7 @@ def test_each_keyword_holds(schema: dict[str, Any], yes: list[Any], no: list[Any
         ({"properties": [1]}, "properties"),
         ({"properties": {"a": 7}}, "not a JSON object"),
         ({"$ref": "#/nowhere"}, "leads nowhere"),
+        ({"$ref": "#/required/²", "required": ["a"]}, "leads nowhere"),
         ({"required": "a"}, "required"),
     ],
     ids=str,
@@ -166,6 +167,7 @@ def doubling(levels: int) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{levels}", "$defs": definitions}
 
 
+MANY = "[" + "".join(chr(0x4E00 + 3 * number) for number in range(150)) + "]"
 SELF = {"$defs": {"a": {"anyOf": [
     {"properties": {"x": {"$ref": "#/$defs/a"}, "y": {}}, "required": ["x"]},
     {"properties": {"x": {"$ref": "#/$defs/a"}, "z": {}}, "required": ["x"]},
@@ -201,6 +203,11 @@ SELF = {"$defs": {"a": {"anyOf": [
         ({"enum": ["a"], "minLength": 1}, "'minLength' beside an enum"),
         ({"$ref": "https://example.com/schema.json"}, "another document"),
         ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, "two different 'pattern'"),
+        ({"$ref": "#" + "/a" * 300}, "longer than 500 characters"),
+        ({"properties": {f"p{n}": {"minimum": -n - 1e5 / 3, "maximum": 1e6 / 7}
+                         for n in range(500)}}, "1,000,000 characters of grammar"),
+        ({"properties": {f"p{n}": {"pattern": f"^({MANY}{{1,3}})*$"} for n in range(99)}},
+         "too many ways"),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
@@ -250,6 +257,16 @@ def test_choices_that_are_told_apart_by_their_first_value_may_be_nested() -> Non
     ]
     schema = {"anyOf": [*kinds, {"type": "number"}]}
     assert accepts(schema, {"op": "not", "of": {"op": "abs", "of": {"op": "minus", "of": 3}}})
+
+
+def test_choices_whose_first_values_overlap_add_up() -> None:
+    """A number may be the very one that another option names."""
+    kinds = [
+        {"properties": {"op": op, "of": {"$ref": "#"}, end: {}}, "required": ["op", "of"]}
+        for end, op in (("y", {"type": "integer"}), ("z", {"const": 1}))
+    ]
+    with pytest.raises(SchemaUnsupported, match="more than 200 ways"):
+        compile_answer({"anyOf": [*kinds, {"type": "null"}]})
 
 
 @pytest.mark.parametrize("text", ["\x04", "\x7f", EMPTY_PLANE, "\ud800", "a\U0010ffff\x1d"])

@@ -23,6 +23,7 @@ LONGEST_STRING = 400
 MOST_ITEMS = 32
 ANY_DEPTH = 4  # of values about which the schema says nothing
 MOST_CHOICES = 4_000  # of an enum; beyond, the value is free
+MOST_WRITTEN = 200_000  # characters of a grammar; beyond, values are held to their type alone
 MOST_OPEN = 200  # ways to read what is written so far
 MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
 
@@ -128,10 +129,19 @@ def _branches(pairs: Sequence[tuple[str, str]], depth: int) -> Iterable[str]:
 class _Writer:
     def __init__(self, request: str) -> None:
         self._names: dict[str, str] = {}  # body: name
+        self._written = 0
         self._copied = self._copy_rule(request)
 
     def rule(self, body: str) -> str:
-        return self._names.setdefault(body, f"r{len(self._names)}")
+        if body not in self._names:
+            self._written += len(body)
+            self._names[body] = f"r{len(self._names)}"
+        return self._names[body]
+
+    @property
+    def _is_long(self) -> bool:
+        """The runtime reads a grammar at every try, and nothing else meanwhile."""
+        return self._written > MOST_WRITTEN
 
     def text(self) -> str:
         return "".join(f"{name} ::= {body}\n" for body, name in self._names.items())
@@ -171,7 +181,7 @@ class _Writer:
             case "str":
                 return self._string(shape, filled)
             case "int" | "float":
-                return self.rule(number_rule(shape))
+                return self.rule(number_rule(Shape(shape.kind) if self._is_long else shape))
             case "bool":
                 return '"true" | "false"'
             case "null":
@@ -186,7 +196,7 @@ class _Writer:
                 return self._any(ANY_DEPTH)
 
     def _choice(self, shape: Shape) -> str:
-        if len(shape.choices) > MOST_CHOICES:  # checked once the call is written
+        if len(shape.choices) > MOST_CHOICES or self._is_long:  # checked when the call is written
             return self._any(0)
         try:
             texts = [spelled_json(choice) for choice in shape.choices]

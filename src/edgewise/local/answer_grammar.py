@@ -20,7 +20,7 @@ from edgewise.functions.grammar import MOST_OPEN, choose
 from edgewise.functions.grammar_numbers import ANY_FLOAT, number_rule
 from edgewise.functions.schema import Shape
 from edgewise.functions.spelling import spelled_json
-from edgewise.local.pattern_grammar import automaton, string_rules
+from edgewise.local.pattern_grammar import Work, automaton, string_rules
 
 # Limits, each named in the error that tells of it.
 MOST_VALUES = 20_000  # of any kind in the schema's own JSON
@@ -33,6 +33,8 @@ MOST_OPTIONAL = 100  # properties in a row that may be left out
 MOST_REPETITIONS = 2_000  # of a character or an item
 MOST_REPEATED = 50_000  # all repetitions together
 MOST_PATTERN_STATES = 3_000  # all patterns together
+MOST_WRITTEN = 1_000_000  # characters of the grammar: the runtime reads them in a third of a second
+LONGEST_ADDRESS = 500  # of a $ref
 MOST_OPTIONS = 64  # of one anyOf or oneOf
 # What follows is not said in an error, but comes of the above.
 ROUNDS = 2 * DEEPEST  # after which their number has settled, or never will
@@ -61,6 +63,9 @@ _FORMATS = {  # other formats are notes, as the standard has it
     "date-time": f"^{_DAY}T{_TIME}$",
     "uuid": f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$",
 }
+
+# How numbers and booleans begin, as far as what follows is concerned: no other value begins so.
+_A_NUMBER, _A_BOOLEAN = "#", "?"
 
 _SPACE = r'(" " | "\n" [ \t]{0,20})?'
 _CHARACTER = r'[^"\\\x00-\x1f\x7f] | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-f])'
@@ -122,6 +127,7 @@ class _Writer:
         self._referred: dict[str, _Node] = {}
         self._spent: dict[str, int] = {}
         self._numbers = count()
+        self._work = Work()
         self._space = self._rule(_SPACE)
 
     def text(self) -> str:
@@ -186,10 +192,12 @@ class _Writer:
     def _resolve(self, address: Any, place: str) -> Any:
         if not isinstance(address, str) or not address.startswith("#"):
             _too_much(place, "a $ref to another document is not followed")
+        if len(address) > LONGEST_ADDRESS:
+            _too_much(place, f"a $ref is longer than {LONGEST_ADDRESS} characters")
         found: Any = self._root
         for step in unquote(address[1:]).split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdigit() and int(key) < len(found):
+            if isinstance(found, list) and key in map(str, range(len(found))):
                 found = found[int(key)]
             elif isinstance(found, Mapping) and key in found:
                 found = found[key]
@@ -253,7 +261,7 @@ class _Writer:
             else:
                 nodes.append(self.value(option, here, depth + 1, around))
         if nullable:
-            nodes.append(self._node('"null"', "n"))
+            nodes.append(self._node('"null"', "null"))
         if not nodes:
             _wrong(place, f"{name} allows nothing")
         return self._options(nodes)
@@ -287,8 +295,7 @@ class _Writer:
             texts = sorted({spelled_json(value) for value in values})
         except (TypeError, ValueError):
             _wrong(place, "enum has a value that JSON cannot write")
-        opening = texts[0] if len(texts) == 1 else texts[0][:1]
-        return self._node(self._rule(choose([(text, "") for text in texts])), opening)
+        return self._node(self._rule(choose([(text, "") for text in texts])), _opening(values))
 
     def _of_type(self, name: str, schema: dict[str, Any], place: str, depth: int) -> _Node:
         if name == "object":
@@ -298,10 +305,10 @@ class _Writer:
         if name == "string":
             return self._node(self._string(schema, place), '"')
         if name in ("integer", "number"):
-            return self._node(self._number(name, schema, place), "0")
+            return self._node(self._number(name, schema, place), _A_NUMBER)
         if name == "boolean":
-            return self._node(self._rule('"true" | "false"'), "t")
-        return self._node('"null"', "n")
+            return self._node(self._rule('"true" | "false"'), _A_BOOLEAN)
+        return self._node('"null"', "null")
 
     def _object(self, schema: dict[str, Any], place: str, depth: int) -> _Node:
         fields = self._fields(schema, place)
@@ -444,13 +451,14 @@ class _Writer:
 
     def _patterned(self, pattern: str, low: int, high: int | None, place: str) -> str:
         try:
-            found = automaton(pattern, low, high)
+            found = automaton(pattern, low, high, self._work)
         except InvalidRequest as error:
             _wrong(place, f"pattern {pattern[:40]!r}: {error}")
         except SchemaUnsupported as error:
             _too_much(place, f"pattern {pattern[:40]!r}: {error}")
         self._spend("states of patterns", len(found.moves), MOST_PATTERN_STATES, place)
         rules = string_rules(found, lambda: f"p{next(self._numbers)}")
+        self._spend("characters of grammar", sum(map(len, rules.values())), MOST_WRITTEN, place)
         self._rules |= rules
         return self._rule(f'"\\"" {next(iter(rules))}')
 
@@ -492,12 +500,31 @@ class _Writer:
         return node
 
     def _rule(self, body: str) -> str:
-        return self._names.setdefault(body, f"r{len(self._names)}")
+        if body not in self._names:
+            self._spend("characters of grammar", len(body), MOST_WRITTEN, "$")
+            self._names[body] = f"r{len(self._names)}"
+        return self._names[body]
 
     def _spend(self, what: str, number: int, most: int, place: str) -> None:
         self._spent[what] = self._spent.get(what, 0) + number
         if self._spent[what] > most:
             _too_much(place, f"more than {most:,} {what}")
+
+
+def _opening(values: Sequence[Any]) -> str:
+    """What each of these values begins with, as JSON."""
+    if any(isinstance(value, bool | int | float) for value in values):
+        sorts = {_A_BOOLEAN if isinstance(value, bool) else type(value) for value in values}
+        if sorts == {_A_BOOLEAN}:
+            return _A_BOOLEAN
+        return _A_NUMBER if sorts <= {int, float} else ""
+    texts = sorted(map(spelled_json, values))
+    same = 0
+    for one, other in zip(texts[0], texts[-1], strict=False):  # what these share, all share
+        if one != other:
+            break
+        same += 1
+    return texts[0][:same]
 
 
 def _alike(options: Sequence[_Node]) -> list[list[_Node]]:

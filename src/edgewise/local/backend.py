@@ -58,7 +58,8 @@ class ChatBackend(Protocol):
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         `already` is the beginning of the answer, to be continued: after a handoff that failed.
-        Raises ContextExceeded before any work is done on a prompt that is too long.
+        Before any work is done, raises ContextExceeded for a prompt that is too long, and
+        SchemaUnsupported for an answer that it cannot hold to its schema.
         """
         ...
 

@@ -16,7 +16,8 @@ from edgewise.functions.spelling import PLAIN, escaped
 
 LONGEST_PATTERN = 500  # characters
 MOST_STATES = 600  # of the automaton that is made of one pattern
-MOST_STEPS = 300_000  # of the work of making it: about a third of a second
+MOST_STEPS = 600_000  # of the work of making the automata of a schema: about a third of a second
+STATE_STEPS = 20  # that making one state counts as
 DEEPEST_GROUP = 40
 
 Ranges = tuple[tuple[int, int], ...]  # code points, both ends included; sorted and apart
@@ -292,14 +293,28 @@ def _has_anchor(part: Part) -> bool:
     return False
 
 
+class Work:
+    """What is left of the work that may be done for one schema."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise SchemaUnsupported("it can be read in too many ways")
+
+
 @dataclass(slots=True)
 class _Network:
     """States that are left without a character (`free`) or with one of some (`moves`)."""
 
+    work: Work
     free: list[list[int]] = field(default_factory=list)
     moves: list[tuple[Ranges, int] | None] = field(default_factory=list)
 
     def state(self) -> int:
+        self.work.spend(STATE_STEPS)
         if len(self.free) >= 4 * MOST_STATES:
             raise SchemaUnsupported(f"it has more than {MOST_STATES} states")
         self.free.append([])
@@ -354,15 +369,17 @@ class Automaton:
     final: set[int]
 
 
-def automaton(pattern: str, shortest: int = 0, longest: int | None = None) -> Automaton:
-    """The texts that fit a pattern and are as long as asked for.
+def automaton(
+    pattern: str, shortest: int = 0, longest: int | None = None, work: Work | None = None
+) -> Automaton:
+    """The texts that fit a pattern and are as long as asked for; `work` is that of a whole schema.
 
     Raises InvalidRequest where it cannot be read or no text fits, SchemaUnsupported where it takes
     more than this file gives it.
     """
     if len(pattern) > LONGEST_PATTERN:
         raise SchemaUnsupported(f"it is longer than {LONGEST_PATTERN} characters")
-    network = _Network()
+    network = _Network(work or Work())
     start = network.state()
     end = network.add(_Parser(pattern).whole(), start)
     return _useful(_Determined(network, end, shortest, longest).follow(start))
@@ -377,7 +394,6 @@ class _Determined:
         self._shortest = shortest
         self._longest = longest
         self._counted = max(shortest, longest or 0)  # longer than this, lengths are all the same
-        self._steps = MOST_STEPS
 
     def follow(self, start: int) -> Automaton:
         first = (self._closed({start}), 0)
@@ -413,7 +429,7 @@ class _Determined:
         places = {cut: number for number, cut in enumerate(cuts)}
         for ranges, target in edges:
             for low, high in ranges:
-                self._spend(places[high + 1] - places[low])
+                self._network.work.spend(places[high + 1] - places[low])
                 for number in range(places[low], places[high + 1]):
                     targets.setdefault(number, set()).add(target)
         ways: dict[frozenset[int], list[tuple[int, int]]] = {}
@@ -425,17 +441,12 @@ class _Determined:
         found, waiting = set(states), list(states)
         while waiting:
             state = waiting.pop()
-            self._spend(1)
+            self._network.work.spend(1)
             for each in self._network.free[state]:
                 if each not in found:
                     found.add(each)
                     waiting.append(each)
         return frozenset(found)
-
-    def _spend(self, steps: int) -> None:
-        self._steps -= steps
-        if self._steps < 0:
-            raise SchemaUnsupported("it can be read in too many ways")
 
 
 def _useful(whole: Automaton) -> Automaton:
