@@ -65,6 +65,7 @@ def test_what_a_vocabulary_may_not_have_is_spelt_in_ascii(letter: str) -> None:
         ("^((a?){50}){50}b$", f"more than {MOST_STATES} states"),
         ("^((a?){24}){24}b$", "too many ways"),
         ("^(a|b)*a(a|b){12}$", f"more than {MOST_STATES} states"),
+        ("^(((){600}){600}){600}$", "too many ways"),
         ("^a{9999}$", f"repeats more than {MOST_STATES} times"),
         ("a" * 501, "longer than 500 characters"),
         ("(" * 60 + "a" + ")" * 60, "groups in one another"),

@@ -323,6 +323,7 @@ class _Network:
 
     def add(self, part: Part, start: int) -> int:
         """The state in which `part`, read from `start` on, ends."""
+        self.work.spend(1)  # a repetition of nothing makes no state
         match part:
             case Characters(ranges):
                 # A state has one move: `start` may have been left by another way already.
