@@ -86,9 +86,10 @@ class ModelNotFound(LocalError):
 class ContextExceeded(LocalError):
     code = "context_exceeded"
 
-    def __init__(self, prompt_tokens: int, context_tokens: int) -> None:
+    def __init__(self, prompt_tokens: int, context_tokens: int, *, counted: bool = True) -> None:
+        needs = f"{prompt_tokens}" if counted else f"at least {prompt_tokens}"
         super().__init__(
-            f"the prompt needs {prompt_tokens} tokens, the context window holds {context_tokens}"
+            f"the prompt needs {needs} tokens, the context window holds {context_tokens}"
         )
         self.prompt_tokens = prompt_tokens
         self.context_tokens = context_tokens

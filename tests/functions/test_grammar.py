@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,12 @@ from edgewise.functions.grammar import (
     check_tools,
     compile_grammar,
 )
-from edgewise.functions.tool_prompt import parse_answer, render_answer, render_prompt
+from edgewise.functions.tool_prompt import (
+    TOOL_LIMIT,
+    parse_answer,
+    render_answer,
+    render_prompt,
+)
 from edgewise.functions.validate import validate
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.model_store import InstalledModel
@@ -390,3 +396,37 @@ def test_a_grammar_that_gets_long_holds_values_to_their_type_alone() -> None:
         assert grammar.accepts(name + ' {"x":77}') is not held
         assert grammar.accepts(name + ' {"p9":-1}') is not held
         assert not grammar.accepts(name + ' {"x":"a"}')
+
+
+NAMES = [f"a{number}" for number in range(3900)]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"enum": NAMES},
+        {"enum": ["x" * 100_000]},
+        {"type": "object", "properties": {}, "required": NAMES},
+        {"type": "object", "properties": {name: {} for name in NAMES}},
+    ],
+    ids=["choices", "a long choice", "required", "properties"],
+)
+def test_what_many_fields_refer_to_is_not_read_without_end(target: dict[str, Any]) -> None:
+    fields = {f"p{n}": {"$ref": "#/$defs/a", "description": "x"} for n in range(1900)}
+    tool = Tool("t", "", {"properties": fields, "$defs": {"a": target}})
+    tracemalloc.start()
+    try:
+        check_tools([tool])
+        grammar = compile_grammar([tool])
+        prompt = render_prompt((tool,), "do it")
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(grammar) < 5 * MOST_WRITTEN and len(prompt) < 2 * TOOL_LIMIT
+
+
+@pytest.mark.parametrize("target", [{"anyOf": [{}] * 201}, {name: 1 for name in NAMES}])
+def test_a_definition_with_too_many_parts_is_refused(target: dict[str, Any]) -> None:
+    parameters = {"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": target}}
+    with pytest.raises(InvalidRequest, match="more than 200 keywords or options"):
+        check_tools([Tool("t", "", parameters)])

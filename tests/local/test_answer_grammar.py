@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from typing import Any
 
 import jsonschema_rs
@@ -237,6 +238,52 @@ def test_a_schema_that_is_only_itself_is_refused(schema: dict[str, Any]) -> None
     for whole in (schema, schema | {"title": "with a note"}):
         with pytest.raises(InvalidRequest, match="refers to itself"):
             compile_answer(whole)
+
+
+NAMES = [f"a{number}" for number in range(6000)]
+ONE = {"$ref": "#/$defs/one"}
+OTHER = {"$ref": "#/$defs/other"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ({"required": NAMES}, {}, "1,000 schemas"),
+        ({"properties": dict.fromkeys(NAMES, True)}, {}, "1,000 schemas"),
+        ({"properties": {name: {} for name in NAMES[:900]}},
+         {"properties": {name: {"type": "null"} for name in NAMES[:900]}}, "1,000 schemas"),
+        ({"required": NAMES[:900]}, {"required": NAMES[899:1799]}, "1,000 schemas"),
+        ({"enum": NAMES[:30]}, {"enum": NAMES[:31]}, "1,000 pairs of joined enums"),
+    ],
+    ids=["required", "properties", "shared properties", "other names", "enums"],
+)  # fmt: skip
+def test_what_is_joined_many_times_does_not_grow(
+    one: dict[str, Any], other: dict[str, Any], words: str
+) -> None:
+    definitions = {"one": one, "other": other}
+    tracemalloc.start()
+    try:
+        with pytest.raises(SchemaUnsupported, match=words):
+            compile_answer({"allOf": [ONE, OTHER] * 400, "$defs": definitions})
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_text_is_not_spelt_again_and_again() -> None:
+    fields = {name: ONE | {"nullable": True} for name in NAMES[:90]}
+    whole = {"properties": fields, "$defs": {"one": {"const": "x" * 50_000}}}
+    with pytest.raises(SchemaUnsupported, match="100,000 characters of names and enums"):
+        compile_answer(whole)
+
+
+def test_odd_parts_of_a_join_are_refused_too() -> None:
+    closed = {"properties": 7, "additionalProperties": False}
+    with pytest.raises(SchemaUnsupported, match="two different 'properties'"):
+        compile_answer({"allOf": [{"properties": {"a": {}}}, closed]})
+    around = {"anyOf": [{"$ref": "#", "minLength": 1}, {"type": "null"}], "minLength": 2}
+    with pytest.raises(SchemaUnsupported, match="32 values in one another"):
+        compile_answer(around)
 
 
 def test_a_few_levels_of_choice_are_no_harm() -> None:

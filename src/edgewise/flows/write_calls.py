@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
+from edgewise.decide.fit import MOST_CHARACTERS_PER_TOKEN
 from edgewise.errors import ContextExceeded, LocalError
 from edgewise.flows import last_prompt
 from edgewise.flows.call_draft import Written, with_repairs
@@ -223,10 +224,14 @@ def _write(walk: Walk, text: str, offered: Sequence[Tool] = (), *, copy: bool = 
 def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
     caller, parts = walk.caller, walk.parts
     assert caller is not None, "a plan that starts on the device has a caller"
+    prompt = render_prompt(tools, text)
+    room = caller.facts().context_tokens
+    if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # before it costs a grammar and a count
+        least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
+        raise ContextExceeded(least, room, counted=False)
     with walk.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
     tokens: list[Token] = []
-    prompt = render_prompt(tools, text)
     stream = caller.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
     with (
         walk.timed("model"),

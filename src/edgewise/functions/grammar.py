@@ -45,7 +45,7 @@ def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = Fa
 def _compiled(copied: str, tools: Sequence[Tool]) -> str:
     writer = _Writer(copied)
     named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
-    root = _literal(NO_CALL)
+    root = literal(NO_CALL)
     if named:
         call = writer.rule(choose(named))
         root += f' | {call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
@@ -115,15 +115,13 @@ def _branches(pairs: Sequence[tuple[str, str]], depth: int) -> Iterable[str]:
         groups.setdefault(text[:1], []).append((text, rule))
     for group in groups.values():
         if len(group) == 1 or depth > 40 or not group[0][0]:
-            yield from (f"{_literal(text)} {rule}".strip() for text, rule in group)
+            yield from (f"{literal(text)} {rule}".strip() for text, rule in group)
             continue
-        first, last = group[0][0], group[-1][0]  # sorted: what these share, all share
-        same = 0
-        while same < min(len(first), len(last)) and first[same] == last[same]:
-            same += 1
+        start = common_start([text for text, _ in group])
+        same = len(start)
         rest = [(text[same:], rule) for text, rule in group if text[same:] or rule]
         mark = "" if len(rest) == len(group) else "?"  # one of them may end here
-        yield f"{_literal(first[:same])} ({' | '.join(_branches(rest, depth + 1))}){mark}"
+        yield f"{literal(start)} ({' | '.join(_branches(rest, depth + 1))}){mark}"
 
 
 class _Writer:
@@ -152,7 +150,7 @@ class _Writer:
     def _fields(self, fields: Sequence[Field], *, top: bool = False) -> str:
         """An object with these fields in this order; the optional ones may be left out."""
         written = [
-            f"{_literal(spelled_json(field.name) + ':')} "
+            f"{literal(spelled_json(field.name) + ':')} "
             + self._value(field.shapes, filled=top and field.required)
             for field in fields
         ]
@@ -207,7 +205,7 @@ class _Writer:
     def _string(self, shape: Shape, filled: bool) -> str:
         if self._copied and shape.verbatim and shape.longest is None and shape.shortest <= 1:
             hints = set(map(spelled_json, shape.hints))
-            return " | ".join([self._copied, *map(_literal, sorted(hints))])
+            return " | ".join([self._copied, *map(literal, sorted(hints))])
         high = LONGEST_STRING if shape.longest is None else min(shape.longest, LONGEST_STRING)
         return self._characters(min(max(shape.shortest, 1 if filled else 0), high), high)
 
@@ -268,13 +266,23 @@ class _Writer:
 def _either_case(word: str) -> str:
     lower, upper = word[0].lower(), word[0].upper()
     if lower == upper or len(lower) > 1 or len(upper) > 1:
-        return _literal(spelled_json(word)[1:-1])
-    rest = f" {_literal(word[1:])}" if word[1:] else ""
+        return literal(spelled_json(word)[1:-1])
+    rest = f" {literal(word[1:])}" if word[1:] else ""
     return f"[{lower}{upper}]{rest}"
 
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _literal(text: str) -> str:
+def common_start(texts: Sequence[str]) -> str:
+    """What sorted texts begin with, all of them."""
+    first, last = texts[0], texts[-1]  # what these share, all share
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    return first[:same]
+
+
+def literal(text: str) -> str:
+    """A text as the grammar writes it."""
     return f'"{"".join(_ESCAPES.get(letter, letter) for letter in text)}"' if text else ""

@@ -7,6 +7,7 @@ they cannot disagree on what a parameter is.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -27,6 +28,9 @@ TYPE_NAMES: Mapping[str, Kind] = {
 }
 DEPTH_LIMIT = 8  # what is nested deeper may be anything
 SHAPE_LIMIT = 2000  # shapes read of one tool; a schema that refers to itself in many places grows
+READ_LIMIT = 1_000_000  # characters read of one tool, references followed; beyond, any value goes
+VALUE_CHARS = 20  # that a value counts as, beside its text
+KEYWORD_LIMIT = 200  # of a schema that others refer to, and options of one: all of them are copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ def read_parameters(tool: Tool) -> Shape:
     if not isinstance(schema, Mapping):
         raise InvalidRequest(f"tool {tool.name!r}: its parameters are not a JSON object")
     reader = _Reader(tool.name, definitions_of(schema))
+    reader.check_definitions()
     shape = reader.object_shape(schema, "", 1)
     return replace(shape, fields=shape.fields or ())
 
@@ -111,7 +116,17 @@ class _Reader:
         self._tool = tool
         self._definitions = definitions
         self._left = SHAPE_LIMIT
+        self._unread = READ_LIMIT
         self._referred: dict[tuple[str, int], tuple[Shape, ...]] = {}
+
+    def check_definitions(self) -> None:
+        """What is referred to may be read many times, also by others than this file."""
+        for address, target in self._definitions.items():
+            named = target if isinstance(target, Mapping) else {}
+            lists = [named.get(name) for name in ("anyOf", "oneOf", "allOf", "type")]
+            sizes = [len(each) for each in (named, *lists) if isinstance(each, Mapping | list)]
+            if max(sizes, default=0) > KEYWORD_LIMIT:
+                raise self._wrong(address, f"it has more than {KEYWORD_LIMIT} keywords or options")
 
     def object_shape(self, field: Mapping[str, Any], path: str, depth: int) -> Shape:
         extra = field.get("additionalProperties")
@@ -138,7 +153,9 @@ class _Reader:
 
     def shapes(self, raw: Any, path: str, depth: int) -> tuple[Shape, ...]:
         self._left -= 1
-        if not isinstance(raw, Mapping) or depth > DEPTH_LIMIT or self._left < 0:
+        if not isinstance(raw, Mapping) or depth > DEPTH_LIMIT:
+            return ANY
+        if self._left < 0 or self._unread < 0:
             return ANY
         target = raw.get("$ref")
         if len(raw) == 1 and isinstance(target, str):  # the same wherever it is referred to
@@ -149,6 +166,7 @@ class _Reader:
         return self._read(resolve(raw, self._definitions), path, depth)
 
     def _read(self, field: Mapping[str, Any], path: str, depth: int) -> tuple[Shape, ...]:
+        self._unread -= _characters(field)
         declared = field.get("type")
         names = list(declared) if isinstance(declared, list | tuple) else [declared]
         choices = _choices(field)
@@ -215,15 +233,24 @@ class _Reader:
         return InvalidRequest(f"{where}: {what}")
 
 
+_UNWRITABLE = re.compile("[\ud800-\udfff\U00040000-\U000dffff]")
+
+
 def encodable(text: str) -> bool:
     """Whether a model can write it: not half of a surrogate pair, nor what no text ever has.
 
     Unicode has left the planes 4 to 13 empty, and a vocabulary may lack their first bytes. A
     grammar that asks for one leads nowhere, which ends the runtime and the process with it.
     """
-    return not any(
-        "\ud800" <= letter <= "\udfff" or "\U00040000" <= letter <= "\U000dffff" for letter in text
-    )
+    return _UNWRITABLE.search(text) is None
+
+
+def _characters(field: Mapping[str, Any]) -> int:
+    """What reading a schema takes, beside the schemas inside it."""
+    lists = [field.get(name) for name in ("enum", "required", "examples", "type")]
+    values = [value for listed in lists if isinstance(listed, list | tuple) for value in listed]
+    texts = (len(value) for value in (*values, field.get("const")) if isinstance(value, str))
+    return VALUE_CHARS * (1 + len(field) + len(values)) + sum(texts)
 
 
 def _choices(field: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -263,12 +290,13 @@ def _number(kind: Kind, field: Mapping[str, Any]) -> Shape:
     if below is not None and (high is None or below <= high):
         high, high_open = below, True
     shape = Shape(kind, low=low, high=high, low_open=low_open, high_open=high_open)
-    if low is not None and high is not None and not _has_room(shape, low, high):
+    if low is not None and high is not None and not has_room(shape, low, high):
         return Shape(kind)
     return shape
 
 
-def _has_room(shape: Shape, low: float, high: float) -> bool:
+def has_room(shape: Shape, low: float, high: float) -> bool:
+    """Whether there is a number between the ends of a shape's range."""
     if shape.kind == "float":
         return low < high or (low == high and not shape.low_open and not shape.high_open)
     first = math.floor(low) + 1 if shape.low_open else math.ceil(low)

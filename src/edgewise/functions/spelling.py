@@ -8,6 +8,7 @@ runtime and the process with it. JSON can spell any character in ASCII instead.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 # Code points, both ends included. Quote and backslash are here: JSON escapes them by itself.
@@ -17,9 +18,12 @@ PLAIN = ((0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x3FFFF))
 PLAIN_BYTES = frozenset((*range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)))
 
 
+_ODD = re.compile(f"[^{''.join(f'{chr(low)}-{chr(high)}' for low, high in PLAIN)}]")
+
+
 def is_plain(text: str) -> bool:
     """Whether every vocabulary can spell this text."""
-    return all(any(low <= ord(letter) <= high for low, high in PLAIN) for letter in text)
+    return _ODD.search(text) is None
 
 
 def escaped(letter: str) -> str:
@@ -32,8 +36,4 @@ def spelled_json(value: Any) -> str:
     """Compact JSON. Raises TypeError or ValueError for what JSON cannot write."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Beside its strings, JSON has plain characters only.
-    return text if is_plain(text) else "".join(map(_spelled, text))
-
-
-def _spelled(letter: str) -> str:
-    return letter if is_plain(letter) else escaped(letter)
+    return _ODD.sub(lambda odd: escaped(odd[0]), text)

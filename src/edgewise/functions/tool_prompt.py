@@ -43,6 +43,7 @@ PARAMETER_DESCRIPTION_LIMIT = 160
 DEFAULT_LIMIT = 40
 ENUM_LIMIT = 400
 NESTING_LIMIT = 4
+TOOL_LIMIT = 400_000  # characters: more than any context window holds
 
 NO_CALL = "none"
 END_OF_ANSWER = "<|im_end|>"
@@ -76,7 +77,13 @@ def render_tools(tools: Sequence[Tool]) -> str:
 
 @per_tool
 def _rendered(tool: Tool) -> str:
-    return "".join(f"{line}\n" for line in _tool_lines(tool))
+    lines, length = [], 0
+    for line in _tool_lines(tool):
+        lines.append(f"{line}\n")
+        length += len(line)
+        if length > TOOL_LIMIT:
+            break
+    return "".join(lines)
 
 
 def render_answer(calls: Sequence[ToolCall]) -> str:

@@ -8,7 +8,6 @@ ways at once. What it accepts may be less than the schema allows, but never more
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,9 +15,9 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.functions.grammar import MOST_OPEN, choose
+from edgewise.functions.grammar import MOST_OPEN, choose, common_start, literal
 from edgewise.functions.grammar_numbers import ANY_FLOAT, number_rule
-from edgewise.functions.schema import Shape
+from edgewise.functions.schema import Shape, has_room
 from edgewise.functions.spelling import spelled_json
 from edgewise.local.pattern_grammar import Work, automaton, string_rules
 
@@ -36,9 +35,9 @@ MOST_PATTERN_STATES = 3_000  # all patterns together
 MOST_WRITTEN = 1_000_000  # characters of the grammar: the runtime reads them in a third of a second
 LONGEST_ADDRESS = 500  # of a $ref
 MOST_OPTIONS = 64  # of one anyOf or oneOf
-# What follows is not said in an error, but comes of the above.
-ROUNDS = 2 * DEEPEST  # after which their number has settled, or never will
 LARGEST_NUMBER = 10**15
+# Of looking for the ways that are open: after so many their number has settled, or never will.
+ROUNDS = 2 * DEEPEST
 
 ANNOTATIONS = frozenset(
     {"$schema", "$id", "$comment", "$defs", "definitions", "title", "description", "default"}
@@ -140,11 +139,13 @@ class _Writer:
         A choice between objects that begin alike adds up what is open in each, also around a
         reference to itself: the count then grows from round to round.
         """
-        together = {node: _alike(node.inner) for node in self._nodes if node.either}
+        together = {
+            node: _alike(node.inner) if node.either else [[each] for each in node.inner]
+            for node in self._nodes
+        }
         for _ in range(ROUNDS):
             settled = True
-            for node in self._nodes:
-                groups = together.get(node, [[each] for each in node.inner])
+            for node, groups in together.items():
                 now = max([node.least, *(sum(each.open for each in group) for group in groups)])
                 if now > MOST_OPEN:
                     _too_much("$", f"more than {MOST_OPEN} ways to read an answer at once")
@@ -162,16 +163,17 @@ class _Writer:
             return self._node(self._anything())
         if not isinstance(schema, Mapping):
             _wrong(place, "is not a JSON object")
-        if depth > DEEPEST:
-            _too_much(place, f"more than {DEEPEST} values in one another")
-        flat = self._known(schema, place)
+        flat = self._known(schema, place, depth)
         if set(flat) == {"$ref"}:
             return self._reference(flat["$ref"], place, depth, around)
-        return self._kind(self._flat(flat, place, around), place, depth, around)
+        return self._kind(self._flat(flat, place, depth, around), place, depth, around)
 
-    def _known(self, schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    def _known(self, schema: Mapping[str, Any], place: str, depth: int) -> dict[str, Any]:
         """Without what only describes; what is not understood is refused by its name."""
+        if depth > DEEPEST:
+            _too_much(place, f"more than {DEEPEST} values in one another")
         self._spend("schemas", 1, MOST_SCHEMAS, place)
+        _check_names(schema, place)
         unknown = next((name for name in schema if name not in KNOWN), None)
         if unknown is not None:
             _too_much(place, f"{str(unknown)[:40]!r} is not understood")
@@ -197,7 +199,7 @@ class _Writer:
         found: Any = self._root
         for step in unquote(address[1:]).split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key in map(str, range(len(found))):
+            if isinstance(found, list) and _is_index(key, found):
                 found = found[int(key)]
             elif isinstance(found, Mapping) and key in found:
                 found = found[key]
@@ -205,7 +207,9 @@ class _Writer:
                 _wrong(place, f"$ref {address[:60]!r} leads nowhere")
         return found
 
-    def _flat(self, schema: dict[str, Any], place: str, around: frozenset[str]) -> dict[str, Any]:
+    def _flat(
+        self, schema: dict[str, Any], place: str, depth: int, around: frozenset[str]
+    ) -> dict[str, Any]:
         """A schema with its `$ref` and `allOf` joined into one."""
         joined = dict(schema)
         parts = []
@@ -222,8 +226,9 @@ class _Writer:
                 continue
             if not isinstance(part, Mapping):
                 _wrong(place, "a part of allOf is not a JSON object")
-            other = self._flat(self._known(part, place), place, within)
-            joined = _joined(joined, other, place)
+            known = self._known(part, place, depth + 1)
+            other = self._flat(known, place, depth + 1, within)
+            joined = self._joined(joined, other, place)
         return joined
 
     def _kind(
@@ -256,8 +261,9 @@ class _Writer:
             if rest and option is not True:
                 if not isinstance(option, Mapping):
                     _wrong(here, "is not a JSON object")
-                other = self._flat(self._known(option, here), here, around)
-                nodes.append(self._kind(_joined(rest, other, here), here, depth + 1, around))
+                known = self._known(option, here, depth + 1)
+                joined = self._joined(rest, self._flat(known, here, depth + 1, around), here)
+                nodes.append(self._kind(joined, here, depth + 1, around))
             else:
                 nodes.append(self.value(option, here, depth + 1, around))
         if nullable:
@@ -292,10 +298,11 @@ class _Writer:
         if not values:
             _wrong(place, "enum has nothing in it that is allowed")
         try:
-            texts = sorted({spelled_json(value) for value in values})
+            texts = sorted({self._spelled(value, place) for value in values})
         except (TypeError, ValueError):
             _wrong(place, "enum has a value that JSON cannot write")
-        return self._node(self._rule(choose([(text, "") for text in texts])), _opening(values))
+        rule = self._rule(choose([(text, "") for text in texts]))
+        return self._node(rule, _opening(values, texts))
 
     def _of_type(self, name: str, schema: dict[str, Any], place: str, depth: int) -> _Node:
         if name == "object":
@@ -320,15 +327,14 @@ class _Writer:
             node = self._node(self._mapping(inner.rule), "{")
             node.inner = [inner]
             return node
-        inside, pairs = [], []
+        inside, pairs, keys = [], [], []
         for name, each, _ in fields:
             inner = self.value(each, f"{place}.{name[:40]}", depth + 1, frozenset())
             inside.append(inner)
-            key = choose([(f"{spelled_json(name)}:", "")])
-            pairs.append(self._rule(f"{key} {self._space} {inner.rule}"))
-        opening = "{"
-        if fields[0][2]:
-            opening += f"{spelled_json(fields[0][0])}:{inside[0].opening}"
+            key = f"{self._spelled(name, place)}:"
+            pairs.append(self._rule(f"{literal(key)} {self._space} {inner.rule}"))
+            keys.append(key)
+        opening = "{" + (keys[0] + inside[0].opening if fields[0][2] else "")
         node = self._node(self._members(pairs, [must for _, _, must in fields], place), opening)
         node.inner = inside
         node.least = min(len(fields), 1 + _longest_run([must for _, _, must in fields]))
@@ -343,20 +349,14 @@ class _Writer:
             isinstance(name, str) for name in required
         ):
             _wrong(place, "required is not a list of names")
-        closed = schema.get("additionalProperties") is False
-        fields = []
-        for name, each in properties.items():
-            if each is not False:
-                fields.append((name, each, name in required))
-            elif name in required:
-                _wrong(place, f"{name[:40]!r} is required and not allowed")
         extra = schema.get("additionalProperties", True)
-        for name in dict.fromkeys(required):
-            if name not in properties:
-                if closed:
-                    _wrong(place, f"{name[:40]!r} is required and not allowed")
-                fields.append((name, extra, True))
-        return fields
+        must = dict.fromkeys(required)
+        # What is required and not listed is one of the others.
+        wanted = dict(properties) | {name: extra for name in must if name not in properties}
+        for name, each in wanted.items():
+            if each is False and name in must:
+                _wrong(place, f"{name[:40]!r} is required and not allowed")
+        return [(name, each, name in must) for name, each in wanted.items() if each is not False]
 
     def _members(self, pairs: Sequence[str], required: Sequence[bool], place: str) -> str:
         """The pairs in this order; those that are not required may be left out."""
@@ -469,15 +469,12 @@ class _Writer:
     def _number(self, name: str, schema: dict[str, Any], place: str) -> str:
         low, low_open = _bound(schema, "minimum", "exclusiveMinimum", max, place)
         high, high_open = _bound(schema, "maximum", "exclusiveMaximum", min, place)
-        kind = "int" if name == "integer" else "float"
-        shape = Shape("int" if name == "integer" else "float", (), low, high, low_open, high_open)
-        if low is not None and high is not None:
-            if low > high or (low == high and (low_open or high_open)):
-                _wrong(place, f"no number is from {low:g} to {high:g}")
-            first = math.floor(low) + 1 if low_open else math.ceil(low)
-            last = math.ceil(high) - 1 if high_open else math.floor(high)
-            if kind == "int" and first > last:
+        whole = name == "integer"
+        shape = Shape("int" if whole else "float", (), low, high, low_open, high_open)
+        if low is not None and high is not None and not has_room(shape, low, high):
+            if whole and low < high:
                 _wrong(place, f"no whole number is between {low:g} and {high:g}")
+            _wrong(place, f"no number is from {low:g} to {high:g}")
         rule = number_rule(shape)
         if rule == ANY_FLOAT and (low is not None or high is not None):
             _too_much(place, "minimum and maximum are too close to each other")
@@ -493,6 +490,42 @@ class _Writer:
             words = '"true" | "false" | "null"'
             self._rules["any"] = f"{self._mapping('any')} | {items} | {plain} | {words}"
         return "any"
+
+    def _joined(self, one: dict[str, Any], other: dict[str, Any], place: str) -> dict[str, Any]:
+        """What fulfils both."""
+        one, other = _closed(one, other), _closed(other, one)
+        both = one | other
+        for name in one:
+            if name in other:
+                both[name] = self._both(name, one[name], other[name], place)
+        _check_names(both, place)
+        return both
+
+    def _both(self, name: str, one: Any, other: Any, place: str) -> Any:
+        """A keyword's value for which an answer fulfils it with either of two values."""
+        if _same(one, other):
+            return one
+        if name == "properties" and isinstance(one, Mapping) and isinstance(other, Mapping):
+            shared = [key for key in one if key in other]
+            self._spend("schemas", len(shared), MOST_SCHEMAS, place)
+            return {**one, **other} | {key: _all_of(one[key], other[key]) for key in shared}
+        if name == "required" and isinstance(one, list) and isinstance(other, list):
+            return [*one, *other]
+        if name == "enum" and isinstance(one, list) and isinstance(other, list):
+            self._spend("pairs of joined enums", len(one) * len(other), MOST_CHOICES, place)
+            found = [each for each in one if any(_same(each, item) for item in other)]
+            if not found:
+                _wrong(place, "allOf has enums with nothing in common")
+            return found
+        if name in ("minLength", "minItems"):
+            counts = [_count({name: each}, name, place) or 0 for each in (one, other)]
+            return max(counts)
+        _too_much(place, f"allOf with two different {name!r} is not understood")
+
+    def _spelled(self, value: Any, place: str) -> str:
+        text = spelled_json(value)
+        self._spend("characters of names and enums", len(text), MOST_TEXT, place)
+        return text
 
     def _node(self, rule: str, opening: str = "") -> _Node:
         node = _Node(rule, opening)
@@ -511,20 +544,14 @@ class _Writer:
             _too_much(place, f"more than {most:,} {what}")
 
 
-def _opening(values: Sequence[Any]) -> str:
-    """What each of these values begins with, as JSON."""
+def _opening(values: Sequence[Any], texts: Sequence[str]) -> str:
+    """What each of these values begins with; `texts` are they as JSON, sorted."""
     if any(isinstance(value, bool | int | float) for value in values):
         sorts = {_A_BOOLEAN if isinstance(value, bool) else type(value) for value in values}
         if sorts == {_A_BOOLEAN}:
             return _A_BOOLEAN
         return _A_NUMBER if sorts <= {int, float} else ""
-    texts = sorted(map(spelled_json, values))
-    same = 0
-    for one, other in zip(texts[0], texts[-1], strict=False):  # what these share, all share
-        if one != other:
-            break
-        same += 1
-    return texts[0][:same]
+    return common_start(texts)
 
 
 def _alike(options: Sequence[_Node]) -> list[list[_Node]]:
@@ -539,56 +566,35 @@ def _alike(options: Sequence[_Node]) -> list[list[_Node]]:
     ]
 
 
-def _joined(one: dict[str, Any], other: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What fulfils both."""
-    one, other = _closed(one, other), _closed(other, one)
-    both = dict(one)
-    for name, value in other.items():
-        if name not in both:
-            both[name] = value
-        elif (
-            name == "properties" and isinstance(both[name], Mapping) and isinstance(value, Mapping)
-        ):
-            both[name] = dict(both[name]) | {
-                key: _both(both[name][key], each) if key in both[name] else each
-                for key, each in value.items()
-            }
-        elif name == "required" and isinstance(value, list) and isinstance(both[name], list):
-            both[name] = both[name] + value
-        elif name == "enum" and isinstance(value, list) and isinstance(both[name], list):
-            if len(value) * len(both[name]) > MOST_CHOICES:
-                _too_much(place, f"enums of more than {MOST_CHOICES:,} pairs are not joined")
-            both[name] = [each for each in both[name] if any(_same(each, item) for item in value)]
-            if not both[name]:
-                _wrong(place, "allOf has enums with nothing in common")
-        elif name in ("minLength", "minItems") and not isinstance(value, bool):
-            both[name] = _larger(both[name], value, name, place)
-        elif not _same(both[name], value):
-            _too_much(place, f"allOf with two different {name!r} is not understood")
-    return both
-
-
-def _closed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _closed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """One with the properties forbidden that the other does not list, if it allows no others."""
     names, listed = one.get("properties"), other.get("properties", {})
     if other.get("additionalProperties") is not False or not isinstance(names, Mapping):
-        return dict(one)
-    return dict(one) | {"properties": {key: key in listed and names[key] for key in names}}
+        return one
+    if not isinstance(listed, Mapping):
+        return one  # refused once it is read
+    return one | {"properties": {key: key in listed and names[key] for key in names}}
 
 
-def _larger(one: Any, other: Any, name: str, place: str) -> Any:
-    if not isinstance(one, int | float) or not isinstance(other, int | float):
-        _wrong(place, f"{name} is not a number")
-    return max(one, other)
-
-
-def _both(one: Any, other: Any) -> Any:
+def _all_of(one: Any, other: Any) -> Any:
     return one is not False and other is not False and {"allOf": [one, other]}
+
+
+def _check_names(schema: Mapping[str, Any], place: str) -> None:
+    """Each name stands for a schema; and lists of them are joined before those are counted."""
+    for name in ("properties", "required"):
+        named = schema.get(name)
+        if isinstance(named, list | tuple | Mapping) and len(named) > MOST_SCHEMAS:
+            _too_much(place, f"more than {MOST_SCHEMAS:,} schemas")
+
+
+def _is_index(key: str, items: Sequence[Any]) -> bool:
+    return key.isascii() and key.isdigit() and int(key) < len(items)
 
 
 def _same(one: Any, other: Any) -> bool:
     """Equal as JSON: 1 and true are two values."""
-    return type(one) is type(other) and bool(one == other)
+    return one is other or (type(one) is type(other) and bool(one == other))
 
 
 def _types(schema: Mapping[str, Any], place: str) -> list[str]:
