@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
-from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.model_store import InstalledModel, ModelStore
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
 from edgewise.settings import Settings
 from tests.recordings import fetch_beckett
 

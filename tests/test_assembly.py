@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts as assembly
 from edgewise.errors import ModelNotFound
-from edgewise.local.embedded_models import CALLER_MODEL, DEFAULT_MODEL
-from edgewise.local.model_store import InstalledModel
-from edgewise.settings import DEFAULT_CALLER, Settings
+from edgewise.local.store.catalogue import (
+    CALLER_MODEL,
+    DEFAULT_MODEL,
+)
+from edgewise.local.store.store import InstalledModel
+from edgewise.settings import (
+    DEFAULT_CALLER,
+    Settings,
+)
 from edgewise.types.tokens import Token
 from tests.local.fake_packages import isolate_pip
 

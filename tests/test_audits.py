@@ -22,8 +22,11 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from edgewise import Engine, Settings
-from edgewise.audits import open_auditor, similarity
-from edgewise.open_streams import OpenStreams
+from edgewise.monitor.audits import (
+    open_auditor,
+    similarity,
+)
+from edgewise.monitor.open_streams import OpenStreams
 from edgewise.record.audits import Audit
 from edgewise.testing import (
     Answer,

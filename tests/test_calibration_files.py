@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from edgewise.calibration_files import find_calibration, own_path
+from edgewise.assembly.calibrations import (
+    find_calibration,
+    own_path,
+)
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings

@@ -25,7 +25,7 @@ from typing import IO
 
 import pytest
 
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from tests.conftest import MODELS_DIR
 
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
@@ -23,21 +21,26 @@ import click
 import pytest
 
 import edgewise
-from edgewise import assembly
-from edgewise.calibration_files import find_calibration
+from edgewise.assembly import parts
+from edgewise.assembly.calibrations import find_calibration
+from edgewise.calls.check import (
+    EASY_GATE,
+    FULL_GATE,
+)
 from edgewise.cli.main import cli
-from edgewise.cloud.directory import PROVIDERS
-from edgewise.cloud.provider_row import Provider
+from edgewise.cloud.providers import PROVIDERS, Provider
 from edgewise.errors import EdgewiseError
-from edgewise.functions.check import EASY_GATE, FULL_GATE
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.model_store import InstalledModel
-from edgewise.server_settings import KeySettings, ServerSettings
-from edgewise.settings import ProviderSettings, Settings
+from edgewise.local.store.store import InstalledModel
+from edgewise.settings import (
+    KeySettings,
+    ProviderSettings,
+    ServerSettings,
+    Settings,
+)
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.calls import ComplaintCode
 from tests.codes_in_source import codes_in_source, misfit_codes
-from tests.test_layout import CROSSING, room
 
 ROOT = Path(__file__).parents[1]
 WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
@@ -295,7 +298,7 @@ def test_every_settings_file_on_a_page_is_accepted(tmp_path: Path) -> None:
                 (tmp_path / "config.toml").write_text(block.text, "utf-8")
                 loaded = Settings.load({}, config_dir=tmp_path)
                 if page != "docs/extending.md":  # needs its plug-in: tests/test_plugins.py has it
-                    assembly.provider_rows(loaded)
+                    parts.provider_rows(loaded)
                 if page == "docs/settings.md":
                     shown |= tomllib.loads(block.text).keys()
     assert shown == {each.name for each in fields(Settings)} - {"environment"}
@@ -338,9 +341,9 @@ LIMITS_BEGIN, LIMITS_END = "<!-- begin schema limits -->", "<!-- end schema limi
 
 
 def schema_limits() -> str:
-    from edgewise.functions.grammar import MOST_OPEN
-    from edgewise.local import answer_grammar as answers
+    from edgewise.calls.grammar import MOST_OPEN
     from edgewise.local import pattern_grammar as patterns
+    from edgewise.local import response_grammar as answers
 
     rows = [
         ("Schemas in it, each counted once however often it is referred to", answers.MOST_SCHEMAS),
@@ -483,23 +486,3 @@ def test_every_dependency_is_explained_with_its_licence() -> None:
         facts = metadata(name)
         if "License-Expression" in facts:
             assert facts["License-Expression"] in row[0], name
-
-
-def test_the_request_trace_names_the_files_that_are_crossed(tmp_path: Path) -> None:
-    trace = words("CONTRIBUTING.md").partition("## The request trace")[2].partition("\n## ")[0]
-    named = set(re.findall(r"`([\w/]+\.py)`", trace))
-    for name in named:
-        assert (ROOT / "src" / "edgewise" / name).is_file(), name
-    for answer in ("confident", "doubtful"):
-        done = subprocess.run(
-            [sys.executable, "-c", CROSSING.replace("confident", answer), str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        crossed = {
-            module.removeprefix("edgewise.").replace(".", "/") + ".py"
-            for module in done.stdout.split()
-            if module.startswith("edgewise.") and room(module) not in ("types", "testing")
-        }
-        assert crossed <= named | {"errors.py"}, crossed - named

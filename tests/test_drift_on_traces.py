@@ -18,8 +18,8 @@ from edgewise.bench.trace_set import read_trace_set
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.drift import Drift, Reference, Seen, find_drift, noted
 from edgewise.decide.gate import Gate
-from edgewise.explanations import document_of
-from edgewise.watch import read_reference
+from edgewise.monitor.drift import read_reference
+from edgewise.monitor.why import document_of
 
 NAME = "smollm2-135m-instruct-q8_0"
 TRACES = Path(__file__).parents[1] / "benchmarks" / "traces" / "smollm2-135m-instruct.jsonl.gz"

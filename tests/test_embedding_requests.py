@@ -20,7 +20,7 @@ from edgewise.errors import (
 )
 from edgewise.flows.embed import MOST_TEXTS
 from edgewise.local.backend import EmbedBackend
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedEmbedder, Status
 from edgewise.types.embeddings import EmbedOptions
 

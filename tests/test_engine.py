@@ -15,7 +15,7 @@ from typing_extensions import override
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
 from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.backend import TokenStream
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
 from edgewise.types.replies import Finished, TextDelta
 

@@ -11,9 +11,16 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings, Tool
-from edgewise.calibration_files import find_document, own_path
+from edgewise.assembly.calibrations import (
+    find_document,
+    own_path,
+)
 from edgewise.errors import EdgewiseError
-from edgewise.explanations import explain_reply, explain_row, known_today
+from edgewise.monitor.why import (
+    explain_reply,
+    explain_row,
+    known_today,
+)
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.flows.calling import caller
 

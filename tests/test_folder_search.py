@@ -12,8 +12,11 @@ import pytest
 
 from edgewise import Engine, Settings
 from edgewise.errors import InvalidRequest, ModelNotFound, SpaceMismatch
-from edgewise.folder_search import FolderIndex, index_path
-from edgewise.local.model_store import InstalledModel
+from edgewise.folder_search import (
+    FolderIndex,
+    index_path,
+)
+from edgewise.local.store.store import InstalledModel
 from edgewise.search.documents import NO_PICTURES
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder
 from edgewise.types.embeddings import Embedded

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from edgewise import EdgewiseError, Engine, Message, Settings, Tool
+from edgewise.assembly.calls import (
+    call_rules,
+    find_call_calibration,
+)
 from edgewise.errors import SettingsError
-from edgewise.function_calls import call_rules, find_call_calibration
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
 from edgewise.types.messages import ToolCall, ToolLike
 from edgewise.types.replies import CallReply, Finished

@@ -20,11 +20,10 @@ MODULES = {
     ): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-FILES_CROSSED = 15
 
 # room: the rooms (or single modules) it may import besides itself
 VALUES = {"errors", "types"}
-DOERS = {"decide", "functions", "speech", "search", "vision", "record", "local", "cloud"}
+DOERS = {"decide", "calls", "speech", "search", "vision", "record", "local", "cloud"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"errors", "types", "engine", "conversation", "settings"},
     "errors": set(),
@@ -34,33 +33,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(DOERS, VALUES),
     "cloud": VALUES | {"vision"},  # what leaves is stripped of metadata at the door
     # The names of what it finds; what grammars are made of.
-    "local": VALUES | {"vision", "functions"},
-    "settings": VALUES | {"server_settings"},
-    "server_settings": {"errors"},
+    "local": VALUES | {"vision", "calls"},
+    "settings": VALUES,
     "plugins": {"errors"},
     "credentials": {"errors"},
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
-    "assembly": VALUES | DOERS | {"settings", "plugins", "credentials"},
-    "audits": VALUES | DOERS | {"flows", "settings", "open_streams"},
-    "calibration_files": VALUES | {"decide", "local", "settings", "calibrations"},
-    "explanations": VALUES | {"decide", "record", "settings", "calibration_files"},
-    "steering": VALUES | {"record", "settings", "watch"},
-    "watch": VALUES | {"decide", "record", "settings", "explanations", "open_streams"},
-    "embedding_requests": VALUES | DOERS | {"flows", "plugins"},
-    "function_calls": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
-    "new_request": VALUES | {"functions", "settings", "plugins"},
-    "speech_requests": VALUES | DOERS | {"flows", "settings", "plugins", "calibration_files"},
-    "vision_requests": VALUES | DOERS | {"flows", "settings", "calibration_files"},
-    "engine": VALUES
-    | DOERS
-    | {"flows", "settings", "plugins", "assembly"}
-    | {"function_calls", "vision_requests", "speech_requests", "embedding_requests"}
-    | {"new_request", "open_streams", "calibration_files", "audits", "watch", "steering"},
-    "tool_loop": VALUES | {"functions", "function_calls"},
-    "conversation": VALUES | {"engine", "tool_loop"},
+    "assembly": VALUES | DOERS | {"flows", "settings", "plugins", "credentials", "calibrations"},
+    "monitor": VALUES | DOERS | {"flows", "settings", "assembly"},
+    "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly", "monitor"},
+    "conversation": VALUES | {"calls", "assembly", "engine"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
-    "open_streams": set(),
-    "picture_text": VALUES | DOERS,
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
 EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}
@@ -164,43 +146,6 @@ def test_importing_edgewise_loads_nothing_heavy() -> None:
 
 def test_making_an_engine_loads_no_runtime_and_no_http_client() -> None:
     assert not loaded_after("import edgewise\nedgewise.Engine()") & HEAVY
-
-
-CROSSING = """
-import sys
-from edgewise import Engine, Settings
-from edgewise.testing import LoopbackCloud, ScriptedBackend
-
-crossed = set()
-
-def trace(frame, event, argument):
-    crossed.add(frame.f_globals.get("__name__", ""))
-
-with LoopbackCloud() as cloud:
-    settings = Settings.load(
-        {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}, data_dir=sys.argv[1]
-    )
-    with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
-        engine.complete("warm up")
-        sys.setprofile(trace)
-        engine.complete("What is the capital of France?")
-        sys.setprofile(None)
-print("\\n".join(crossed))
-"""
-
-
-def test_one_request_crosses_few_files(tmp_path: Path) -> None:
-    """Values (types) do nothing, so they are not crossed; the scripted model is the test's."""
-    result = subprocess.run(
-        [sys.executable, "-c", CROSSING, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    files = {
-        name
-        for name in result.stdout.split()
-        if name.startswith("edgewise.") and room(name) not in ("types", "testing")
-    }
-    assert {"edgewise.engine", "edgewise.flows.chat", "edgewise.decide.gate"} <= files
-    assert len(files) <= FILES_CROSSED, sorted(files)
 
 
 def public_names() -> Iterator[str]:

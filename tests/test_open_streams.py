@@ -6,7 +6,7 @@ import sys
 
 from typing_extensions import override
 
-from edgewise.open_streams import OpenStreams
+from edgewise.monitor.open_streams import OpenStreams
 
 
 class Stream:

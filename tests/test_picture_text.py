@@ -10,9 +10,8 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
 from edgewise import Engine, Settings
-from edgewise.folder_search import FolderIndex
-from edgewise.local.model_store import InstalledModel
-from edgewise.picture_text import picture_reader
+from edgewise.folder_search import FolderIndex, picture_reader
+from edgewise.local.store.store import InstalledModel
 
 
 @pytest.mark.real_model

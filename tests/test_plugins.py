@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from edgewise import plugins
-from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.settings import Settings
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"

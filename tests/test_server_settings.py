@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from edgewise.errors import SettingsError
-from edgewise.server_settings import KeySettings, ServerSettings, read_server
-from edgewise.settings import Settings
+from edgewise.settings import (
+    KeySettings,
+    ServerSettings,
+    Settings,
+    read_server,
+)
 
 
 def test_a_table_changes_what_it_names() -> None:

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
-from edgewise import assembly
-from edgewise.calibration_files import find_calibration
+from edgewise.assembly import parts
+from edgewise.assembly.calibrations import find_calibration
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
-from edgewise.local import model_directory
-from edgewise.settings import ProviderSettings, Settings, default_threads
+from edgewise.local.store import catalogue
+from edgewise.settings import (
+    ProviderSettings,
+    Settings,
+    default_threads,
+)
 from edgewise.types.messages import Task
 
 
@@ -34,12 +38,12 @@ def write_config(home: Path, text: str) -> dict[str, str]:
 
 
 def chain_of(settings: Settings) -> list[str]:
-    return [f"{config.name}/{config.model}" for config in assembly.provider_configs(settings)]
+    return [f"{config.name}/{config.model}" for config in parts.provider_configs(settings)]
 
 
 def lanes_of(settings: Settings) -> list[ProviderConfig]:
-    ledger = assembly.open_ledger(settings)
-    return [lane.config for lane in assembly.open_door(settings, ledger).lanes]
+    ledger = parts.open_ledger(settings)
+    return [lane.config for lane in parts.open_door(settings, ledger).lanes]
 
 
 # -- order ------------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ def test_half_the_cores_and_at_least_one_is_the_default() -> None:
 
 def test_keys_are_in_no_representation() -> None:
     chosen = Settings.load({"OPENAI_API_KEY": "sk-do-not-show"})
-    (config,) = assembly.provider_configs(chosen)
+    (config,) = parts.provider_configs(chosen)
     assert config.key == "sk-do-not-show"
     for shown in (repr(chosen), str(chosen), repr(config), str(config), f"{[config]}"):
         assert "do-not-show" not in shown
@@ -257,10 +261,10 @@ def test_a_server_on_ones_own_network_needs_a_model_and_no_key() -> None:
 
 def test_base_urls_can_be_moved_by_our_variable_or_the_vendors() -> None:
     vendors = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://one.example/v1"}
-    (config,) = assembly.provider_configs(Settings.load(vendors))
+    (config,) = parts.provider_configs(Settings.load(vendors))
     assert config.base_url == "https://one.example/v1"
     both = vendors | {"EDGEWISE_OPENAI_BASE_URL": "https://two.example/v1"}
-    (config,) = assembly.provider_configs(Settings.load(both))
+    (config,) = parts.provider_configs(Settings.load(both))
     assert config.base_url == "https://two.example/v1"
 
 
@@ -281,13 +285,13 @@ def test_a_table_makes_a_new_provider(tmp_path: Path) -> None:
 
 def test_a_table_changes_a_known_provider_and_leaves_the_rest_of_it() -> None:
     chosen = Settings.load(KEYS, providers={"gemini": {"model": "gemini-other"}})
-    gemini = next(iter(assembly.provider_configs(chosen)))
+    gemini = next(iter(parts.provider_configs(chosen)))
     assert (gemini.model, gemini.protocol) == ("gemini-other", "gemini")
     assert gemini.base_url == "https://generativelanguage.googleapis.com"
 
 
 def models_for(settings: Settings, task: Task) -> list[str]:
-    configs = assembly.provider_configs(settings, task)
+    configs = parts.provider_configs(settings, task)
     return [f"{config.name}/{config.model}" for config in configs]
 
 
@@ -349,7 +353,7 @@ def test_a_server_of_ones_own_may_do_nothing_but_hear() -> None:
 )
 def test_a_table_that_makes_no_sense_is_refused(table: dict[str, str], complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
-        assembly.provider_rows(Settings.load({}, providers={"mine": table}))
+        parts.provider_rows(Settings.load({}, providers={"mine": table}))
 
 
 def test_provider_tables_may_be_given_as_values() -> None:
@@ -363,7 +367,7 @@ def test_provider_tables_may_be_given_as_values() -> None:
 
 def test_budgets_are_for_everyone_or_for_a_key(tmp_path: Path) -> None:
     environment = write_config(tmp_path, 'budgets = ["$3/day", "app: $0.50/month"]')
-    ledger = assembly.open_ledger(Settings.load(environment))
+    ledger = parts.open_ledger(Settings.load(environment))
     budgets = [state.budget for state in ledger.remaining()]
     assert [(each.limit_microdollars, each.window, each.key) for each in budgets] == [
         (3_000_000, "day", ""),
@@ -374,7 +378,7 @@ def test_budgets_are_for_everyone_or_for_a_key(tmp_path: Path) -> None:
 
 def test_a_budget_that_cannot_be_read_is_refused_before_anything_runs() -> None:
     with pytest.raises(SettingsError, match="'a lot'"):
-        assembly.open_ledger(Settings.load({"EDGEWISE_BUDGETS": "a lot"}))
+        parts.open_ledger(Settings.load({"EDGEWISE_BUDGETS": "a lot"}))
 
 
 # -- calibration ------------------------------------------------------------------------------
@@ -388,15 +392,15 @@ def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_the_default_model_is_the_stores_default() -> None:
     """Settings may not import the store, so both name it; they must name the same one."""
-    assert Settings().model == model_directory.DEFAULT_MODEL
+    assert Settings().model == catalogue.DEFAULT_MODEL
 
 
 def test_audits_have_a_budget_and_a_share_of_their_own() -> None:
     assert (Settings.load({}).audit_share, Settings.load({}).audit_budget) == (0.0, "")
-    ledger = assembly.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "$0.50/day"}))
+    ledger = parts.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "$0.50/day"}))
     assert [state.budget.key for state in ledger.remaining()] == ["audit"]
     ledger.close()
     with pytest.raises(SettingsError, match=r"audit_share = 1\.5: must be between 0 and 1"):
         Settings.load({"EDGEWISE_AUDIT_SHARE": "1.5"})
     with pytest.raises(SettingsError, match="cannot read the budget 'some'"):
-        assembly.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "some"}))
+        parts.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "some"}))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings
+from edgewise.assembly.speech import checked_language
 from edgewise.errors import ExtraMissing, InvalidRequest, ModelNotFound, SettingsError
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.speech.word_errors import word_errors
-from edgewise.speech_requests import checked_language
 from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
 from tests.recordings import BECKETT_WORDS
 from tests.speech.made_voice import silence, voice, wav

@@ -6,7 +6,11 @@ import datetime
 
 import pytest
 
-from edgewise.tool_loop import answer_all, as_message, open_calls
+from edgewise.conversation import (
+    answer_all,
+    as_message,
+    open_calls,
+)
 from edgewise.types.messages import Message, ToolCall
 from edgewise.types.replies import ToolResult
 

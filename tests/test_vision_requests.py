@@ -15,12 +15,12 @@ import pytest
 from PIL import Image as Pillow
 
 from edgewise import Engine, Image, Message, Settings
+from edgewise.assembly.pictures import sees
 from edgewise.errors import ExtraMissing, InvalidRequest
-from edgewise.local import vision_skills
+from edgewise.local import vision as vision_skills
 from edgewise.testing import LoopbackCloud, ScriptedBackend
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
-from edgewise.types.sights import SeenReply
-from edgewise.vision_requests import sees
+from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise.types.pictures import SeenReply
 from tests.pictures import as_file, one_pixel, page
 
 RECEIPT = page("CORNER SHOP RECEIPT", "Milk  1.20", "Total  3.50", "Cash 5.00", "Change 1.50")

@@ -13,11 +13,16 @@ import pytest
 from edgewise import Engine, Settings
 from edgewise.decide.drift import Drift, quantiles_of
 from edgewise.errors import LedgerUnavailable
+from edgewise.monitor.drift import (
+    EVERY,
+    DriftWatch,
+    in_figures,
+    read_reference,
+)
 from edgewise.record.audits import Audit
 from edgewise.record.ledger import Ledger
 from edgewise.testing import ScriptedBackend
 from edgewise.types.replies import Decision
-from edgewise.watch import EVERY, DriftWatch, in_figures, read_reference
 from tests.record.ledger_cases import asking, replying
 from tests.test_explanations import shipped
 

@@ -40,8 +40,8 @@ def base() -> None:
 
     from edgewise import Engine, Settings
     from edgewise.cli.main import cli
-    from edgewise.local.hub_weights import fetch_from_hub
-    from edgewise.local.model_store import ModelStore
+    from edgewise.local.store.hub import fetch_from_hub
+    from edgewise.local.store.store import ModelStore
     from edgewise.testing import LoopbackCloud
     from tests.local.fake_hub import DATA, SOURCE, Hub
 
@@ -132,8 +132,8 @@ def plots() -> None:
 def speech() -> None:
     """Voice activity, Whisper, and Moonshine where somebody has pulled it."""
     from edgewise import Engine, Settings
-    from edgewise.local.model_store import ModelStore
-    from edgewise.speech.voice_activity import VoiceActivity
+    from edgewise.local.store.store import ModelStore
+    from edgewise.speech.chunks import VoiceActivity
     from tests.speech.made_voice import silence, voice, wav
 
     sound = voice(3.0)
@@ -149,7 +149,7 @@ def speech() -> None:
 
 def vision() -> None:
     from edgewise import Engine, Image, Settings
-    from edgewise.types.sights import SeenReply
+    from edgewise.types.pictures import SeenReply
     from tests.pictures import as_file, page
 
     sign = Image(as_file(page("NO PARKING", width=280)))

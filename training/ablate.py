@@ -30,12 +30,16 @@ from typing import Any
 from unittest.mock import patch
 
 from edgewise import Engine, Settings, Tool
+from edgewise.calls.grammar import compile_grammar
+from edgewise.calls.prompt import render_prompt
 from edgewise.errors import EdgewiseError
-from edgewise.flows import call_functions, write_calls
-from edgewise.flows.call_walk import Walk
-from edgewise.flows.write_calls import write_on_device
-from edgewise.functions.grammar import compile_grammar
-from edgewise.functions.tool_prompt import render_prompt
+from edgewise.flows import (
+    call as call_functions,
+)
+from edgewise.flows import (
+    call as write_calls,
+)
+from edgewise.flows.call import Walk, write_on_device
 from edgewise.settings import DEFAULT_CALLER
 from edgewise.types.tokens import Token
 from training.call_samples import read_prompt

@@ -23,14 +23,20 @@ from typing import Any
 from typing_extensions import override
 
 from edgewise import plugins
-from edgewise.assembly import open_caller
+from edgewise.assembly.calls import find_call_calibration
+from edgewise.assembly.parts import open_caller
+from edgewise.calls.confidence import CallCalibration
+from edgewise.calls.prompt import (
+    NO_CALL,
+    render_prompt,
+)
 from edgewise.cloud.provider import Chunk
 from edgewise.errors import CloudClosed, EdgewiseError, GenerationFailed
-from edgewise.flows import call_functions
-from edgewise.flows.call_walk import CallRules, Parts
-from edgewise.function_calls import find_call_calibration
-from edgewise.functions.call_confidence import CallCalibration
-from edgewise.functions.tool_prompt import NO_CALL, render_prompt
+from edgewise.flows import call as call_functions
+from edgewise.flows.call import (
+    CallRules,
+    Parts,
+)
 from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, Tool

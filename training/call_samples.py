@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise.functions.call_confidence import CallCalibration
-from edgewise.functions.call_features import call_features
-from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
+from edgewise.calls.confidence import CallCalibration, call_features
+from edgewise.calls.prompt import (
+    MalformedAnswer,
+    parse_answer,
+)
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 from training.base_tokenizer import build_tokenizer

@@ -10,7 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.bench.logistic import fit_logistic
-from edgewise.functions.call_confidence import FALLING, RISING, CallScore
+from edgewise.calls.confidence import (
+    FALLING,
+    RISING,
+    CallScore,
+)
 from training.call_samples import Sample
 
 Floats = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench.bfcl_package import CATEGORIES, MORE_CATEGORIES, Calls, read_category
-from edgewise.functions.tool_prompt import render_prompt
+from edgewise.calls.prompt import render_prompt
 from edgewise.types.messages import Tool
 from training.rows import read_examples
 from training.score import Call, exact, f1, read_calls

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from edgewise.functions.tool_prompt import render_answer
+from edgewise.calls.prompt import render_answer
 from edgewise.types.messages import ToolCall
 from training.sample import Piece
 from training.styles import StyledTool

@@ -1,4 +1,4 @@
-"""Fit the calibration of `edgewise.functions.call_confidence` to what the caller got right.
+"""Fit the calibration of `edgewise.calls.confidence` to what the caller got right.
 
     python -m training.call_flow --cases CASES --out answers.jsonl.gz
     python -m training.fit_calls --cases fit.jsonl other_valid.jsonl --kept answers.jsonl.gz \\
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.bench.outcome_rows import AnsweredCalls, write_calls
-from edgewise.functions.call_confidence import (
+from edgewise.calls.confidence import (
     FORMAT,
     RISING,
     WORDED,

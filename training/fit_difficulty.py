@@ -1,4 +1,4 @@
-"""Fit the weights of `edgewise.functions.difficulty` to what a model really got right.
+"""Fit the weights of `edgewise.calls.difficulty` to what a model really got right.
 
     python -m training.fit_difficulty --cases valid-00000.jsonl --predictions Q8_0.valid.jsonl.gz
 
@@ -24,9 +24,14 @@ from typing import Any, get_args
 import numpy as np
 
 from edgewise.bench.logistic import fit_logistic
-from edgewise.functions.difficulty import Tier, Weights, features, tier
-from edgewise.functions.split_intents import split
-from edgewise.functions.tool_prompt import NO_CALL
+from edgewise.calls.difficulty import (
+    Tier,
+    Weights,
+    features,
+    tier,
+)
+from edgewise.calls.intents import split
+from edgewise.calls.prompt import NO_CALL
 from edgewise.types.messages import Tool
 from training.cpu_eval import read_answers
 from training.score import auroc, exact, read_calls

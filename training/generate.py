@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
-from edgewise.functions.tool_prompt import prompt_around
+from edgewise.calls.prompt import prompt_around
 from training.compose import compose
 from training.decontaminate import Filter
 from training.example import Example

@@ -15,7 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.functions.tool_prompt import render_answer, render_prompt
+from edgewise.calls.prompt import (
+    render_answer,
+    render_prompt,
+)
 from edgewise.types.messages import Tool, ToolCall
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from edgewise.bench.call_scores import Call, call_matches, exact, f1, value_matches
 from edgewise.bench.risk import coverage_at
-from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer
+from edgewise.calls.prompt import (
+    MalformedAnswer,
+    parse_answer,
+)
 
 __all__ = [
     "Call",

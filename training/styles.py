@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from edgewise.functions.tool_prompt import render_tools
+from edgewise.calls.prompt import render_tools
 from edgewise.types.messages import Tool, ToolCall
 from training import naming, wording
 from training.forms import Form, pick_form

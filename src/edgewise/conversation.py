@@ -1,16 +1,88 @@
-"""A conversation: one history, whoever said what; either side can continue it."""
+"""A conversation: one history, whoever said what, and the loop that runs its tools."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Unpack
 
+from edgewise.assembly.calls import run_call
+from edgewise.calls.tools import as_toolbox
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.types.messages import Message, RequestOptions, ToolCall
-from edgewise.types.replies import Event, Finished, Reply, TextDelta, ToolResult
+from edgewise.types.messages import Message, RequestOptions, ToolCall, ToolLike, new_request_id
+from edgewise.types.replies import CallReply, Event, Finished, Reply, TextDelta, ToolResult
+
+NO_RESULT = "no result was given"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of calls: the reply with what came of those that ran, and what a history gets.
+
+    `open_calls` are those of tools that are only described: the application's to make.
+    """
+
+    reply: Reply
+    messages: tuple[Message, ...]
+    open_calls: tuple[ToolCall, ...]
+
+
+def run_round(reply: Reply, tools: Sequence[ToolLike]) -> Round:
+    """Run the calls of Python functions, in order. A result needs the id of its call."""
+    functions = as_toolbox(tools).functions
+    calls = tuple(
+        replace(call, id=call.id or f"call_{new_request_id()}") for call in reply.tool_calls
+    )
+    results = tuple(run_call(call, functions) for call in calls if call.name in functions)
+    reply = replace(reply, tool_calls=calls)
+    if isinstance(reply, CallReply):
+        reply = replace(reply, results=results)
+    said = Message("assistant", reply.text, tool_calls=calls, source=reply.source)
+    others = tuple(call for call in calls if call.name not in functions)
+    return Round(reply, (said, *map(as_message, results)), others)
+
+
+def as_message(result: ToolResult) -> Message:
+    """A result in words that a model can read: text as it is, anything else as JSON."""
+    if result.error:
+        text = f"failed: {result.error}"
+    elif result.value is None:
+        text = "done"
+    elif isinstance(result.value, str):
+        text = result.value
+    else:
+        text = _written(result.value)
+    return Message("tool", text, tool_call_id=result.call.id, source="local")
+
+
+def _written(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):  # keys that are no text, or a value that holds itself
+        return repr(value)
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """Calls of a history that have no result yet."""
+    answered = {message.tool_call_id for message in messages if message.role == "tool"}
+    return tuple(
+        call for message in messages for call in message.tool_calls if call.id not in answered
+    )
+
+
+def answer_all(messages: Sequence[Message], results: Sequence[ToolResult]) -> list[Message]:
+    """A message for each call that is still open; providers refuse a history with open calls."""
+    waiting = {call.id: call for call in open_calls(messages)}
+    given = {result.call.id: result for result in results}
+    if strange := sorted(set(given) - set(waiting)):
+        raise InvalidRequest(f"no call waits for a result with the id {strange[0]!r}")
+    return [
+        as_message(given.get(name) or ToolResult(call, error=NO_RESULT))
+        for name, call in waiting.items()
+    ]
 
 
 class Conversation:
@@ -71,9 +143,8 @@ class Conversation:
         """A result for every call of the history that has none."""
         if not any(message.tool_calls for message in self.messages):
             return []
-        from edgewise import tool_loop  # noqa: PLC0415  # as in _walk
 
-        return tool_loop.answer_all(self.messages, results)
+        return answer_all(self.messages, results)
 
     def _walk(
         self, new: list[Message], options: RequestOptions, *, live: bool
@@ -91,10 +162,9 @@ class Conversation:
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:
                 # It brings the patterns of function calls, which chat need not wait for.
-                from edgewise import tool_loop  # noqa: PLC0415
 
                 # What is called against the ban is the application's to make.
-                made = tool_loop.run_round(reply, options.get("tools", ()) if left else ())
+                made = run_round(reply, options.get("tools", ()) if left else ())
                 reply, calls = made.reply, made.open_calls
                 self._remember(made.messages)
             self.steps.append(reply)

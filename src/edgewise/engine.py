@@ -8,8 +8,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from edgewise import assembly, audits, plugins, steering, watch
-from edgewise.calibration_files import find_calibration
+from edgewise import plugins
+from edgewise.assembly import parts as assembly
+from edgewise.assembly.calibrations import find_calibration
+from edgewise.assembly.requests import (
+    Prompt,
+    new_request,
+)
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
@@ -17,13 +22,23 @@ from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
 from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, Eyes, SpeechBackend
-from edgewise.new_request import Prompt, new_request
-from edgewise.open_streams import OpenStreams
-from edgewise.record.books import Answer, Books
+from edgewise.monitor import (
+    audits,
+    drift,
+    pacing,
+)
+from edgewise.monitor.open_streams import OpenStreams
 from edgewise.record.ledger import Ledger
-from edgewise.record.tool_record import ToolRecord
+from edgewise.record.recorder import (
+    Answer,
+    Books,
+)
+from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
-from edgewise.types.embeddings import Embeddings, EmbedOptions
+from edgewise.types.embeddings import (
+    Embeddings,
+    EmbedOptions,
+)
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
@@ -67,8 +82,8 @@ class Engine:
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._streams = OpenStreams(self)
         self.auditor = audits.open_auditor(self, self._streams)
-        self.watch = watch.open_watch(self.settings, self.ledger, self._streams)
-        self._steer = steering.open_steer(self.settings, self.ledger, self.watch)
+        self.watch = drift.open_watch(self.settings, self.ledger, self._streams)
+        self._steer = pacing.open_steer(self.settings, self.ledger, self.watch)
         watchers = (*audits.watching(self.auditor), self.watch.watcher)
         self._books = Books(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
@@ -97,8 +112,8 @@ class Engine:
 
         Tools are JSON Schemas as in OpenAI's requests, `Tool`s, or plain Python functions.
         """
-        from edgewise import function_calls  # noqa: PLC0415  # as in _calls
-        from edgewise.functions.tool_schema import as_toolbox  # noqa: PLC0415
+        from edgewise.assembly import calls as function_calls  # noqa: PLC0415  # as in _calls
+        from edgewise.calls.tools import as_toolbox  # noqa: PLC0415
 
         box = as_toolbox(tools)
         request = replace(self.request(prompt, tools=box.tools, **options), task="call")
@@ -109,23 +124,23 @@ class Engine:
 
     def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
         """What is said in a sound file, given as a path, bytes or `Audio`."""
-        from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
+        from edgewise.assembly import speech  # noqa: PLC0415  # as in _calls
 
-        return speech_requests.transcribe(self, audio, options)
+        return speech.transcribe(self, audio, options)
 
     def listen(self, **options: Unpack[ListenOptions]) -> LiveTranscriber:
         """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
-        from edgewise import speech_requests  # noqa: PLC0415  # as in _calls
+        from edgewise.assembly import speech  # noqa: PLC0415  # as in _calls
 
-        live = speech_requests.listen(self, options)
+        live = speech.listen(self, options)
         self._streams.add(live)
         return live
 
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
         """A vector per text, all of the one `space` that the result names."""
-        from edgewise import embedding_requests  # noqa: PLC0415  # as in _calls
+        from edgewise.assembly import embeddings  # noqa: PLC0415  # as in _calls
 
-        return embedding_requests.embed(self, texts, options)
+        return embeddings.embed(self, texts, options)
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
@@ -196,15 +211,15 @@ class Engine:
             clock=time.perf_counter,
         )
         if request.has_images:
-            from edgewise import vision_requests  # noqa: PLC0415  # as in _calls
+            from edgewise.assembly import pictures  # noqa: PLC0415  # as in _calls
 
-            yield from vision_requests.answer(self, request, parts, attempts, self._backend, live)
+            yield from pictures.answer(self, request, parts, attempts, self._backend, live)
             return
         yield from chat.answer(request, parts, attempts, live=live)
 
     def _calls(self, request: Request, attempts: list[Attempt]) -> CallReply:
         # Its patterns take a tenth of a second to compile, which chat need not wait for.
-        from edgewise import function_calls  # noqa: PLC0415
+        from edgewise.assembly import calls as function_calls  # noqa: PLC0415
 
         return function_calls.answer(
             request,

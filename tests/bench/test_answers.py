@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgewise.bench.answers import Question, Rule, is_right
-from edgewise.decide.plain_answers import normalise
+from edgewise.decide.compare_answers import normalise
 
 CAPITAL = Question(
     kind="capitals",

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from edgewise.cli.bench import bench
 from edgewise.decide.calibration import parse_calibration
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 
 KEYS = ["name", "command", "versions", "date", "metrics"]
 

@@ -9,8 +9,8 @@ from random import Random
 from edgewise.bench.boundaries import STOPS, choose_boundaries, give_boundaries
 from edgewise.bench.fit import Judged, Sample
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Verdict
+from edgewise.decide.meter import Reading
 
 HOLD = 24
 SCORE = Score({"mean_logprob": 1.0}, 0.0)  # the feature is the score, in log-odds

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
+from edgewise.assembly.calibrations import find_calibration
 from edgewise.bench.calibrate import calibration_name, make_document, traces_path
 from edgewise.bench.fit import SAME_KEPT, THRESHOLD
 from edgewise.bench.questions import make_questions
-from edgewise.calibration_files import find_calibration
 from edgewise.decide.calibration import parse_calibration
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.model_directory import DEFAULT_MODEL, row_named
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.catalogue import (
+    DEFAULT_MODEL,
+    row_named,
+)
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 
 

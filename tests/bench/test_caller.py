@@ -16,8 +16,8 @@ from edgewise.bench.caller import (
 )
 from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.overhead import verdicts
-from edgewise.functions.tool_prompt import render_prompt
-from edgewise.local.model_store import InstalledModel
+from edgewise.calls.prompt import render_prompt
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedCaller
 

@@ -22,7 +22,7 @@ from edgewise.bench.early_decision import (
 )
 from edgewise.bench.fit import FOLDS, Judged, Sample
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 from tests.bench.test_boundaries import HOLD, wandering
 
 

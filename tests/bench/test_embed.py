@@ -16,7 +16,7 @@ from edgewise.bench.embed import (
     search_times,
 )
 from edgewise.bench.retrieval import read_pairs
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 
 

@@ -11,8 +11,11 @@ from edgewise.bench import fit
 from edgewise.bench.calibrate import fit_calibration
 from edgewise.bench.fit import Judged, Sample
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Meter, Reading
 from edgewise.decide.gate import Verdict
+from edgewise.decide.meter import (
+    Meter,
+    Reading,
+)
 from edgewise.types.tokens import Token
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.bench.overhead import QUICK, TARGETS, measure_overhead, reached, verdicts
 from edgewise.bench.side_by_side import SideBySide, texts
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.types.replies import TextDelta
 

@@ -7,24 +7,30 @@ from typing import Any
 
 import pytest
 
+from edgewise.assembly.calibrations import Kind
 from edgewise.bench import own_calibration
 from edgewise.bench.base_documents import plain_document, shipped_base
 from edgewise.bench.calibration_report import rows_needed
 from edgewise.bench.fit import Sample
 from edgewise.bench.labelled_answers import Scored
 from edgewise.bench.own_calibration import Fresh, fit_chat, fit_scored, halves, rows_of_audits
-from edgewise.calibration_files import Kind
+from edgewise.calls.confidence import parse_call_calibration
 from edgewise.decide.calibration import parse_calibration
-from edgewise.decide.confidence import Reading
 from edgewise.decide.drift import Seen, noted, quantiles_of, read_reference
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.risk import find_threshold, tail
+from edgewise.decide.meter import Reading
+from edgewise.decide.objective import (
+    find_threshold,
+    tail,
+)
 from edgewise.errors import InvalidRequest
-from edgewise.functions.call_confidence import parse_call_calibration
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
-from edgewise.speech.segment_confidence import parse_segment_calibration
-from edgewise.types.measured import UNMAPPED, read_measured
+from edgewise.speech.confidence import parse_segment_calibration
+from edgewise.types.measured import (
+    UNMAPPED,
+    read_measured,
+)
 from tests.record.test_audits import AUDIT
 
 FRESH = Fresh("mine+own.1", "2026-11-15 12:00 UTC", {"description": "a test"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.bench import frozen_routing
 from edgewise.cli.bench import bench
 from edgewise.errors import SettingsError
@@ -21,7 +21,7 @@ FROZEN = ["routing", "--traces", "no such folder"]  # our own traces are not loo
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(assembly, "open_embedder", lambda settings: ScriptedEmbedder())
+    monkeypatch.setattr(parts, "open_embedder", lambda settings: ScriptedEmbedder())
     monkeypatch.setattr(frozen_routing, "ROUNDS", 50)  # intervals are not looked at here
     return write_outcomes(tmp_path / "data", rows=60)
 

@@ -16,7 +16,11 @@ from edgewise.bench.score_maps import (
     log_loss,
     logistic_map,
 )
-from edgewise.types.measured import UNMAPPED, ScoreMap, read_measured
+from edgewise.types.measured import (
+    UNMAPPED,
+    ScoreMap,
+    read_measured,
+)
 
 rows = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=10, max_size=80)
 

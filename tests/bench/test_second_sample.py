@@ -9,7 +9,7 @@ import pytest
 from edgewise.bench.fit import Sample
 from edgewise.bench.second_sample import SEEDS, Pair, agreement, measure_second, pair_up
 from edgewise.bench.trace_set import Origin, Recorded, TraceSet
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 from edgewise.types.tokens import Token
 
 

@@ -13,8 +13,7 @@ from edgewise.bench.photo_cases import PHOTOS, beyond_cases, object_cases, views
 from edgewise.bench.see import Seen, summarise
 from edgewise.bench.see_cases import SeeCase, error_rate, is_right
 from edgewise.settings import Settings
-from edgewise.vision.classes import CLASSES
-from edgewise.vision.question import read_question
+from edgewise.vision.question import CLASSES, read_question
 
 
 def case(asked: str, *truth: str, unclear: tuple[str, ...] = ()) -> SeeCase:

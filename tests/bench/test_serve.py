@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from edgewise.bench.load import Client, run_load
 from edgewise.bench.serve import PATH, TARGETS, Rounds
 from edgewise.cli.main import cli
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.server.serve import running
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend

@@ -16,8 +16,8 @@ from edgewise.bench.shipped_calibration import (
 )
 from edgewise.bench.trace_set import Recorded, own_reference
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
-from edgewise.decide.risk import GRID
+from edgewise.decide.meter import Reading
+from edgewise.decide.objective import GRID
 from edgewise.types.measured import read_measured
 from edgewise.types.tokens import Token
 

@@ -8,7 +8,7 @@ import pytest
 from edgewise import Engine, Settings
 from edgewise.bench.speech_live import LiveMeasures, measure_live, plain
 from edgewise.bench.speech_sets import Document
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks
 from edgewise.types.transcripts import LiveUpdate, Word
 from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, spoken
 
@@ -17,7 +17,7 @@ TALK = numpy.concatenate([spoken(*range(101, 113)), pause(1.0)])
 
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
 
 
 def follow(tmp_path: Path, took_s: float) -> LiveMeasures:
@@ -67,7 +67,7 @@ def test_a_revision_is_a_shown_word_that_changes() -> None:
 def test_all_documents_are_heard_on_the_device_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgewise.assembly.open_ears", lambda _: LevelEars())
+    monkeypatch.setattr("edgewise.assembly.parts.open_ears", lambda _: LevelEars())
     steps: list[int] = []
     document = Document("v", 0, "human", " ".join(f"w{n}" for n in range(101, 113)), TALK)
     found = measure_live(Settings.load(data_dir=tmp_path), [document] * 2, lambda: steps.append(1))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from edgewise.assembly import find_caller
+from edgewise.assembly.parts import find_caller
 from edgewise.bench import tools
 from edgewise.bench.call_cases import CallCase
 from edgewise.bench.call_metrics import Results, confidence, quality

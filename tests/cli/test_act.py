@@ -11,10 +11,9 @@ from typing import Any
 import numpy
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.cli import act as command
-from edgewise.cli.act import read_toolbox
-from edgewise.cli.example_tools import EXAMPLES
+from edgewise.cli.act import EXAMPLES, read_toolbox
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedCaller, ScriptedEars, heard
 from tests.cli.conftest import Run
@@ -35,8 +34,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
     def scripted(words: str, *answers: str) -> None:
         ears = ScriptedEars([[heard(words, 0.3, 1.8)] if words else []])
-        monkeypatch.setattr(assembly, "open_ears", lambda _: ears)
-        monkeypatch.setattr(assembly, "open_caller", lambda _: ScriptedCaller(answers or ["none"]))
+        monkeypatch.setattr(parts, "open_ears", lambda _: ears)
+        monkeypatch.setattr(parts, "open_caller", lambda _: ScriptedCaller(answers or ["none"]))
         monkeypatch.setattr(command, "ensure_ears", same)
         monkeypatch.setattr(command, "ensure_caller", same)
 

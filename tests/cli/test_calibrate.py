@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.engine import Engine
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
@@ -37,7 +37,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, default_model: object) -> Scripte
         for n in range(60)
     ]
     backend = ScriptedBackend(answers)
-    monkeypatch.setattr(assembly, "open_backend", lambda settings: backend)
+    monkeypatch.setattr(parts, "open_backend", lambda settings: backend)
     return backend
 
 
@@ -134,7 +134,7 @@ def test_labelled_calls_fit_the_caller(
         },
     }
     caller = ScriptedCaller([f'set_timer {{"minutes":{n}}}' for n in range(1, 41)])
-    monkeypatch.setattr(assembly, "open_caller", lambda settings: caller)
+    monkeypatch.setattr(parts, "open_caller", lambda settings: caller)
     path = tmp_path / "calls.jsonl"
     rows = [
         {
@@ -166,7 +166,7 @@ def test_labelled_sound_fits_the_ears(
     path = tmp_path / "speech.jsonl"
     path.write_text("\n".join(lines), "utf-8")
     ears = ScriptedEars([[heard("the first part", 0.3, 1.2, 0.9)]])
-    monkeypatch.setattr(assembly, "open_ears", lambda settings: ears)
+    monkeypatch.setattr(parts, "open_ears", lambda settings: ears)
     ran = run("calibrate", str(path), "--json")
     assert ran.code == 0, ran.err
     assert ran.json["kind"] == "speech"
@@ -196,7 +196,7 @@ def fill(ledger: Ledger, count: int, calibration: str = KEY) -> None:
 
 @pytest.mark.usefixtures("default_model")
 def test_audits_become_a_calibration(run: Run) -> None:
-    fill(assembly.open_ledger(Settings.load()), 200)
+    fill(parts.open_ledger(Settings.load()), 200)
     ran = run("calibrate", "--from-ledger", "--json")
     assert ran.code == 0, ran.err
     document = json.loads(Path(ran.json["path"]).read_text("utf-8"))
@@ -209,7 +209,7 @@ def test_audits_become_a_calibration(run: Run) -> None:
 
 @pytest.mark.usefixtures("default_model")
 def test_audits_under_another_calibration_do_not_count(run: Run) -> None:
-    fill(assembly.open_ledger(Settings.load()), 200, "another")
+    fill(parts.open_ledger(Settings.load()), 200, "another")
     ran = run("calibrate", "--from-ledger", "--task", "chat")
     assert ran.code == 2
     assert "0 rows are too few" in ran.err

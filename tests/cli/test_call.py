@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, ScriptedCaller
@@ -58,7 +58,7 @@ def write(monkeypatch: pytest.MonkeyPatch) -> Write:
 
     def script(*answers: str, doubtful: bool = False) -> ScriptedCaller:
         caller = ScriptedCaller.doubtful(*answers) if doubtful else ScriptedCaller(answers)
-        monkeypatch.setattr(assembly, "open_caller", lambda _: caller)
+        monkeypatch.setattr(parts, "open_caller", lambda _: caller)
         monkeypatch.setattr("edgewise.cli.call.ensure_caller", same)
         return caller
 

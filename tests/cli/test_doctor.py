@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgewise.cli.doctor import examine
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.testing import LoopbackCloud
 from tests.cli.conftest import KEY, Run
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import Settings, assembly
-from edgewise.watch import DriftWatch
+from edgewise import Settings
+from edgewise.assembly import parts
+from edgewise.monitor.drift import DriftWatch
 from tests.cli.conftest import Run
 from tests.test_watch import EVENLY, LOW, NAME, record, write_calibration
 
@@ -19,7 +20,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def used(settings: Settings, confidences: list[float]) -> None:
-    book = assembly.open_ledger(settings)
+    book = parts.open_ledger(settings)
     record(book, confidences)
     DriftWatch(settings, book).check("chat", NAME)
     book.close()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli import example_tools as tools
-from edgewise.functions.tool_schema import as_toolbox
+from edgewise.calls.tools import as_toolbox
+from edgewise.cli import act as tools
 
 
 def test_every_example_describes_itself_and_its_arguments() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.replies import Attempt
@@ -69,7 +69,7 @@ def test_sound_is_shown_only_where_there_is_some(run: Run, some_requests: list[s
         audio_seconds=12.25,
         cost_microdollars=919,
     )
-    book = assembly.open_ledger(Settings.load())
+    book = parts.open_ledger(Settings.load())
     book.settle(f"{first}/1", heard)
     book.close()
     assert any(line.endswith(", 12.2 s of sound") for line in run("ledger").out.splitlines())
@@ -141,7 +141,7 @@ def test_wrong_usage_is_refused(run: Run, words: tuple[str, ...]) -> None:
 
 
 def test_audits_are_told_beside_what_was_saved(run: Run) -> None:
-    book = assembly.open_ledger(Settings.load())
+    book = parts.open_ledger(Settings.load())
     for number in range(20):
         book.record(asking(f"r{number}"), replying(f"r{number}"))
         book.record_audit(replace(AUDIT, id=f"r{number}", agree=float(number > 1)))

@@ -9,12 +9,12 @@ import numpy
 import pytest
 from click.testing import CliRunner
 
-from edgewise import assembly
+from edgewise.assembly import parts as assembly
 from edgewise.cli import listen as command
 from edgewise.cli.listen import paced
 from edgewise.cli.main import cli
 from edgewise.settings import Settings
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks as live_utterances
 from edgewise.speech.audio import as_wav
 from edgewise.testing import Answer, LoopbackCloud, Status
 from tests.cli.conftest import Run

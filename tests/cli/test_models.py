@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from edgewise.local.model_directory import ROWS
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.catalogue import ROWS
+from edgewise.local.store.store import InstalledModel
 from tests.cli.conftest import Run
 
 DEFAULT = "smollm2-135m-instruct"

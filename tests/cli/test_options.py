@@ -8,7 +8,10 @@ import click
 import pytest
 
 from edgewise import plugins
-from edgewise.cli.options import POLICIES, split
+from edgewise.cli.options import (
+    POLICIES,
+    split,
+)
 from edgewise.errors import SettingsError
 from edgewise.testing import LoopbackCloud
 from tests.cli.conftest import Run

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.cli.render import confidence, console, dollars, milliseconds, summary, why
+from edgewise.cli.render import (
+    confidence,
+    console,
+    dollars,
+    milliseconds,
+    summary,
+    why,
+)
 from edgewise.testing import Answer, Cut, LoopbackCloud, Status
 from edgewise.types.replies import Attempt, Decision, Reply, Usage
 from tests.cli.conftest import Open, Run

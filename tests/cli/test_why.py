@@ -7,7 +7,7 @@ import pytest
 from edgewise import Engine, Settings
 from edgewise.cli.why import HALF_BAR, LINE, bars, confidence_line
 from edgewise.decide.explain import Pull
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.cli.conftest import KEY, Run
 

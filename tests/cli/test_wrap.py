@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgewise.cli.wrap import WordWrap
+from edgewise.cli.render import WordWrap
 
 WORDS = st.text(alphabet="abcdefghij.,-", min_size=1, max_size=30)
 GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", " \n"])

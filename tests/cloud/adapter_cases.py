@@ -6,8 +6,8 @@ import importlib
 import threading
 from collections.abc import Callable, Iterator
 
-from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, TimeLimits
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import CloudError
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import Message, Request, ToolCall

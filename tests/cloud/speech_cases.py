@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.types.messages import Audio, Message, Request
 
 HEARING = ("openai", "gemini", "cactus_cloud")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 
-from edgewise.cloud import anthropic, cactus_cloud, gemini, openai
-from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud import (
+    anthropic,
+    cactus_cloud,
+    gemini,
+    openai,
+)
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.types.messages import AnswerSchema, Message, Request
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from edgewise.cloud.anthropic import payload
-from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.provider import Chunk
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import CloudCut, CloudFailed, CloudMalformed
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import Image, Message, Request, Tool, ToolCall

@@ -8,7 +8,10 @@ import httpcore2
 import pytest
 from typing_extensions import override
 
-from edgewise.cloud.connections import Connection, Tries
+from edgewise.cloud.http import (
+    Connection,
+    Tries,
+)
 
 
 class Pair:

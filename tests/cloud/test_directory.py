@@ -8,17 +8,17 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from edgewise.cloud.directory import (
+from edgewise.cloud.prices import LibraryPrices
+from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.providers import (
     PROVIDERS,
+    Provider,
     custom_row,
     find_row,
     is_loopback,
     parse_choice,
     row_for,
 )
-from edgewise.cloud.prices import LibraryPrices
-from edgewise.cloud.provider import ProviderConfig
-from edgewise.cloud.provider_row import Provider
 from edgewise.errors import SettingsError
 
 EVERY_ROW = pytest.mark.parametrize("row", PROVIDERS.values(), ids=lambda row: row.name)
@@ -232,7 +232,7 @@ def test_this_machine_is_told_from_others(url: str, here: bool) -> None:
 
 def test_reading_the_directory_loads_no_http_client() -> None:
     program = (
-        "import sys, edgewise.cloud.directory\n"
+        "import sys, edgewise.cloud.providers\n"
         "print(sorted({'httpx2', 'httpcore2', 'pydantic', 'genai_prices'} & set(sys.modules)))"
     )
     done = subprocess.run(

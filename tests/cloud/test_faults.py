@@ -9,7 +9,14 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 
-from edgewise.cloud.faults import broken, mapped, message_in, reading, retry_after, status_error
+from edgewise.cloud.http import (
+    broken,
+    mapped,
+    message_in,
+    reading,
+    retry_after,
+    status_error,
+)
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgewise.cloud.gemini_speech import NO_SPEECH
+from edgewise.cloud.gemini import NO_SPEECH
 from edgewise.cloud.provider import Chunk, CloudProvider
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.messages import Audio

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.openai import payload
 from edgewise.cloud.provider import Chunk, CloudProvider
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import (
     CloudFailed,
     CloudMalformed,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from edgewise.cloud.directory import PROVIDERS
 from edgewise.cloud.provider import Chunk
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import CloudMalformed
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.testing.loopback_cloud import SeenRequest

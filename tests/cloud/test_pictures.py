@@ -15,10 +15,16 @@ from PIL import Image as Pillow
 from PIL import PngImagePlugin
 
 from edgewise import Engine, Settings
-from edgewise.cloud.conversation import TOKENS_PER_IMAGE, estimated_input_tokens
-from edgewise.cloud.directory import PROVIDERS
-from edgewise.cloud.pictures import count_tokens, ready_to_leave
+from edgewise.cloud.conversation import (
+    TOKENS_PER_IMAGE,
+    estimated_input_tokens,
+)
+from edgewise.cloud.door import (
+    count_tokens,
+    ready_to_leave,
+)
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import InvalidRequest
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import Image, Message, Request

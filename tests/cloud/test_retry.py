@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.cloud.retry import PAUSE_S, pause_before_retry
+from edgewise.cloud.door import (
+    PAUSE_S,
+    pause_before_retry,
+)
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,

@@ -11,7 +11,10 @@ import pytest
 
 from edgewise import Engine, Settings
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.door import Door, Lane
+from edgewise.cloud.door import (
+    Door,
+    Lane,
+)
 from edgewise.cloud.openai import open_provider
 from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import Chunk, ProviderConfig, Stop, TimeLimits

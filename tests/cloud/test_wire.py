@@ -9,8 +9,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from edgewise.cloud.http import (
+    WIRE_ID_HEADER,
+    Wire,
+    header_value,
+)
 from edgewise.cloud.provider import ProviderConfig, TimeLimits
-from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, header_value
 from edgewise.errors import CloudCut, CloudRejected, CloudUnreachable, SettingsError
 from edgewise.testing import LoopbackCloud
 from tests.cloud.adapter_cases import KEY, QUESTION, Reader, open_adapter, text_of

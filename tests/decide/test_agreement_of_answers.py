@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edgewise.bench.meaning_pairs import pairs
-from edgewise.decide.agreement_of_answers import (
+from edgewise.decide.compare_answers import (
     DIFFERENT_BELOW,
     Agreement,
     agree_in_calls,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgewise.decide.calibration import UNCALIBRATED, Score, parse_calibration
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 from edgewise.errors import SettingsError
 
 GOOD: dict[str, Any] = {

@@ -7,7 +7,11 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.confidence import WINDOW, Meter, Reading
+from edgewise.decide.meter import (
+    WINDOW,
+    Meter,
+    Reading,
+)
 from edgewise.types.tokens import Token
 
 tokens = st.builds(

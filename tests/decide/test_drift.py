@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
 from edgewise.decide.drift import (
     ALARM,
     LEAST_AUDITS,
@@ -29,7 +28,11 @@ from edgewise.decide.drift import (
     watched_quantiles,
 )
 from edgewise.decide.gate import Gate
-from edgewise.types.measured import Measured, RiskRow
+from edgewise.decide.meter import Reading
+from edgewise.types.measured import (
+    Measured,
+    RiskRow,
+)
 
 Draw = Callable[[random.Random], float]
 

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.explain import Case, Explanation, Known, Weighing, explain
-from edgewise.types.measured import Measured, ScoreMap
+from edgewise.decide.explain import (
+    Case,
+    Explanation,
+    Known,
+    Weighing,
+    explain,
+)
+from edgewise.types.measured import (
+    Measured,
+    ScoreMap,
+)
 from edgewise.types.replies import Decision
 
 FINAL = Weighing("final", {"mean_logprob": 2.0, "number_share": -6.0}, 1.5)

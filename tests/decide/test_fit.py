@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.fit import Capacity, drop_oldest, estimate_tokens, find_misfit
+from edgewise.decide.fit import (
+    Capacity,
+    drop_oldest,
+    estimate_tokens,
+    find_misfit,
+)
 from edgewise.types.messages import Image, Message, Request, Tool
 
 DEVICE = Capacity(context_tokens=100)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.decide.calibration import UNCALIBRATED, Score
-from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.types.boundaries import Boundaries
+from edgewise.decide.meter import Reading
+from edgewise.types.measured import Boundaries
 
 # Its score is the first margin itself (as a logit), which makes chances easy to write down.
 PLAIN = replace(

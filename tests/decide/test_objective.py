@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.decide.calibration import UNCALIBRATED
-from edgewise.decide.objective import ALL_LEAVE, find_objective, promises
-from edgewise.types.measured import QUANTILES, Measured, RiskRow
+from edgewise.decide.objective import (
+    ALL_LEAVE,
+    find_objective,
+    promises,
+)
+from edgewise.types.measured import (
+    QUANTILES,
+    Measured,
+    RiskRow,
+)
 from edgewise.types.messages import Message, Request
 
 # Proves 10 % at 0.8 for whole answers, more strictly for streams, and 1 % for neither.

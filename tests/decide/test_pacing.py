@@ -7,9 +7,16 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.decide.pacing import handoff_curve, pace, share_at
-from edgewise.types.measured import Measured, RiskRow
-from edgewise.types.steering import Money
+from edgewise.decide.objective import (
+    handoff_curve,
+    pace,
+    share_at,
+)
+from edgewise.types.measured import (
+    Measured,
+    RiskRow,
+)
+from edgewise.types.objectives import Money
 
 SHARES = st.floats(0, 1)
 CURVES = st.lists(st.tuples(SHARES, SHARES), max_size=8).map(

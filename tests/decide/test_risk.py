@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.decide.risk import GRID, STARTS, find_threshold, tail
-from edgewise.types.measured import RiskRow, RiskTable
+from edgewise.decide.objective import (
+    GRID,
+    STARTS,
+    find_threshold,
+    tail,
+)
+from edgewise.types.measured import (
+    RiskRow,
+    RiskTable,
+)
 
 
 def exact_tail(wrong: int, kept: int, error: Fraction) -> float:

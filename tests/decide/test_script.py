@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.decide.script import outside_script
+from edgewise.decide.fit import outside_script
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from edgewise.decide.drift import stricter
-from edgewise.decide.objective import find_objective
-from edgewise.decide.steer import steer
+from edgewise.decide.objective import find_objective, steer
 from edgewise.types.measured import Measured
 from edgewise.types.messages import Message, Request
-from edgewise.types.steering import Money, Steering
+from edgewise.types.objectives import (
+    Money,
+    Steering,
+)
 
 MEASURED = Measured(quantiles=tuple(step / 20 for step in range(21)), risk_rows=100)
 POOR = Money(10_000, 100.0, 1_000.0, "a budget of $3.00 per day")  # a tenth may leave

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
+from edgewise.decide.explain import (
+    Asked,
+    what_if,
+)
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.what_if import Asked, what_if
-from edgewise.types.measured import UNMEASURED, Measured, RiskRow
+from edgewise.decide.meter import Reading
+from edgewise.types.measured import (
+    UNMEASURED,
+    Measured,
+    RiskRow,
+)
 from edgewise.types.replies import Decision
 
 

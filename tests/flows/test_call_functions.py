@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from edgewise import DoesNotFit, Engine, Message, Settings
 from edgewise.errors import CloudClosed, CloudError, GenerationFailed, InvalidRequest, ModelNotFound
-from edgewise.flows.call_functions import EASY_RETRIES
-from edgewise.flows.write_calls import MOST_RETRIES
+from edgewise.flows.call import EASY_RETRIES, MOST_RETRIES
 from edgewise.local.backend import CallBackend, TokenStream
 from edgewise.testing import (
     Cut,
@@ -24,7 +23,7 @@ from edgewise.testing import (
     Silence,
     Status,
 )
-from edgewise.testing.scripted_caller import SCRIPTED_CALLER_FACTS
+from edgewise.testing.scripted import SCRIPTED_CALLER_FACTS
 from edgewise.types.messages import Image, Tool, ToolCall
 from edgewise.types.replies import CallReply
 from tests.flows.calling import (
@@ -336,7 +335,7 @@ def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
     def none_here(settings: Settings) -> CallBackend:
         raise ModelNotFound("no function caller: edgewise pull one")
 
-    monkeypatch.setattr("edgewise.assembly.open_caller", none_here)
+    monkeypatch.setattr("edgewise.assembly.parts.open_caller", none_here)
     reply = ask(cloud, None, ONE)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_no_local_model")
     with pytest.raises(ModelNotFound, match="edgewise pull"):

@@ -25,7 +25,7 @@ from edgewise.errors import (
 from edgewise.flows.chat import Parts, answer
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.testing import ScriptedBackend, word_tokens
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import AnswerSchema, Image, Message, Request, Tool, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
 from tests.flows.clouds import PlayedCloud

@@ -7,7 +7,10 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.flows.last_prompt import note, unread
+from edgewise.flows.call import (
+    note,
+    unread,
+)
 from edgewise.local.backend import CallBackend
 from edgewise.testing import ScriptedCaller
 

@@ -25,9 +25,9 @@ from edgewise.flows import listen as flow
 from edgewise.flows.corrections import Correction as Answered
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import ProviderSettings
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks
 from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
 from edgewise.types.transcripts import LiveUpdate, Transcript
 from tests.flows.hearing_clouds import HearingCloud
@@ -46,7 +46,7 @@ Make = Callable[..., Engine]
 
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
 
 
 @pytest.fixture

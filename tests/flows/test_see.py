@@ -18,11 +18,22 @@ from edgewise.errors import (
 )
 from edgewise.flows import see
 from edgewise.local.backend import DeviceFacts, VisionBackend
-from edgewise.types.measured import Measured, RiskRow
+from edgewise.types.measured import (
+    Measured,
+    RiskRow,
+)
 from edgewise.types.messages import AnswerSchema, Image, Message, Request
+from edgewise.types.pictures import (
+    Line,
+    SeenReply,
+    Sight,
+    Thing,
+)
 from edgewise.types.replies import Attempt, Finished, Switched
-from edgewise.types.sights import Line, SeenReply, Sight, Thing
-from edgewise.vision.sight_confidence import Chance, SightCalibration
+from edgewise.vision.confidence import (
+    Chance,
+    SightCalibration,
+)
 from tests.flows.clouds import PlayedCloud
 
 CALIBRATION = SightCalibration(

@@ -16,7 +16,7 @@ from typing_extensions import override
 from edgewise import Engine, Settings
 from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
-from edgewise.flows.speculate import Speculation
+from edgewise.flows.call import Speculation
 from edgewise.local.backend import TokenStream
 from edgewise.testing import LoopbackCloud, Scripted, ScriptedCaller, SeenRequest, Silence, Status
 from edgewise.types.messages import Message, Request

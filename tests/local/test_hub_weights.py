@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local import hub_weights
-from edgewise.local.hub_weights import fetch_from_hub
+from edgewise.local.store import hub as hub_weights
+from edgewise.local.store.hub import fetch_from_hub
 from tests.local.fake_hub import COMMIT, DATA, SOURCE, Hub
 from tests.local.fake_packages import sha256
 

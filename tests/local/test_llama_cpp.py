@@ -12,18 +12,21 @@ from typing import Any
 
 import pytest
 
+from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import (
     ContextExceeded,
     GenerationFailed,
     InvalidRequest,
     SchemaUnsupported,
 )
-from edgewise.functions.spelling import PLAIN_BYTES
 from edgewise.local import llama_cpp
 from edgewise.local.backend import CallBackend
-from edgewise.local.llama_cpp import LlamaCpp, open_backend
-from edgewise.local.llama_tokens import read_tokens
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.llama_cpp import (
+    LlamaCpp,
+    open_backend,
+    read_tokens,
+)
+from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import AnswerSchema, Message, Request
 from edgewise.types.tokens import Finish, Token
 

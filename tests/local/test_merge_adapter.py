@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.checksum import sha256_of
-from edgewise.local.gguf_header import quantisation_of
 from edgewise.local.llama_cpp import open_backend
-from edgewise.local.merge_adapter import merge_adapter
-from edgewise.local.model_row import Requantised
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.catalogue import Requantised
+from edgewise.local.store.convert import merge_adapter
+from edgewise.local.store.gguf_header import quantisation_of
+from edgewise.local.store.store import InstalledModel
+from edgewise.local.store.verify import sha256_of
 from edgewise.types.tokens import Token
 from tests.local.fake_adapter import write_adapter
 from tests.local.tiny_qwen import ATTENTION, WIDTH, write_tiny_qwen

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.model_directory import CALLER_MODEL, DEFAULT_MODEL, ROWS, row_named
-from edgewise.local.model_row import HubSource, ModelRow, PackageSource
+from edgewise.local.store.catalogue import (
+    CALLER_MODEL,
+    DEFAULT_MODEL,
+    ROWS,
+    HubSource,
+    ModelRow,
+    PackageSource,
+    row_named,
+)
 
 MODELS_PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

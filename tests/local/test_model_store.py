@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.checksum import sha256_of
-from edgewise.local.model_directory import ROWS
-from edgewise.local.model_row import ModelRow
-from edgewise.local.model_store import InstalledModel, ModelStore
+from edgewise.local.store.catalogue import ROWS, ModelRow
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
+from edgewise.local.store.verify import sha256_of
 from tests.local.fake_packages import (
     build_parts,
     default_row,
@@ -362,7 +364,7 @@ def test_using_the_store_loads_nothing_heavy() -> None:
     script = """
         import sys
         from pathlib import Path
-        import edgewise.local.model_store as s
+        import edgewise.local.store.store as s
         s.ModelStore(Path("/nowhere")).installed()
         print([m for m in ("numpy", "gguf", "huggingface_hub", "httpx2", "asyncio", "filelock")
                if m in sys.modules])

@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
-from edgewise.local.model_store import InstalledModel
 from edgewise.local.onnx_embedder import (
     OVERLAP_TOKENS,
     OnnxEmbedder,
     open_backend,
     windows_of,
 )
+from edgewise.local.store.store import InstalledModel
 
 WORDS = ["penguin", "harbour", "yeast", "violin", "glacier", "invoice", "sparrow", "lemon"]
 

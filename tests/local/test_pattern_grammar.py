@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 from edgewise.local.pattern_grammar import MOST_STATES, automaton, string_rules
-from tests.functions.gbnf_walker import Grammar
+from tests.calls.gbnf_walker import Grammar
 
 
 def grammar(pattern: str, shortest: int = 0, longest: int | None = None) -> Grammar:

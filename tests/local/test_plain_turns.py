@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.local.plain_turns import plain_turns
+from edgewise.local.llama_cpp import plain_turns
 from edgewise.types.messages import Message, ToolCall
 
 WEATHER = ToolCall("get_weather", {"city": "Oslo"}, id="a")

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from edgewise.assembly import find_model
+from edgewise.assembly.parts import find_model
 from edgewise.errors import GenerationFailed, ModelNotFound
-from edgewise.local.llama_cpp import PICTURE_BATCH, LlamaCpp
-from edgewise.local.model_directory import row_named
-from edgewise.local.model_store import InstalledModel
-from edgewise.local.plain_turns import plain_turns
-from edgewise.local.projector import pictured_turns, with_projector
-from edgewise.local.vision_models import PROJECTOR
+from edgewise.local.llama_cpp import (
+    PICTURE_BATCH,
+    LlamaCpp,
+    pictured_turns,
+    plain_turns,
+    with_projector,
+)
+from edgewise.local.store.catalogue import PROJECTOR, row_named
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.types.messages import Image, Message, Request
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.checksum import sha256_of, silent
-from edgewise.local.manifest import read_manifest
-from edgewise.local.model_row import ModelRow
-from edgewise.local.model_store import ModelStore
-from edgewise.local.published_file import find_published
+from edgewise.local.store.catalogue import ModelRow
+from edgewise.local.store.store import ModelStore, find_published
+from edgewise.local.store.verify import (
+    read_manifest,
+    sha256_of,
+    silent,
+)
 from tests.local.fake_adapter import install_adapter
 from tests.local.fake_packages import build_parts, fake_row
 from tests.local.tiny_qwen import ATTENTION, write_tiny_qwen

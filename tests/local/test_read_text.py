@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from edgewise.local.read_text import TextReader
+from edgewise.local.vision import TextReader
 from tests.pictures import page
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.checksum import sha256_of
-from edgewise.local.gguf_header import quantisation_of
-from edgewise.local.requantise import requantise
+from edgewise.local.store.convert import requantise
+from edgewise.local.store.gguf_header import quantisation_of
+from edgewise.local.store.verify import sha256_of
 from tests.local.fake_packages import (
     default_row,
     real_default_weights,

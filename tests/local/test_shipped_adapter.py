@@ -13,13 +13,20 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.checksum import sha256_of
-from edgewise.local.embedded_models import CALLER_ADAPTER, CALLER_ROW
-from edgewise.local.larger_caller import LARGE_CALLER_ADAPTER
 from edgewise.local.llama_cpp import open_backend
-from edgewise.local.model_row import Adapter, ModelRow
-from edgewise.local.model_store import InstalledModel, ModelStore
-from edgewise.local.shipped_adapter import shipped_adapter
+from edgewise.local.store.catalogue import (
+    CALLER_ADAPTER,
+    CALLER_ROW,
+    LARGE_CALLER_ADAPTER,
+    Adapter,
+    ModelRow,
+)
+from edgewise.local.store.prepare import shipped_adapter
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
+from edgewise.local.store.verify import sha256_of
 from edgewise.types.tokens import Token
 from tests.local.fake_adapter import install_adapter
 from tests.local.fake_packages import (

@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.model_row import ModelRow, PackagePart, PackageSource, SideFile
-from edgewise.local.model_store import ModelStore
+from edgewise.local.store.catalogue import (
+    ModelRow,
+    PackagePart,
+    PackageSource,
+    SideFile,
+)
+from edgewise.local.store.store import ModelStore
 from tests.local.fake_packages import build_wheel, fake_row, isolate_pip, noise, sha256
 
 WEIGHTS, TOKENS = noise(5_000), b'{"tokens": 3}'

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.search.cite import cited_numbers, cited_prompt, room_for_passages, sources
-from edgewise.types.passages import Hit
+from edgewise.search.documents import (
+    cited_numbers,
+    cited_prompt,
+    room_for_passages,
+    sources,
+)
+from edgewise.types.embeddings import Hit
 
 
 def hit(path: str, text: str) -> Hit:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as some
 
-from edgewise.search.cut_passages import cut_into_passages
-from edgewise.types.passages import Passage
+from edgewise.search.documents import cut_into_passages
+from edgewise.types.embeddings import Passage
 
 lines = some.lists(some.sampled_from(["", "one", "two words", "a b c d e f g h i j k l"]))
 

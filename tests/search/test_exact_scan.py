@@ -6,7 +6,7 @@ from array import array
 
 import numpy
 
-from edgewise.search.exact_scan import Scan
+from edgewise.search.index import Scan
 
 
 def test_the_nearest_are_those_of_a_full_sort_across_blocks() -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import IndexUnavailable, SpaceMismatch
-from edgewise.search.exact_scan import Scan
-from edgewise.search.index_store import IndexStore, Known
-from edgewise.types.embeddings import Embeddings
-from edgewise.types.passages import Passage
+from edgewise.search.index import (
+    IndexStore,
+    Known,
+    Scan,
+)
+from edgewise.types.embeddings import Embeddings, Passage
 from edgewise.types.replies import Decision
 
 DECISION = Decision(policy="local_only", handoff="automatic", code="", reason="")
@@ -111,7 +113,7 @@ def test_a_folder_that_cannot_be_made_is_our_error(tmp_path: Path) -> None:
 def test_another_writer_that_does_not_end_is_our_error(
     store: IndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgewise.search.index_store._BUSY_S", 0.05)
+    monkeypatch.setattr("edgewise.search.index._BUSY_S", 0.05)
     waiting = IndexStore(store.path)
     with store._change(), pytest.raises(IndexUnavailable, match="locked"):
         waiting.remove(["a.md"])

@@ -16,7 +16,7 @@ import httpx2
 import openai
 
 from edgewise.server import serve
-from edgewise.server.house import House
+from edgewise.server.state import House
 from edgewise.settings import Settings
 
 HELLO: Any = [{"role": "user", "content": "What is the capital of France?"}]

@@ -15,7 +15,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import Token
 from tests.server.conftest import Serving

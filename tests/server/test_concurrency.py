@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from edgewise.local.backend import TokenStream
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, Token
 from tests.server.conftest import Serving

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status, word_tokens
 from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, spoken
 from tests.pictures import one_pixel
@@ -316,7 +316,7 @@ def test_captions_of_a_file_appear_while_it_plays(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
     cloud.always("what was really said")
     sound = tmp_path / "talk.wav"
     sound.write_bytes(wav(spoken(100, 101, 102), pause(0.9), spoken(700, 701, 702), pause(0.9)))
@@ -335,7 +335,7 @@ def test_captions_say_what_to_install_where_nothing_can_hear(
     def missing(_: object) -> None:
         raise ExtraMissing("speech", "faster-whisper")
 
-    monkeypatch.setattr(assembly, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_ears", missing)
     opened(page, serving(), "#captions")
     page.click("#listen")  # a beep, from the browser's pretended microphone
     page.wait("document.querySelector('#caption-state').textContent.includes('edgewise[speech]')")

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.server.visit import Visit
+from edgewise.server.cancellation import Visit
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, read_all, request_threads, wait_until
 

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder, Status
 from tests.conftest import MODELS_DIR
@@ -107,7 +107,7 @@ def test_a_missing_extra_is_not_implemented_and_says_what_to_install(
     def missing() -> None:
         raise ExtraMissing("embed", "onnxruntime")
 
-    monkeypatch.setattr(assembly, "require_runtime", missing)
+    monkeypatch.setattr(parts, "require_runtime", missing)
     served = serving()
     with pytest.raises(openai.APIStatusError) as caught:
         served.openai().embeddings.create(model="local", input="a boat")

@@ -10,7 +10,10 @@ import pytest
 
 from edgewise.errors import SettingsError
 from edgewise.server import serve
-from edgewise.server.clients import Allowance, Clients
+from edgewise.server.access import (
+    Allowance,
+    Clients,
+)
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
 from tests.server.conftest import Serving

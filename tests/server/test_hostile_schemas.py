@@ -17,7 +17,7 @@ import httpx2
 import jsonschema_rs
 import pytest
 
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from tests.conftest import MODELS_DIR
 
 pytestmark = pytest.mark.real_model

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.testing import ScriptedBackend, ScriptedCaller, ScriptedEars, ScriptedEmbedder
-from edgewise.testing.scripted_backend import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.server.conftest import Serving
 
 SCRIPT = Path(__file__).with_name("openai_contract.py")

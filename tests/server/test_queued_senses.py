@@ -10,9 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from edgewise import vision_requests
+from edgewise.assembly import pictures as vision_requests
 from edgewise.local.backend import DeviceFacts
-from edgewise.types.sights import Line, Sight
+from edgewise.types.pictures import (
+    Line,
+    Sight,
+)
 from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until

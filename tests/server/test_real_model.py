@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from edgewise.local.model_store import InstalledModel
-from edgewise.server.house import House
+from edgewise.local.store.store import InstalledModel
 from edgewise.server.serve import running
+from edgewise.server.state import House
 from edgewise.settings import Settings
 from edgewise.speech.word_errors import word_errors
 from tests.conftest import MODELS_DIR

@@ -10,9 +10,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from edgewise import assembly
+from edgewise.assembly import parts as assembly
 from edgewise.errors import ExtraMissing
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks
 from edgewise.testing import LoopbackCloud, ScriptedEars, Status
 from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
@@ -27,7 +27,7 @@ SETTINGS = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}
 
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
 
 
 def coded(samples: Samples) -> str:

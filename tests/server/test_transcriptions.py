@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.testing import LoopbackCloud, ScriptedEars, Status, heard
 from tests.conftest import MODELS_DIR
@@ -153,7 +153,7 @@ def test_a_missing_extra_says_what_to_install(
     def missing(_: object) -> None:
         raise ExtraMissing("speech", "faster-whisper")
 
-    monkeypatch.setattr(assembly, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_ears", missing)
     with pytest.raises(openai.APIStatusError) as caught:
         ask(serving(), model="local")
     assert (caught.value.status_code, caught.value.code) == (501, "missing_extra")
@@ -166,7 +166,7 @@ def test_missing_weights_are_unavailable_and_say_how_to_get_them(
     def missing(_: object) -> None:
         raise ModelNotFound("run `edgewise pull whisper-tiny.en`")
 
-    monkeypatch.setattr(assembly, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_ears", missing)
     with pytest.raises(openai.InternalServerError) as caught:
         ask(serving(), model="local")
     assert (caught.value.status_code, caught.value.code) == (503, "no_local_model")

@@ -9,9 +9,9 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import DeviceBusy
-from edgewise.record.books import Cancelled
-from edgewise.server.turnstile import Turnstile
-from edgewise.server.visit import Visit
+from edgewise.record.recorder import Cancelled
+from edgewise.server.cancellation import Visit
+from edgewise.server.queue import Turnstile
 from tests.server.served import wait_until
 
 

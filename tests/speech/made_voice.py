@@ -6,7 +6,10 @@ from __future__ import annotations
 import numpy
 from numpy.typing import NDArray
 
-from edgewise.speech.audio import RATE, as_wav
+from edgewise.speech.audio import (
+    RATE,
+    as_wav,
+)
 
 Samples = NDArray[numpy.float32]
 

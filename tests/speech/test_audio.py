@@ -12,8 +12,16 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import InvalidRequest
-from edgewise.speech.audio import BLOCK_S, RATE, as_wav, name_of, open_sound
-from edgewise.speech.sound_files import FILMS, OPTIONS, SOUND
+from edgewise.speech.audio import (
+    BLOCK_S,
+    FILMS,
+    OPTIONS,
+    RATE,
+    SOUND,
+    as_wav,
+    name_of,
+    open_sound,
+)
 from edgewise.types.messages import Audio
 from tests.speech.made_voice import Samples, silence, voice
 

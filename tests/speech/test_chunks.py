@@ -7,8 +7,14 @@ import numpy
 import pytest
 
 from edgewise.speech.audio import RATE
-from edgewise.speech.chunks import LONGEST_S, Chunk, cut_into_chunks
-from edgewise.speech.voice_activity import FRAME, FRAME_S, VoiceActivity
+from edgewise.speech.chunks import (
+    FRAME,
+    FRAME_S,
+    LONGEST_S,
+    Chunk,
+    VoiceActivity,
+    cut_into_chunks,
+)
 from tests.speech.made_voice import Samples, noise, silence, voice
 
 

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.speech.guards import compression, loop_in, made_up, without_loops
+from edgewise.speech.words import (
+    compression,
+    loop_in,
+    made_up,
+    without_loops,
+)
 from edgewise.testing import heard
 from edgewise.types.transcripts import Heard
 

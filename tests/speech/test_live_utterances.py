@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.speech import live_utterances
+from edgewise.speech import chunks as live_utterances
 from edgewise.speech.audio import RATE
-from edgewise.speech.chunks import Chunk
-from edgewise.speech.live_utterances import LONGEST_S, LiveUtterances
+from edgewise.speech.chunks import (
+    LONGEST_UTTERANCE_S as LONGEST_S,
+)
+from edgewise.speech.chunks import (
+    Chunk,
+    LiveUtterances,
+)
 from tests.flows.live_sound import LoudnessActivity, Samples, pause, spoken
 
 

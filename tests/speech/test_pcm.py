@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest
-from edgewise.speech.audio import RATE
-from edgewise.speech.pcm import PcmReader
+from edgewise.speech.audio import RATE, PcmReader
 from tests.speech.made_voice import voice
 
 SOUND = voice(0.5)

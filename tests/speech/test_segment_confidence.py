@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from edgewise.errors import SettingsError
-from edgewise.speech.segment_confidence import (
+from edgewise.speech.confidence import (
     MOST_CONFIDENT,
     UNCALIBRATED_SPEECH,
     features_of,

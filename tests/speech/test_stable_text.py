@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.speech.stable_text import Captions, StableText
+from edgewise.speech.words import (
+    Captions,
+    StableText,
+)
 from edgewise.types.transcripts import Word
 
 

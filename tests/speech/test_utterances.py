@@ -5,7 +5,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.speech.utterances import LONGEST_S, into_utterances
+from edgewise.speech.words import (
+    LONGEST_S,
+    into_utterances,
+)
 from edgewise.testing import heard
 from edgewise.types.transcripts import Heard, Word
 

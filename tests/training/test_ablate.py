@@ -6,8 +6,8 @@ from pathlib import Path
 from training.ablate import called, foreign, never, read_cases
 
 from edgewise import Engine, Settings, Tool
-from edgewise.flows import write_calls
-from edgewise.functions.tool_prompt import render_prompt
+from edgewise.calls.prompt import render_prompt
+from edgewise.flows import call
 from edgewise.testing import ScriptedCaller
 
 
@@ -25,14 +25,14 @@ def test_a_part_is_taken_out_for_the_answer_only(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     tools = [Tool("greet", "Greet somebody", schema), Tool("roll", "Throw dice")]
     device = ScriptedCaller(['greet {"to":"Ada"}'], logprobs=[[-0.5]])
-    likelier = vars(write_calls)["none_is_likelier"]
+    likelier = vars(call)["none_is_likelier"]
     with Engine(Settings.load(data_dir=tmp_path), caller=device) as engine:
         answer = called(engine, 8, ("DOUBTED", -99.0), ("none_is_likelier", never))
         assert answer("Greet Ada", tools) == [("greet", {"to": "Ada"})]
         assert len(device.asked) == 1
         assert called(engine, 8)("Greet Ada", tools) == [("greet", {"to": "Ada"})]
     assert len(device.asked) == 3
-    assert vars(write_calls)["none_is_likelier"] is likelier
+    assert vars(call)["none_is_likelier"] is likelier
 
 
 def test_a_generated_line_becomes_a_case_with_its_tools(tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ from training.fit_calls import SHIPPED, main
 from training.score import read_calls
 
 from edgewise.bench.outcome_rows import read_calls as read_traces
+from edgewise.calls.confidence import (
+    CallCalibration,
+    parse_call_calibration,
+)
+from edgewise.calls.prompt import render_prompt
 from edgewise.errors import GenerationFailed
-from edgewise.functions.call_confidence import CallCalibration, parse_call_calibration
-from edgewise.functions.tool_prompt import render_prompt
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish, Token
 from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, caller

@@ -19,7 +19,7 @@ from training.noise import add_noise, lower_everything, make_slips, speak
 from training.parallel import coordinate, repeat_briefly, same_tool
 from training.sample import Piece, clause_from, sample_clause
 
-from edgewise.functions.tool_prompt import parse_answer
+from edgewise.calls.prompt import parse_answer
 from tests.training.worlds import EXAMPLES, example_frames, frame, small_world
 
 

@@ -16,8 +16,11 @@ from training.call_samples import (
 )
 from training.fit_calls import CALL, main, make_calibration, write_calibration
 
-from edgewise.functions.call_confidence import parse_call_calibration
-from edgewise.functions.tool_prompt import parse_answer, render_prompt
+from edgewise.calls.confidence import parse_call_calibration
+from edgewise.calls.prompt import (
+    parse_answer,
+    render_prompt,
+)
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Token
 from tests.training.made_samples import made_samples

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from training.fit_difficulty import Case, fit, half_of, main, read_cases, read_tools
 
-from edgewise.functions.tool_prompt import render_prompt, render_tools
+from edgewise.calls.prompt import (
+    render_prompt,
+    render_tools,
+)
 from edgewise.types.messages import Tool
 
 LAMP = Tool(

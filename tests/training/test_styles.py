@@ -13,7 +13,10 @@ from training.styles import StyledTool, _clashes, style_tool
 from training.values import Said
 from training.wording import third_person, tool_description
 
-from edgewise.functions.tool_prompt import parse_answer, render_answer
+from edgewise.calls.prompt import (
+    parse_answer,
+    render_answer,
+)
 from tests.training.worlds import example_frames, frame
 
 

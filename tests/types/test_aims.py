@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from edgewise.types.aims import as_share, find_complaint, high_enough, needed, percent
 from edgewise.types.messages import Message, Request
+from edgewise.types.objectives import (
+    as_share,
+    find_complaint,
+    high_enough,
+    needed,
+    percent,
+)
 
 
 def asks(**aims: Any) -> Request:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.types.boundaries import (
+from edgewise.types.measured import (
     NO_BOUNDARIES,
     NOTHING_CLEAR,
     read_boundaries,

@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.types.measured import UNMEASURED, ScoreMap, read_measured
+from edgewise.types.measured import (
+    UNMEASURED,
+    ScoreMap,
+    read_measured,
+)
 
 QUANTILES = [number / 20 for number in range(21)]
 WHOLE: dict[str, Any] = {

@@ -6,12 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.types.measured import Measured, ScoreMap
-from edgewise.types.sights import Line, Sight, Thing
+from edgewise.types.measured import (
+    Measured,
+    ScoreMap,
+)
+from edgewise.types.pictures import (
+    Line,
+    Sight,
+    Thing,
+)
 from edgewise.vision.answers import NO_TEXT, answer_from, describe
-from edgewise.vision.classes import CLASSES, class_named, plural
-from edgewise.vision.question import read_question
-from edgewise.vision.sight_confidence import UNCALIBRATED_SIGHT, Chance, SightCalibration
+from edgewise.vision.confidence import (
+    UNCALIBRATED_SIGHT,
+    Chance,
+    SightCalibration,
+)
+from edgewise.vision.question import (
+    CLASSES,
+    class_named,
+    plural,
+    read_question,
+)
 
 SURE = SightCalibration(
     name="test",

@@ -12,8 +12,11 @@ from typing_extensions import override
 
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Image
-from edgewise.vision import fetch_picture as module
-from edgewise.vision.fetch_picture import fetch_picture, is_public
+from edgewise.vision import fetch as module
+from edgewise.vision.fetch import (
+    fetch_picture,
+    is_public,
+)
 
 PICTURE = b"\x89PNG\r\n\x1a\n and so on"
 

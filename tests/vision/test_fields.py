@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.vision.fields import FIELDS, field_named, find_field
+from edgewise.vision.question import (
+    FIELDS,
+    field_named,
+    find_field,
+)
 
 RECEIPT = (
     "Corner Shop", "12/11/2026 14:05", "Milk 1.20", "Bread 2.30", "Subtotal 3.50", "VAT 0.25",

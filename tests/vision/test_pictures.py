@@ -16,7 +16,12 @@ from PIL import PngImagePlugin
 from edgewise.errors import ExtraMissing, InvalidRequest
 from edgewise.types.messages import Image
 from edgewise.vision import pictures
-from edgewise.vision.pictures import MOST_BYTES, encode, open_picture, shrink
+from edgewise.vision.pictures import (
+    MOST_BYTES,
+    encode,
+    open_picture,
+    shrink,
+)
 
 RED = (220, 30, 40)
 

@@ -6,7 +6,11 @@ import time
 
 import pytest
 
-from edgewise.vision.question import MOST_CHARACTERS, Wanted, read_question
+from edgewise.vision.question import (
+    MOST_CHARACTERS,
+    Wanted,
+    read_question,
+)
 
 TEXT, OBJECTS = "reads text", "names objects"
 UNDERSTOOD = {

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
-from edgewise.types.sights import Box, Line
+from edgewise.types.pictures import (
+    Box,
+    Line,
+)
 from edgewise.vision.reading_order import rows_of, tilt
 
 

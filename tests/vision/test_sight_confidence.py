@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from edgewise.errors import SettingsError
-from edgewise.types.sights import Line, Sight, Thing
-from edgewise.vision.sight_confidence import (
+from edgewise.types.pictures import (
+    Line,
+    Sight,
+    Thing,
+)
+from edgewise.vision.confidence import (
     SightCalibration,
     parse_sight_calibration,
     presence_chance,

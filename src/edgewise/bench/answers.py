@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from edgewise.decide.plain_answers import normalise
+from edgewise.decide.compare_answers import normalise
 
 Rule = Literal["mention", "number", "yes_no", "every", "in_order", "exact", "contains"]
 

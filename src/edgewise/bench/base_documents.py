@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgewise.calibration_files import Kind, find_document, shipped_document
+from edgewise.assembly.calibrations import (
+    Kind,
+    find_document,
+    shipped_document,
+)
+from edgewise.calls.confidence import UNCALIBRATED_CALLS
 from edgewise.decide.calibration import FORMAT, UNCALIBRATED
-from edgewise.functions.call_confidence import UNCALIBRATED_CALLS
 from edgewise.settings import Settings
-from edgewise.speech.segment_confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import UNCALIBRATED_SPEECH
 
 
 def shipped_base(name: str, kind: Kind) -> Mapping[str, Any]:

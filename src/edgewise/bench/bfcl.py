@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from edgewise import __version__
-from edgewise.assembly import open_caller, open_door, open_ledger, provider_configs
+from edgewise.assembly.parts import (
+    open_caller,
+    open_door,
+    open_ledger,
+    provider_configs,
+)
 from edgewise.bench.bfcl_package import (
     CATEGORIES,
     BfclCase,

@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgewise.bench.fit import LEAST_CLEAR, Judged
-from edgewise.types.boundaries import NOTHING_CLEAR, Boundaries, Stops
+from edgewise.types.measured import (
+    NOTHING_CLEAR,
+    Boundaries,
+    Stops,
+)
 
 STOPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20)
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

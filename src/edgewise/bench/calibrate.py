@@ -18,9 +18,9 @@ from edgewise.bench.trace_set import Origin
 from edgewise.bench.traces import MAX_TOKENS
 from edgewise.decide.calibration import FORMAT, Calibration, Score
 from edgewise.decide.gate import Verdict
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
-from edgewise.types.boundaries import write_boundaries
+from edgewise.types.measured import write_boundaries
 
 CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 FIT_STEPS = fit.FOLDS * (len(fit.HOLD_CHOICES) + 2)  # at most so many calls of `progress`

@@ -9,9 +9,18 @@ from typing import Any, Protocol
 
 from edgewise.bench.metrics import auroc, expected_calibration_error, reliability, share
 from edgewise.bench.score_maps import log_loss
-from edgewise.decide.risk import GRID, STARTS, find_threshold
+from edgewise.decide.objective import (
+    GRID,
+    STARTS,
+    find_threshold,
+)
 from edgewise.errors import InvalidRequest
-from edgewise.types.measured import QUANTILES, RiskRow, RiskTable, ScoreMap
+from edgewise.types.measured import (
+    QUANTILES,
+    RiskRow,
+    RiskTable,
+    ScoreMap,
+)
 
 LEAST_ROWS = 40  # half of them fit, half measure
 ERRORS = (0.01, 0.05, 0.10, 0.20)  # that a promise is looked for

@@ -11,10 +11,14 @@ from typing import Any, Protocol
 from edgewise.bench.call_cases import CallCase
 from edgewise.bench.call_scores import Call
 from edgewise.bench.regex_baseline import regex_calls
+from edgewise.calls.prompt import (
+    MalformedAnswer,
+    parse_answer,
+    render_prompt,
+)
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import CloudClosed, EdgewiseError
-from edgewise.functions.tool_prompt import MalformedAnswer, parse_answer, render_prompt
 from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, CallReply

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise.assembly import find_caller, open_caller
+from edgewise.assembly.parts import (
+    find_caller,
+    open_caller,
+)
 from edgewise.bench.calls import REQUESTS, TOOLS
-from edgewise.functions.tool_prompt import render_prompt
+from edgewise.calls.prompt import render_prompt
 from edgewise.local.backend import CallBackend
-from edgewise.local.manifest import read_manifest
+from edgewise.local.store.verify import read_manifest
 from edgewise.settings import Settings
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish

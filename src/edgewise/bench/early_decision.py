@@ -19,7 +19,7 @@ from edgewise.bench.fit import Judged, Sample
 from edgewise.bench.routing_metrics import bootstrap
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.gate import Verdict
-from edgewise.types.boundaries import NO_BOUNDARIES
+from edgewise.types.measured import NO_BOUNDARIES
 
 SHARES = (0.01, 0.02, MOST_CHANGED, 0.1, 0.2)  # of the kept that may change sides
 STUDY_STEPS = 3 + len(SHARES)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.bench.retrieval import (
     Pair,
     lexical_score,
@@ -23,14 +23,19 @@ from edgewise.bench.retrieval import (
 from edgewise.errors import ModelNotFound
 from edgewise.flows.embed import as_int8
 from edgewise.local.backend import EmbedBackend
-from edgewise.local.embedding_models import REFERENCE_EMBEDDER
-from edgewise.local.model_store import InstalledModel, ModelStore
 from edgewise.local.onnx_embedder import windows_of
-from edgewise.search.exact_scan import Scan
-from edgewise.search.index_store import IndexStore, Known
+from edgewise.local.store.catalogue import REFERENCE_EMBEDDER
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
+from edgewise.search.index import (
+    IndexStore,
+    Known,
+    Scan,
+)
 from edgewise.settings import Settings
-from edgewise.types.embeddings import Embeddings
-from edgewise.types.passages import Passage
+from edgewise.types.embeddings import Embeddings, Passage
 from edgewise.types.replies import Decision
 
 TARGETS: dict[str, tuple[str, float]] = {"cosine_agreement": (">=", 0.999)}
@@ -60,7 +65,7 @@ def measure_embed(settings: Settings, rounds: Rounds, step: Step) -> dict[str, f
     """One thread as the settings say; the reference runs in the same process, on the same texts."""
     pairs = read_pairs()
     store = ModelStore(settings.models_dir)
-    backend = assembly.open_embedder(settings)
+    backend = parts.open_embedder(settings)
     plain = PlainRuntime(store.find(settings.embed_model), settings.threads)
     texts = bench_texts(pairs)
     metrics = _speed(backend, plain, texts, rounds, step)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from edgewise.bench.logistic import fit_logistic
 from edgewise.bench.traces import Trace
 from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Gate, Verdict
+from edgewise.decide.meter import Reading
 
 if TYPE_CHECKING:
     from edgewise.bench.logistic import Numbers

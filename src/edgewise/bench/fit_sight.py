@@ -15,15 +15,15 @@ from edgewise.bench.logistic import Logistic, fit_logistic
 from edgewise.bench.photo_cases import View, views
 from edgewise.bench.see_cases import MOST_ERRORS, error_rate
 from edgewise.local.backend import VisionBackend
-from edgewise.types.sights import Sight
-from edgewise.vision.quality import measure_quality
-from edgewise.vision.reading_order import rows_of
-from edgewise.vision.sight_confidence import (
+from edgewise.types.pictures import Sight
+from edgewise.vision.confidence import (
     FORMAT,
     row_features,
     score_features,
     text_features,
 )
+from edgewise.vision.pictures import measure_quality
+from edgewise.vision.reading_order import rows_of
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray

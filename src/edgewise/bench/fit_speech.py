@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 from edgewise.bench.logistic import Logistic, fit_logistic
 from edgewise.bench.metrics import auroc, expected_calibration_error
 from edgewise.bench.speech_traces import Trace, TracedSegment
-from edgewise.speech.segment_confidence import FORMAT, LOOPING, LOW_ERROR, MOST_CONFIDENT
+from edgewise.speech.confidence import (
+    FORMAT,
+    LOOPING,
+    LOW_ERROR,
+    MOST_CONFIDENT,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,8 +18,8 @@ from edgewise.bench.outcome_rows import read_calls, read_speech
 from edgewise.bench.routing_metrics import Numbers
 from edgewise.bench.shipped_calibration import make_sample, measures
 from edgewise.bench.trace_set import TraceSet, read_trace_set
+from edgewise.calls.confidence import parse_call_calibration
 from edgewise.decide.calibration import Calibration, parse_calibration
-from edgewise.functions.call_confidence import parse_call_calibration
 
 CHAT, CLOUD = "smollm2-135m-instruct", "qwen2.5-coder-1.5b-instruct"
 CALLER, EARS = "edgewise-caller", "whisper-tiny.en"

@@ -22,7 +22,7 @@ from edgewise.bench.traces import Trace, collect_traces
 from edgewise.engine import Engine
 from edgewise.local.backend import ChatBackend
 from edgewise.settings import Settings
-from edgewise.speech.segment_confidence import LOW_ERROR
+from edgewise.speech.confidence import LOW_ERROR
 from edgewise.speech.word_errors import errors_by_segment
 
 Progress = Callable[[], None]

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from edgewise.bench.answers import Question, Rule
 from edgewise.bench.call_scores import Call
-from edgewise.decide.plain_answers import normalise
+from edgewise.calls.tools import as_tools
+from edgewise.decide.compare_answers import normalise
 from edgewise.errors import InvalidRequest
-from edgewise.functions.tool_schema import as_tools
 from edgewise.types.messages import Tool
 
 LabelledTask = Literal["chat", "call", "transcribe"]

@@ -14,7 +14,7 @@ from edgewise.bench.side_by_side import (
     measure_speed,
 )
 from edgewise.bench.startup import measure_startup
-from edgewise.local.model_store import ModelStore
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
 # What the design promises; the bench prints them beside what it finds.

@@ -31,10 +31,13 @@ from edgewise.bench.labelled_answers import Scored
 from edgewise.bench.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
 from edgewise.bench.shipped_calibration import count_risks, measure
 from edgewise.decide.calibration import Calibration, parse_calibration
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
-from edgewise.types.boundaries import write_boundaries
-from edgewise.types.measured import UNMAPPED, ScoreMap
+from edgewise.types.measured import (
+    UNMAPPED,
+    ScoreMap,
+    write_boundaries,
+)
 
 LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
 FRESH_GAIN = 0.02  # nats per row that weights of its own must save: they are many, the rows few

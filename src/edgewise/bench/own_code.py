@@ -13,7 +13,7 @@ from typing_extensions import override
 from edgewise.bench.open_cloud import OpenCloud
 from edgewise.engine import Engine
 from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.local.llama_tokens import read_tokens
+from edgewise.local.llama_cpp import read_tokens
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend

@@ -34,8 +34,8 @@ from edgewise.bench.routing_metrics import (
 from edgewise.bench.shipped_calibration import measures
 from edgewise.bench.trace_set import Recorded, TraceSet, public_reference, read_trace_set
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.confidence import Meter
 from edgewise.decide.gate import Gate
+from edgewise.decide.meter import Meter
 
 TARGETS = {
     "chat_auroc_gain_low": (">", 0.0),

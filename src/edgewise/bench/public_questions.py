@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench.answers import Question
-from edgewise.decide.plain_answers import normalise
+from edgewise.decide.compare_answers import normalise
 
 FILES = ("default_query_train.jsonl", "default_query_test.jsonl")
 CHOICES = ("commonsense_qa", "openbook_qa", "arc_challenge", "mmlu")

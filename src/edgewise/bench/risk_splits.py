@@ -8,8 +8,14 @@ from typing import NamedTuple
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from edgewise.decide.risk import GRID, find_threshold
-from edgewise.types.measured import RiskRow, RiskTable
+from edgewise.decide.objective import (
+    GRID,
+    find_threshold,
+)
+from edgewise.types.measured import (
+    RiskRow,
+    RiskTable,
+)
 
 TARGETS = (0.01, 0.05, 0.10, 0.20)
 DELTA = 0.10

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise import assembly
+from edgewise.assembly import parts as assembly
 from edgewise.bench import frozen_routing, frozen_study, own_traces, waiting
 from edgewise.bench.frozen_outcomes import open_data
 from edgewise.bench.own_plots import draw_own

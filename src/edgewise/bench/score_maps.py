@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from edgewise.bench.logistic import fit_logistic, sigmoid
-from edgewise.types.measured import UNMAPPED, ScoreMap
+from edgewise.types.measured import (
+    UNMAPPED,
+    ScoreMap,
+)
 
 if TYPE_CHECKING:
     from edgewise.bench.logistic import Numbers

@@ -18,7 +18,7 @@ from edgewise.bench.fit import FOLDS, THRESHOLD, Sample, split_kinds
 from edgewise.bench.logistic import fit_logistic
 from edgewise.bench.routing_metrics import Numbers, auroc, bootstrap
 from edgewise.bench.trace_set import TraceSet
-from edgewise.decide.plain_answers import normalise
+from edgewise.decide.compare_answers import normalise
 
 BAND = 0.15  # on either side of the threshold an answer is doubtful
 LONG = 16  # tokens: an answer that is longer explains, a shorter one names

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from edgewise.assembly.pictures import find_sight_calibration
 from edgewise.bench.drawn_text import text_cases
 from edgewise.bench.metrics import auroc, expected_calibration_error, share
 from edgewise.bench.photo_cases import beyond_cases, object_cases
@@ -19,12 +20,11 @@ from edgewise.engine import Engine
 from edgewise.errors import CloudClosed
 from edgewise.settings import Settings
 from edgewise.types.messages import Image, Request
+from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Attempt
-from edgewise.types.sights import SeenReply
 from edgewise.types.tokens import Finish
 from edgewise.vision.answers import answer_from
 from edgewise.vision.question import read_question
-from edgewise.vision_requests import find_sight_calibration
 
 STAND_IN = "stand-in cloud (always right)"
 TARGET = 0.95  # accuracy of what the device keeps

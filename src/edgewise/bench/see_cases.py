@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgewise.vision.classes import plural
+from edgewise.vision.question import plural
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Pixels

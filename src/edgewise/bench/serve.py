@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench.load import Client, Load, run_load
-from edgewise.local.model_store import ModelStore
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
 TARGETS: dict[str, tuple[str, float]] = {

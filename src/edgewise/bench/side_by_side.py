@@ -11,8 +11,11 @@ from typing import Any
 from edgewise.bench.open_cloud import OpenCloud
 from edgewise.bench.own_code import Chunk
 from edgewise.engine import Engine
-from edgewise.local.llama_cpp import ALTERNATIVES, LlamaCpp
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.llama_cpp import (
+    ALTERNATIVES,
+    LlamaCpp,
+)
+from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.types.replies import Finished, Switched, TextDelta
 

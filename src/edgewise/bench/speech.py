@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from edgewise import assembly
+from edgewise.assembly import parts
+from edgewise.assembly.speech import find_speech_calibration
 from edgewise.bench.fit_speech import Judged, fit_speech, scores
 from edgewise.bench.speech_deferral import Deferral, defer, key_of, larger_texts
 from edgewise.bench.speech_sets import LEVELS, Clip, Document, documents
@@ -23,7 +24,6 @@ from edgewise.local.faster_whisper import TEMPERATURES
 from edgewise.settings import Settings
 from edgewise.speech.audio import as_wav
 from edgewise.speech.word_errors import WordErrors, said_in_segments, word_errors
-from edgewise.speech_requests import find_speech_calibration
 
 LEAST_VOICES = 4  # to hold one out and still fit something
 SPEED_DOCUMENTS = 4
@@ -78,7 +78,7 @@ class SpeechBench:
         path = self.folder / f"{self.settings.speech_model}.jsonl"
         known = {key_of(each): each for each in read_traces(path)} if path.is_file() else {}
         found = {}
-        ears = assembly.open_ears(self.settings)
+        ears = parts.open_ears(self.settings)
         try:
             for document in self.noisy():
                 key = key_of(document)
@@ -95,7 +95,7 @@ class SpeechBench:
         """Every segment, cut as for the cloud, as the larger model hears it."""
         path = self.folder / f"{self.settings.speech_model}.{self.larger}.json"
         known: dict[str, list[str]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        ears = assembly.open_ears(self.settings.with_changes(speech_model=self.larger))
+        ears = parts.open_ears(self.settings.with_changes(speech_model=self.larger))
         try:
             for document in self.noisy():
                 if key_of(document) not in known:
@@ -131,7 +131,7 @@ def error_rates(traces: Sequence[Trace]) -> dict[str, float]:
 
 def measure_speed(settings: Settings, chosen: Sequence[Document], step: Step) -> dict[str, float]:
     """Our wall time over the bare runtime's, on the same files, taking turns; the best of five."""
-    ears = assembly.open_ears(settings)
+    ears = parts.open_ears(settings)
     if ears.facts().backend != "faster_whisper":
         raise SettingsError("the bare runtime is faster-whisper: measure one of its models")
     ours = bare = ours_cpu = bare_cpu = seconds = 0.0
@@ -205,7 +205,7 @@ def _bare(ears: Any, path: Path) -> str:
 
 def judge(traces: Sequence[Trace], settings: Settings) -> tuple[list[Judged], dict[str, float]]:
     """The shipped confidence's scores; with enough voices, those of one that never heard them."""
-    ears = assembly.open_ears(settings)
+    ears = parts.open_ears(settings)
     calibration = find_speech_calibration(settings, ears)
     ears.close()
     shipped = [

@@ -14,7 +14,11 @@ from random import Random
 
 from edgewise.bench.speech_sets import Document
 from edgewise.bench.speech_traces import Trace
-from edgewise.flows.hear_segments import is_nonsense, span_of, without_neighbours
+from edgewise.flows.hear import (
+    is_nonsense,
+    span_of,
+    without_neighbours,
+)
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
 from edgewise.speech.word_errors import WordErrors, errors_by_segment, word_errors

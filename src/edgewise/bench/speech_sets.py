@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgewise.errors import InvalidRequest
-from edgewise.speech.audio import RATE, open_sound
+from edgewise.speech.audio import (
+    RATE,
+    open_sound,
+)
 
 if TYPE_CHECKING:
     import numpy

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgewise.bench.speech_sets import LEVELS, Document, with_noise
-from edgewise.flows.hear_segments import Hearing
+from edgewise.flows.hear import Hearing
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import RATE
 from edgewise.speech.chunks import cut_into_chunks
-from edgewise.speech.segment_confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import UNCALIBRATED_SPEECH
 from edgewise.speech.word_errors import WordErrors, errors_by_segment, word_errors
 
 if TYPE_CHECKING:

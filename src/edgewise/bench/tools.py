@@ -8,7 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgewise.assembly import open_caller, open_door, open_ledger, provider_configs
+from edgewise.assembly.parts import (
+    open_caller,
+    open_door,
+    open_ledger,
+    provider_configs,
+)
 from edgewise.bench.call_cases import CallCase, irrelevant_cases, read_cases
 from edgewise.bench.call_metrics import Results, confidence, per_file, quality
 from edgewise.bench.call_scores import OneOf

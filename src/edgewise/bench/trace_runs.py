@@ -29,7 +29,7 @@ from edgewise.bench.trace_set import (
 )
 from edgewise.bench.traces import MAX_TOKENS
 from edgewise.local.backend import ChatBackend
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Message, Request
 from edgewise.types.tokens import Finish, Token
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench.traces import readings_of
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 from edgewise.types.tokens import Token
 
 FORMAT = 1

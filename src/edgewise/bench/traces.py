@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.bench.answers import Question, is_right
-from edgewise.decide.confidence import Meter, Reading
+from edgewise.decide.meter import (
+    Meter,
+    Reading,
+)
 from edgewise.local.backend import ChatBackend
 from edgewise.types.messages import Message, Request
 from edgewise.types.tokens import Finish, Token

@@ -8,17 +8,26 @@ from typing import Any
 import click
 
 from edgewise.cli import options
-from edgewise.cli.context import show_sources, with_passages
-from edgewise.cli.images import read_images
+from edgewise.cli.index import (
+    show_sources,
+    with_passages,
+)
 from edgewise.cli.main import EXIT_SIGNALLED
-from edgewise.cli.prompt import read_prompt
+from edgewise.cli.options import read_images, read_prompt
 from edgewise.cli.ready import ensure_embedder, ensure_model
-from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.render import (
+    Waiting,
+    console,
+    print_json,
+    show_answer,
+    summary,
+    why,
+)
 from edgewise.cli.see import tell_seen
 from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
-from edgewise.search.cite import sources
-from edgewise.types.passages import Hit
+from edgewise.search.documents import sources
+from edgewise.types.embeddings import Hit
 from edgewise.types.replies import Reply
 
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.cli import options
-from edgewise.cli.render import console, print_json
-from edgewise.cloud.provider_row import Provider
+from edgewise.cli.render import (
+    console,
+    print_json,
+)
+from edgewise.cloud.providers import Provider
 from edgewise.credentials import Credentials, Place
 from edgewise.settings import Settings
 
@@ -100,7 +103,7 @@ def status(as_json: bool) -> None:
     stored = credentials.places()
     rows = [
         _status(settings, row, credentials, stored.get(row.name))
-        for row in assembly.provider_rows(settings).values()
+        for row in parts.provider_rows(settings).values()
     ]
     if as_json:
         print_json(rows)
@@ -136,7 +139,7 @@ def _status(
 
 def _row(settings: Settings, name: str) -> Provider:
     """Does not repeat what was typed: it may be the key, by mistake."""
-    rows = assembly.provider_rows(settings)
+    rows = parts.provider_rows(settings)
     if name.lower() in rows:
         return rows[name.lower()]
     near = difflib.get_close_matches(name.lower(), rows, n=1)

@@ -89,9 +89,9 @@ def calibration(
 def _ask(
     model: str | None, seed: int, limit: int | None, data: Path | None, traces: Path | None
 ) -> TraceSet:
-    from edgewise.assembly import open_backend  # noqa: PLC0415
+    from edgewise.assembly.parts import open_backend  # noqa: PLC0415
     from edgewise.bench import calibrate, trace_runs  # noqa: PLC0415
-    from edgewise.local.model_store import ModelStore  # noqa: PLC0415
+    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
 
     settings = Settings.load(threads=1)

@@ -84,9 +84,9 @@ def see(
 
 def _fit(settings: Any, photos: Path, folder: Path) -> None:
     """A file for each skill, named after its model."""
+    from edgewise.assembly.pictures import find_or_fetch  # noqa: PLC0415
     from edgewise.bench.fit_sight import fit_finder, fit_reader  # noqa: PLC0415
-    from edgewise.local.vision_skills import open_skill  # noqa: PLC0415
-    from edgewise.vision_requests import find_or_fetch  # noqa: PLC0415
+    from edgewise.local.vision import open_skill  # noqa: PLC0415
 
     texts, views = 600, 250
     reader, finder = (

@@ -42,10 +42,10 @@ def traces(
 
     This is how benchmarks/traces was made. Questions are named and not copied.
     """
-    from edgewise.assembly import open_backend  # noqa: PLC0415 - `edgewise --help` reads this group
+    from edgewise.assembly.parts import open_backend  # noqa: PLC0415 - `edgewise --help` reads this group
     from edgewise.bench import trace_runs  # noqa: PLC0415
     from edgewise.bench.trace_set import write_trace_set  # noqa: PLC0415
-    from edgewise.local.model_store import ModelStore  # noqa: PLC0415
+    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
 
     settings = Settings.load(threads=1, slots=slots)

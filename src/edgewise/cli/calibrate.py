@@ -9,18 +9,139 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
 
+from edgewise.assembly.calibrations import (
+    Kind,
+    find_document,
+    own_path,
+)
 from edgewise.cli import options
 from edgewise.cli.bench_report import progress
-from edgewise.cli.calibration_screen import print_calibrations, print_fitted
-from edgewise.cli.render import console, print_json
+from edgewise.cli.render import (
+    console,
+    print_json,
+)
+from edgewise.errors import ModelNotFound
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
 if TYPE_CHECKING:
+    from edgewise.assembly.calibrations import Kind
     from edgewise.bench.labelled_rows import Labelled
     from edgewise.bench.own_calibration import Fresh
-    from edgewise.calibration_files import Kind
-    from edgewise.local.model_store import InstalledModel
+    from edgewise.local.store.store import InstalledModel
+
+
+_MODELS: tuple[tuple[Kind, str], ...] = (
+    ("chat", "model"),
+    ("calls", "caller_model"),
+    ("speech", "speech_model"),
+)
+_SCORES = {
+    "shipped": "the shipped score",
+    "refitted": "weights fitted to these rows",
+}
+
+
+def print_fitted(document: dict[str, Any], path: Path | None) -> None:
+    """The report of a new file."""
+    screen, report = console(), document["report"]
+    screen.say((document["name"], "bold"))
+    screen.say(
+        f"{report['rows']} rows, {report['measured_on']} answers measured: ",
+        (f"{report['accuracy']:.0%}", "bold"),
+        " right",
+    )
+    screen.say(
+        f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
+        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for column in ("threshold", "kept", "right among the kept"):
+        table.add_column(column, justify="right")
+    for row in document["curve"]:
+        right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
+        table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
+    screen.print(table)
+    for line in promised(report):
+        screen.say(line)
+    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
+
+
+def promised(report: dict[str, Any]) -> list[str]:
+    """What errors can be promised, and what the others lack."""
+    sure = f"{1 - report.get('probability', 0.1):.0%}"
+    lines = []
+    for each in report.get("promises", ()):
+        error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
+        if each["threshold"] is None:
+            lines.append(
+                f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
+                " none of them wrong"
+            )
+        else:
+            lines.append(
+                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
+            )
+    return lines
+
+
+def print_calibrations(settings: Settings, as_json: bool) -> None:
+    """Which are in use, where they come from, and what they promise."""
+    found = [_in_use(settings, kind, setting) for kind, setting in _MODELS]
+    if as_json:
+        print_json(found)
+        return
+    screen = console()
+    for each in found:
+        screen.say((f"{each['kind']}: ", "bold"), each["name"], (f"  ({each['from']})", "dim"))
+        facts = [each["fitted"], each["data"]]
+        if each["rows"]:
+            facts.append(f"{each['rows']:,} rows")
+        if any(facts):
+            screen.say("  " + " · ".join(fact for fact in facts if fact))
+        for line in each["promises"]:
+            screen.say(f"  {line}")
+
+
+def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
+    model = getattr(settings, setting)
+    try:
+        installed = ModelStore(settings.models_dir).find(model)
+    except ModelNotFound:
+        return _row(kind, model, "not installed", {})
+    key = f"{installed.name}-{installed.quantisation}".lower()
+    document = dict(find_document(settings, key, kind) or {})
+    if kind == "chat" and settings.calibration:
+        return _row(kind, key, f"settings: {settings.calibration}", {})
+    own = own_path(settings, key, kind)
+    origin = str(own) if own.exists() else "shipped" if document else "uncalibrated"
+    return _row(kind, key, origin, document)
+
+
+def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
+    report, data = document.get("report", {}), document.get("data", {})
+    return {
+        "kind": kind,
+        "name": document.get("name", key),
+        "from": origin,
+        "fitted": document.get("fitted_at", ""),
+        "data": data.get("description", ""),
+        "rows": report.get("rows") or report.get("questions") or report.get("segments"),
+        "promises": promised(_proven(document)),
+    }
+
+
+def _proven(document: dict[str, Any]) -> dict[str, Any]:
+    """From the risk table itself, which shipped files have too."""
+    from edgewise.bench.calibration_report import promises  # noqa: PLC0415 - loads when needed
+    from edgewise.types.measured import read_measured  # noqa: PLC0415
+
+    measured = read_measured(document)
+    table = measured.risk.get("whole", ())
+    return promises(table, measured.risk_rows) if table else {}
+
 
 KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "caller_model", "transcribe": "speech_model"}
@@ -118,7 +239,7 @@ def _fit_file(
 def _fit_chat(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
-    from edgewise import assembly  # noqa: PLC0415
+    from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
     from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
 
@@ -126,7 +247,7 @@ def _fit_chat(
     system = installed.row.default_system if installed.row else ""
     unique = (installed.sha256, version("xllamacpp"), longest, system)
     path = labelled_answers.answers_path(settings, key, *unique)
-    backend = assembly.open_backend(settings)
+    backend = parts.open_backend(settings)
     try:
         with progress("asking", len(labelled)) as step:
             samples = labelled_answers.answer_chat(backend, labelled.questions, path, longest, step)
@@ -159,7 +280,7 @@ def _fit_scored(
 def _fit_audits(
     settings: Settings, task: str, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
-    from edgewise import assembly  # noqa: PLC0415
+    from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.bench import own_calibration  # noqa: PLC0415
     from edgewise.bench.base_documents import base_in_use  # noqa: PLC0415
     from edgewise.types.measured import read_measured  # noqa: PLC0415
@@ -167,7 +288,7 @@ def _fit_audits(
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
     key, kind = _key(_installed(settings, task)), KINDS[task]
     base = base_in_use(settings, key, kind)
-    ledger = assembly.open_ledger(settings)
+    ledger = parts.open_ledger(settings)
     try:
         audits = ledger.audits(task=task)
     finally:
@@ -188,7 +309,7 @@ def _fit_audits(
 
 def _installed(settings: Settings, task: str) -> InstalledModel:
     from edgewise.cli.ready import ensure_caller, ensure_ears, ensure_model  # noqa: PLC0415
-    from edgewise.local.model_store import ModelStore  # noqa: PLC0415
+    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
 
     ensure = {"chat": ensure_model, "call": ensure_caller, "transcribe": ensure_ears}[task]
     settings = ensure(settings, "local_only")
@@ -216,7 +337,7 @@ def _write(
     out: Path | None,
     yes: bool,
 ) -> Path:
-    from edgewise.calibration_files import own_path  # noqa: PLC0415
+    from edgewise.assembly.calibrations import own_path  # noqa: PLC0415
 
     path = out or own_path(settings, key, kind)
     if path.exists() and not yes:

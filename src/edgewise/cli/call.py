@@ -9,9 +9,11 @@ from typing import Any
 import click
 from rich.text import Text
 
+from edgewise.calls.difficulty import tier
+from edgewise.calls.tools import parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
-from edgewise.cli.prompt import read_prompt
+from edgewise.cli.options import read_prompt
 from edgewise.cli.ready import ensure_caller
 from edgewise.cli.render import (
     COLOURS,
@@ -34,8 +36,6 @@ from edgewise.cli.streams import (
 )
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.functions.difficulty import tier
-from edgewise.functions.tool_schema import parse_tools_file
 from edgewise.settings import Settings
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Tool, ToolCall

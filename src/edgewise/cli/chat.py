@@ -12,7 +12,14 @@ import click
 from edgewise import plugins
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
-from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.render import (
+    Waiting,
+    console,
+    print_json,
+    show_answer,
+    summary,
+    why,
+)
 from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine

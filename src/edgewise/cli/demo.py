@@ -23,7 +23,7 @@ from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, LocalError
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.model_store import ModelStore
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 from edgewise.types.messages import RequestOptions, Tool
 

@@ -16,19 +16,36 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from edgewise import __version__, assembly, plugins
-from edgewise.calibration_files import find_calibration
+from edgewise import (
+    __version__,
+    plugins,
+)
+from edgewise.assembly import parts
+from edgewise.assembly.calibrations import find_calibration
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
-from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
+from edgewise.cli.render import (
+    Screen,
+    Waiting,
+    console,
+    megabytes,
+    milliseconds,
+    print_json,
+)
 from edgewise.credentials import Credentials
 from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
-from edgewise.local.model_directory import row_named
-from edgewise.local.model_store import ModelStore
-from edgewise.settings import DEFAULT_CALLER, Settings
+from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.store import ModelStore
+from edgewise.monitor.drift import (
+    DriftWatch,
+    in_figures,
+)
+from edgewise.settings import (
+    DEFAULT_CALLER,
+    Settings,
+)
 from edgewise.types.messages import Message, Request
-from edgewise.watch import DriftWatch, in_figures
 
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
 
@@ -158,7 +175,7 @@ def _caller(settings: Settings) -> Iterator[Finding]:
     """Chat works without it, and the default comes by itself: that it lacks is only a note."""
     name = settings.caller_model
     try:
-        model = assembly.find_caller(settings)
+        model = parts.find_caller(settings)
     except LocalError as error:
         expected = isinstance(error, ModelNotFound) and name == DEFAULT_CALLER
         yield Finding("caller", "note" if expected else "broken", str(error), _get_it(name))
@@ -176,7 +193,7 @@ def _model_at_work(settings: Settings) -> Iterator[Finding]:
     """Not through the engine: a check does not belong in the ledger's statistics."""
     if not (yield from _model(settings)):
         return
-    backend = assembly.open_backend(settings)
+    backend = parts.open_backend(settings)
     question = Request(messages=(Message("user", "Name a colour."),), max_tokens=16)
     start, first = time.perf_counter(), None
     try:
@@ -194,7 +211,7 @@ def _model_at_work(settings: Settings) -> Iterator[Finding]:
 
 def _calibration(settings: Settings) -> Iterator[Finding]:
     try:
-        facts = assembly.open_backend(settings).facts()  # loads nothing
+        facts = parts.open_backend(settings).facts()  # loads nothing
     except LocalError:
         return  # said above
     calibration = find_calibration(settings, facts)
@@ -212,8 +229,8 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
 
 
 def _cloud(settings: Settings) -> Iterator[Finding]:
-    rows = assembly.provider_rows(settings)
-    configs = list(assembly.provider_configs(settings))
+    rows = parts.provider_rows(settings)
+    configs = list(parts.provider_configs(settings))
     usable = [config for config in configs if config.key or not rows[config.name].needs_key]
     for config in configs:
         if config not in usable:
@@ -260,7 +277,7 @@ def _keys(settings: Settings) -> Iterator[Finding]:
 
 
 def _ledger(settings: Settings) -> Iterator[Finding]:
-    ledger = assembly.open_ledger(settings)
+    ledger = parts.open_ledger(settings)
     try:
         problems = ledger.verify()
         if problems:
@@ -278,7 +295,7 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
 
 def _drift(settings: Settings) -> Iterator[Finding]:
     """Only what was used enough to be judged."""
-    ledger = assembly.open_ledger(settings)
+    ledger = parts.open_ledger(settings)
     try:
         for found in DriftWatch(settings, ledger).compare_all():
             if found.drifted:

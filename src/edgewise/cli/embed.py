@@ -10,7 +10,12 @@ import click
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.ready import ensure_embedder
-from edgewise.cli.render import Waiting, console, print_json, summary
+from edgewise.cli.render import (
+    Waiting,
+    console,
+    print_json,
+    summary,
+)
 from edgewise.cli.streams import read_all, without_surrogates
 from edgewise.engine import Engine
 from edgewise.settings import Settings

@@ -9,16 +9,41 @@ from typing import Any
 import click
 from rich.table import Table
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.cli import options
-from edgewise.cli.find_request import find_request
-from edgewise.cli.render import confidence, console, dollars, milliseconds, print_json
+from edgewise.cli.render import (
+    confidence,
+    console,
+    dollars,
+    milliseconds,
+    print_json,
+)
 from edgewise.decide.drift import Drift
+from edgewise.monitor.drift import DriftWatch
 from edgewise.record.audits import AuditReport
 from edgewise.record.ledger import Ledger
-from edgewise.record.report import Report, parse_since
+from edgewise.record.report import (
+    Report,
+    parse_since,
+)
 from edgewise.settings import Settings
-from edgewise.watch import DriftWatch
+
+SEARCHED_FOR_AN_ID = 10_000
+
+
+def find_request(book: Ledger, request_id: str) -> dict[str, Any]:
+    """The whole row with its attempts; raises where none, or more than one, begins like this."""
+    entry = book.get(request_id)
+    if entry is None and request_id:
+        ids = [row["id"] for row in book.recent(SEARCHED_FOR_AN_ID)]
+        near = [known for known in ids if known.startswith(request_id)]
+        if len(near) > 1:
+            raise click.ClickException(f"{len(near)} requests begin with {request_id!r}")
+        entry = book.get(near[0]) if near else None
+    if entry is None:
+        raise click.ClickException(f"no request {request_id!r} in {book.path}")
+    return entry
+
 
 SHORT_ID = 8
 OF_AN_ATTEMPT = (
@@ -59,7 +84,7 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
         raise click.UsageError("--since, --last and --request exclude each other")
     moment = parse_since(since) if since else None
     settings = Settings.load()
-    book = assembly.open_ledger(settings)
+    book = parts.open_ledger(settings)
     try:
         if request_id is not None:
             _print_request(find_request(book, request_id), as_json)

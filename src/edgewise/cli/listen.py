@@ -12,9 +12,16 @@ import click
 from rich.live import Live
 from rich.text import Text
 
+from edgewise.assembly.speech import HURRY_S
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_ears
-from edgewise.cli.render import COLOURS, Screen, confidence, console, print_json
+from edgewise.cli.render import (
+    COLOURS,
+    Screen,
+    confidence,
+    console,
+    print_json,
+)
 from edgewise.cli.streams import printable
 from edgewise.cli.transcribe import (
     WRITERS,
@@ -26,9 +33,11 @@ from edgewise.cli.transcribe import (
 )
 from edgewise.engine import Engine
 from edgewise.flows.listen import LiveTranscriber
-from edgewise.speech.audio import RATE, open_sound
+from edgewise.speech.audio import (
+    RATE,
+    open_sound,
+)
 from edgewise.speech.microphone import CHUNK_S, open_microphone
-from edgewise.speech_requests import HURRY_S
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Word
 
 Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are behind

@@ -10,10 +10,18 @@ from rich.text import Text
 
 from edgewise.cli import options
 from edgewise.cli.main import exit_code
-from edgewise.cli.render import console, download_bar, megabytes, print_json
+from edgewise.cli.render import (
+    console,
+    download_bar,
+    megabytes,
+    print_json,
+)
 from edgewise.errors import StoreError
-from edgewise.local.model_row import PackageSource
-from edgewise.local.model_store import InstalledModel, ModelStore
+from edgewise.local.store.catalogue import PackageSource
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
 from edgewise.settings import Settings
 
 

@@ -1,8 +1,8 @@
-"""Options that several commands share, and what they mean to the engine."""
+"""Options and arguments that several commands share, and what they mean to the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -10,9 +10,49 @@ from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 from edgewise import plugins
-from edgewise.cli.streams import without_surrogates
+from edgewise.cli.render import console
+from edgewise.cli.streams import PATIENCE_S, read_all, read_if_piped, without_surrogates
+from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
-from edgewise.types.aims import AIMS, as_share
+from edgewise.types.messages import Image
+from edgewise.types.objectives import (
+    AIMS,
+    as_share,
+)
+
+
+def read_prompt(words: tuple[str, ...], nothing: str) -> str:
+    """The words, then standard input; a - at the end waits for it. `nothing`: the usage error."""
+    waits = words[-1:] == ("-",)
+    said = without_surrogates(" ".join(words[:-1] if waits else words)).strip()
+    piped = read_all() if waits else read_if_piped()
+    if piped is None:  # silent: with no question there is nothing to do but wait
+        piped = "" if said else read_all()
+        if said:
+            console(stderr=True).say(
+                f"nothing came on standard input for {PATIENCE_S:g} s; asking without it "
+                "(end the question with - to wait)"
+            )
+    prompt = f"{said}\n\n{piped}" if said and piped else said or piped
+    if not prompt:
+        raise click.UsageError(nothing)
+    return prompt
+
+
+def read_images(names: Sequence[str]) -> list[Image]:
+    """One for each name. Addresses are fetched when the request runs. Raises InvalidRequest."""
+    return [_read(name) for name in names]
+
+
+def _read(name: str) -> Image:
+    if name.startswith(("http://", "https://")):
+        return Image.from_url(name)
+    try:
+        return Image.from_path(name)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidRequest(f"image {name!r} cannot be read: {reason}") from error
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -31,13 +71,13 @@ def _completer(names: Callable[[], list[str]]) -> Completer:
 
 def _model_names() -> list[str]:
     # Only <Tab> needs the list.
-    from edgewise.local.model_directory import ROWS  # noqa: PLC0415
+    from edgewise.local.store.catalogue import ROWS  # noqa: PLC0415
 
     return [row.name for row in ROWS]
 
 
 def _provider_names() -> list[str]:
-    from edgewise.cloud.directory import PROVIDERS  # noqa: PLC0415
+    from edgewise.cloud.providers import PROVIDERS  # noqa: PLC0415
 
     return list(PROVIDERS)
 

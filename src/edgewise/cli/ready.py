@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise.cli.render import console, download_bar, megabytes
+from edgewise.cli.render import (
+    console,
+    download_bar,
+    megabytes,
+)
 from edgewise.errors import ExtraMissing, ModelNotFound, StoreError
-from edgewise.local.model_directory import row_named
-from edgewise.local.model_store import ModelStore
 from edgewise.local.onnx_embedder import require_runtime
+from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
 

@@ -7,13 +7,21 @@ from typing import Any
 import click
 
 from edgewise.cli import options
-from edgewise.cli.images import read_images
 from edgewise.cli.main import EXIT_SIGNALLED
-from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.options import read_images
+from edgewise.cli.render import (
+    Screen,
+    Waiting,
+    console,
+    print_json,
+    show_answer,
+    summary,
+    why,
+)
 from edgewise.cli.streams import warnings_last, without_surrogates
 from edgewise.engine import Engine
+from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Reply
-from edgewise.types.sights import SeenReply
 
 
 @click.command()

@@ -24,7 +24,7 @@ from edgewise.cli.render import (
     why,
 )
 from edgewise.cli.streams import json_text, printable
-from edgewise.cloud.directory import PROVIDERS
+from edgewise.cloud.providers import PROVIDERS
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
 from edgewise.settings import Settings

@@ -6,12 +6,19 @@ from typing import Any
 
 import click
 
-from edgewise import assembly
+from edgewise.assembly import parts
 from edgewise.cli import options
-from edgewise.cli.find_request import find_request
-from edgewise.cli.render import Screen, console, print_json
-from edgewise.decide.explain import Explanation, Pull
-from edgewise.explanations import explain_row
+from edgewise.cli.ledger import find_request
+from edgewise.cli.render import (
+    Screen,
+    console,
+    print_json,
+)
+from edgewise.decide.explain import (
+    Explanation,
+    Pull,
+)
+from edgewise.monitor.why import explain_row
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 
@@ -37,7 +44,7 @@ def why(request_id: str | None, last: bool, as_json: bool) -> None:
     if last == (request_id is not None):
         raise click.UsageError("say one request: REQUEST_ID or --last")
     settings = Settings.load()
-    book = assembly.open_ledger(settings)
+    book = parts.open_ledger(settings)
     try:
         row = _latest(book) if last else find_request(book, request_id or "")
     finally:

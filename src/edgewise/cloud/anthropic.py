@@ -8,20 +8,30 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cloud.answer_format import anthropic_format, in_words
-from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import (
+    anthropic_format,
     base64_text,
     estimated_finish,
+    in_words,
     paired,
     refuse_task,
     system_prompt,
 )
-from edgewise.cloud.directory import row_for
-from edgewise.cloud.faults import broken, cut, mapped, message_in, reading, refused
+from edgewise.cloud.http import (
+    WIRE_ID_HEADER,
+    Try,
+    Wire,
+    broken,
+    cut,
+    expect_events,
+    header_value,
+    mapped,
+    message_in,
+    reading,
+    refused,
+)
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.provider_row import Provider
-from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
+from edgewise.cloud.providers import Provider, row_for
 from edgewise.types.messages import Image, Message, Request, ToolCall
 from edgewise.types.tokens import Finish, FinishReason
 

@@ -9,18 +9,24 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from edgewise.cloud.answer_format import in_words
 from edgewise.cloud.conversation import (
     base64_text,
     described,
     estimated_finish,
+    in_words,
     one_sound,
     refuse_task,
 )
-from edgewise.cloud.directory import row_for
-from edgewise.cloud.faults import mapped, reading, refused
+from edgewise.cloud.http import (
+    WIRE_ID_HEADER,
+    Wire,
+    header_value,
+    mapped,
+    reading,
+    refused,
+)
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, header_value
+from edgewise.cloud.providers import row_for
 from edgewise.errors import CloudRejected
 from edgewise.types.messages import Message, Request, ToolCall
 

@@ -1,23 +1,22 @@
-"""The door: the one place where requests leave the device.
-
-In this order, for each provider of the chain: private requests are turned back, the breaker is
-asked, money is reserved, the provider streams, and the attempt is settled exactly once, however
-it ends (answered, failed, cancelled by the reader).
-"""
+"""The door: the one place where requests leave the device."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from edgewise.cloud import charges
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.conversation import estimated_finish
-from edgewise.cloud.pictures import ready_to_leave
+from edgewise.cloud.conversation import (
+    audio_seconds,
+    estimated_finish,
+    most_input_tokens,
+    most_output_tokens,
+)
 from edgewise.cloud.provider import (
     Chunk,
     CloudProvider,
@@ -27,22 +26,156 @@ from edgewise.cloud.provider import (
     Stop,
     TimeLimits,
 )
-from edgewise.cloud.pump import Pump, Stopped
-from edgewise.cloud.retry import pause_before_retry
+from edgewise.cloud.providers import (
+    Protocol,
+    Provider,
+    row_for,
+)
+from edgewise.cloud.threaded_stream import (
+    Pump,
+    Stopped,
+)
 from edgewise.errors import (
     BudgetExceeded,
     CloudClosed,
     CloudCut,
     CloudEmpty,
     CloudError,
+    CloudFailed,
     CloudMalformed,
+    CloudRateLimited,
     CloudTimeout,
     EdgewiseError,
     LedgerError,
 )
-from edgewise.types.messages import Request, ToolCall
+from edgewise.types.messages import Image, Request, ToolCall
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
+from edgewise.vision.pictures import (
+    encode,
+    open_picture,
+    shrink,
+)
+
+MOST_TRIES = 2
+PAUSE_S = 0.25
+LONGEST_PAUSE_S = 2.0
+
+
+def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> float | None:
+    """Seconds to wait before the next try, or None for no further one.
+
+    Retried: 429 whose Retry-After fits, and 5xx. Not retried: what cannot change within moments
+    (DNS, refused, no route, keys, bad requests) or what may have been paid for (time-outs, cuts).
+    """
+    if tries >= MOST_TRIES:
+        return None
+    if isinstance(error, CloudRateLimited):
+        pause = PAUSE_S if error.retry_after_s is None else error.retry_after_s
+    elif isinstance(error, CloudFailed):
+        pause = PAUSE_S
+    else:
+        return None
+    return pause if pause <= min(LONGEST_PAUSE_S, seconds_left) else None
+
+
+# What servers take in one request, base64 included, at the strictest of them.
+MOST_BYTES_TOGETHER = 18_000_000
+
+
+def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
+    """The request with all its pictures written anew: upright, resized, without metadata.
+
+    Raises InvalidRequest for a picture that cannot be read: what cannot be cleaned stays here.
+    """
+    if not request.has_images:
+        return request
+    row = row_for(config)
+    count = sum(len(message.images) for message in request.messages)
+    most_bytes = min(row.image_bytes, MOST_BYTES_TOGETHER * 3 // 4 // count)
+    position = 0
+    messages = []
+    for message in request.messages:
+        images = []
+        for image in message.images:
+            position += 1
+            images.append(_ready(image, position, row, most_bytes))
+        messages.append(replace(message, images=tuple(images)))
+    return replace(request, messages=tuple(messages))
+
+
+def _ready(image: Image, position: int, row: Provider, most_bytes: int) -> Image:
+    picture = shrink(open_picture(image, position), row.image_side)
+    written = encode(picture, most_bytes)
+    while len(written.data) > most_bytes and max(picture.size) > 256:
+        picture = shrink(picture, max(picture.size) * 3 // 4)
+        written = encode(picture, most_bytes)
+    tokens = count_tokens(row.protocol, *picture.size)
+    return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
+
+
+def count_tokens(protocol: Protocol, width: int, height: int) -> int:
+    """By the rules a provider publishes; 0 for one that publishes none."""
+    match protocol:
+        case "anthropic":
+            return math.ceil(width * height / 750)
+        case "gemini":
+            return _gemini_tokens(width, height)
+        case "openai":
+            return _openai_tokens(width, height)
+    return 0
+
+
+def _gemini_tokens(width: int, height: int) -> int:
+    """258 for a small picture, and for each tile of a larger one."""
+    if max(width, height) <= 384:
+        return 258
+    tile = min(768, max(256, int(min(width, height) / 1.5)))
+    return 258 * math.ceil(width / tile) * math.ceil(height / tile)
+
+
+def _openai_tokens(width: int, height: int) -> int:
+    """85, and 170 for each 512-pixel tile once the shorter side is at most 768."""
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
+    tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+    return 85 + 170 * tiles
+
+
+def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
+    """What is reserved before anything is sent."""
+    finish = Finish(
+        input_tokens=most_input_tokens(request),
+        output_tokens=most_output_tokens(request),
+        # All of it at the rate for sound, which is never the lower one.
+        audio_tokens=most_input_tokens(request) if request.task == "transcribe" else 0,
+        audio_seconds=audio_seconds(request),
+    )
+    return _cost(prices, config, finish)
+
+
+def charged(attempt: Attempt, finish: Finish, prices: Prices, config: ProviderConfig) -> Attempt:
+    """The attempt with what it took."""
+    return replace(
+        attempt,
+        input_tokens=finish.input_tokens,
+        output_tokens=finish.output_tokens,
+        cached_tokens=finish.cached_tokens,
+        estimated=finish.estimated,
+        audio_seconds=finish.audio_seconds,
+        cost_microdollars=_cost(prices, config, finish),
+    )
+
+
+def _cost(prices: Prices, config: ProviderConfig, finish: Finish) -> int:
+    return prices.cost(
+        config,
+        finish.input_tokens,
+        finish.output_tokens,
+        audio_seconds=finish.audio_seconds,
+        audio_tokens=finish.audio_tokens,
+    )
+
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +341,7 @@ class Door:
 
     def _reserve(self, request: Request, trip: _Trip) -> None:
         config = trip.lane.config
-        bound = charges.highest(self.prices, config, request)
+        bound = highest(self.prices, config, request)
         try:
             self.purse.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
@@ -297,4 +430,4 @@ class Door:
             if refused or not trip.tries:
                 return attempt  # refused, or stopped, before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
-        return charges.charged(attempt, finish, self.prices, config)
+        return charged(attempt, finish, self.prices, config)

@@ -1,4 +1,4 @@
-"""Google's Gemini API."""
+"""Google's Gemini API: chat, speech, embeddings."""
 
 from __future__ import annotations
 
@@ -7,25 +7,128 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cloud import gemini_speech, gemini_vectors
-from edgewise.cloud.answer_format import gemini_format
-from edgewise.cloud.connections import Try
 from edgewise.cloud.conversation import (
     audio_seconds,
     call_names,
     estimated_finish,
+    gemini_format,
+    most_output_tokens,
+    one_sound,
     paired,
     system_prompt,
+    texts_to_embed,
+    words_before,
 )
-from edgewise.cloud.directory import row_for
-from edgewise.cloud.faults import cut, mapped, reading, retry_after, status_error
+from edgewise.cloud.http import (
+    WIRE_ID_HEADER,
+    Try,
+    Wire,
+    cut,
+    header_value,
+    mapped,
+    reading,
+    retry_after,
+    status_error,
+)
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, header_value
+from edgewise.cloud.providers import row_for
 from edgewise.types.messages import Message, Request, ToolCall
-from edgewise.types.tokens import Finish, FinishReason
+from edgewise.types.tokens import Finish, FinishReason, Vectors
 
 if TYPE_CHECKING:
     from google import genai
+    from google.genai.types import EmbedContentResponse
+
+
+# Asked for nothing, a chat model finds something to say; asked for a word, it says the word.
+NO_SPEECH = "[no speech]"
+INSTRUCTION = (
+    "Transcribe the speech in this recording verbatim. Write only the words that are spoken, "
+    "in the language they are spoken in, with punctuation. Do not translate, correct, describe "
+    "or answer them, and do not name the speakers. Where a word cannot be made out, write what "
+    f"it most likely is. If nobody speaks, write only {NO_SPEECH}"
+)
+
+
+def speech_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    sound = one_sound(request, provider)
+    parts: list[dict[str, Any]] = [
+        {"inline_data": {"data": sound.data, "mime_type": sound.media_type}},
+        {"text": _task(request)},
+    ]
+    config = {
+        "max_output_tokens": most_output_tokens(request),
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "system_instruction": INSTRUCTION,
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
+    }
+    return {"contents": [{"role": "user", "parts": parts}], "config": config}
+
+
+def _task(request: Request) -> str:
+    lines = ["Transcribe this recording."]
+    if request.language:
+        lines.append(f"The language is {request.language}.")
+    if request.hint:
+        lines.append(f"Not said in it, but how such words are spelt: {request.hint}")
+    if words := words_before(request):
+        lines.append(f"Right before it was said, not to be repeated: {words}")
+    return "\n".join(lines)
+
+
+def in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The text at the end only: its first pieces may turn out to say that nobody spoke."""
+    texts: list[str] = []
+    for chunk in chunks:
+        if isinstance(chunk, str):
+            texts.append(chunk)
+        elif isinstance(chunk, Finish):
+            text = "".join(texts).strip()
+            # Refused is not the same as silent: without a text the door calls it empty.
+            if text or chunk.reason != "filtered":
+                yield "" if text.strip(" .").lower() == NO_SPEECH else text
+            yield chunk
+
+
+def tokens_of_sound(request: Request, usage: Any) -> int:
+    """How many tokens of the prompt were sound; all of them where Gemini does not say."""
+    if request.task != "transcribe":
+        return 0
+    counts = [
+        detail.token_count or 0
+        for detail in usage.prompt_tokens_details or ()
+        if detail.modality is not None and detail.modality.name == "AUDIO"
+    ]
+    return sum(counts) if usage.prompt_tokens_details else int(usage.prompt_token_count or 0)
+
+
+def embedding_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    # One content per text: newer models make a single vector of texts that share a content.
+    texts = texts_to_embed(request, provider)
+    contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
+    config: dict[str, Any] = {"http_options": {"headers": {WIRE_ID_HEADER: wire_id}}}
+    if request.dimensions is not None:
+        config["output_dimensionality"] = request.dimensions
+    return {"contents": contents, "config": config}
+
+
+def taken_apart(made: EmbedContentResponse, request: Request, provider: str) -> Iterator[Chunk]:
+    with reading(provider):
+        rows = [tuple(float(value) for value in row.values or ()) for row in made.embeddings or ()]
+        if len(rows) != len(texts_to_embed(request, provider)) or not all(rows):
+            raise ValueError("not one vector per text")
+        counted = made.usage_metadata.prompt_token_count if made.usage_metadata else None
+    yield Vectors(tuple(rows))
+    if counted is None:
+        yield estimated_finish(request, "stop", 0)
+    else:
+        yield Finish("stop", input_tokens=counted)
+
 
 _FINISH: dict[str, FinishReason] = {
     "MAX_TOKENS": "length",
@@ -72,13 +175,13 @@ class GeminiProvider:
             answer = _Answer(name, current, f"call_{wire_id}")
             match request.task:
                 case "transcribe":
-                    options = gemini_speech.payload(request, name, header)
-                    yield from gemini_speech.in_one_piece(self._written(options, request, answer))
+                    options = speech_payload(request, name, header)
+                    yield from in_one_piece(self._written(options, request, answer))
                 case "embed":
-                    options = gemini_vectors.payload(request, name, header)
+                    options = embedding_payload(request, name, header)
                     with reading(name):  # the SDK takes replies apart, and is easily surprised
                         made = self._client.models.embed_content(model=model, **options)
-                    yield from gemini_vectors.taken_apart(made, request, name)
+                    yield from taken_apart(made, request, name)
                 case _:
                     yield from self._written(payload(request, header), request, answer)
 
@@ -270,6 +373,6 @@ class _Answer:
             output_tokens=(self.usage.candidates_token_count or 0)
             + (self.usage.thoughts_token_count or 0),
             cached_tokens=self.usage.cached_content_token_count or 0,
-            audio_tokens=gemini_speech.tokens_of_sound(request, self.usage),
+            audio_tokens=tokens_of_sound(request, self.usage),
             audio_seconds=audio_seconds(request),
         )

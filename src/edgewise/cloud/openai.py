@@ -1,21 +1,32 @@
-"""OpenAI's protocol, spoken by OpenAI itself and by most other providers."""
+"""OpenAI's protocol, which most providers speak: chat, speech, embeddings."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cloud import openai_speech, openai_vectors
-from edgewise.cloud.answer_format import openai_format
-from edgewise.cloud.connections import Try
-from edgewise.cloud.conversation import data_url, described, estimated_finish, paired
-from edgewise.cloud.directory import row_for
-from edgewise.cloud.faults import (
+from edgewise.cloud.conversation import (
+    audio_seconds,
+    data_url,
+    described,
+    estimated_finish,
+    one_sound,
+    openai_format,
+    paired,
+    texts_to_embed,
+    words_before,
+)
+from edgewise.cloud.http import (
+    WIRE_ID_HEADER,
+    Try,
+    Wire,
     broken,
     cut,
+    expect_events,
+    header_value,
     mapped,
     message_in,
     reading,
@@ -23,13 +34,127 @@ from edgewise.cloud.faults import (
     status_error,
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.provider_row import Provider
-from edgewise.cloud.wire import WIRE_ID_HEADER, Wire, expect_events, header_value
+from edgewise.cloud.providers import Provider, row_for
 from edgewise.types.messages import Message, Request, ToolCall
-from edgewise.types.tokens import Finish, FinishReason
+from edgewise.types.tokens import Finish, FinishReason, Vectors
 
 if TYPE_CHECKING:
     import openai
+    from openai.types.audio import Transcription
+
+
+# Servers go by the file's name where they do not trust its type.
+_ENDINGS = {
+    "audio/flac": "flac",
+    "audio/m4a": "m4a",
+    "audio/mp4": "m4a",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/ogg": "ogg",
+    "audio/webm": "webm",
+}
+
+
+def transcribe(
+    client: openai.OpenAI,
+    request: Request,
+    config: ProviderConfig,
+    row: Provider,
+    headers: Mapping[str, str],
+) -> Iterator[Chunk]:
+    """The text, "" where nobody spoke, and what it was charged for: tokens, or seconds."""
+    form = speech_payload(request, config, row)
+    heard: Transcription = client.audio.transcriptions.create(**form, extra_headers=headers)
+    with reading(config.name):
+        text = heard.text
+        if not isinstance(text, str):
+            raise TypeError("its text is not text")
+        finish = _finish(request, heard.usage, len(text))
+    yield text
+    yield finish
+
+
+def speech_payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    sound = one_sound(request, config.name)
+    ending = _ENDINGS.get(sound.media_type.partition(";")[0].strip().lower(), "wav")
+    form: dict[str, Any] = {
+        "file": (f"speech.{ending}", sound.data, sound.media_type),
+        "model": config.model,
+    }
+    language = request.language or row.any_language
+    if language and row.traits(config.model).languages:
+        form["languages"] = [language]
+    elif language:
+        form["language"] = language
+    words = " ".join(part for part in (request.hint, words_before(request)) if part)
+    if words and row.speech_prompt:
+        form["prompt"] = words
+    if request.temperature and row.traits(config.model).temperature:
+        form["temperature"] = min(1.0, request.temperature)
+    # JSON is what all of them send unasked; the newest models refuse to be asked for it.
+    return form
+
+
+def _finish(request: Request, usage: Any, characters: int) -> Finish:
+    if usage is None:
+        return estimated_finish(request, "stop", characters)
+    # OpenAI says `seconds`, Mistral `prompt_audio_seconds`; what counts tokens has neither.
+    seconds = getattr(usage, "seconds", None) or getattr(usage, "prompt_audio_seconds", None)
+    tokens = _first(usage, "input_tokens", "prompt_tokens")
+    if seconds is None and tokens is None:
+        return estimated_finish(request, "stop", characters)
+    details = getattr(usage, "input_token_details", None)
+    sound = getattr(details, "audio_tokens", None)
+    return Finish(
+        "stop",
+        input_tokens=int(tokens or 0),
+        output_tokens=int(_first(usage, "output_tokens", "completion_tokens") or 0),
+        # Not told apart: all of it was sound, which is the dearer kind.
+        audio_tokens=int((tokens or 0) if sound is None else sound),
+        audio_seconds=float(audio_seconds(request) if seconds is None else seconds),
+    )
+
+
+def _first(usage: Any, *names: str) -> Any:
+    found = (getattr(usage, name, None) for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def embedding_payload(request: Request, config: ProviderConfig) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    body: dict[str, Any] = {
+        "input": texts_to_embed(request, config.name),
+        "model": config.model,
+        # Said aloud, or the SDK asks for base64, which not every server speaks.
+        "encoding_format": "float",
+    }
+    if request.dimensions is not None:
+        body["dimensions"] = request.dimensions
+    return body
+
+
+def embed(
+    client: openai.OpenAI, request: Request, config: ProviderConfig, headers: Mapping[str, str]
+) -> Iterator[Chunk]:
+    body = embedding_payload(request, config)
+    made = client.embeddings.create(**body, extra_headers=headers)
+    with reading(config.name):
+        rows = sorted(made.data, key=lambda row: row.index)
+        # A vector too few or twice the same place would put another text's in its stead.
+        if [row.index for row in rows] != list(range(len(body["input"]))):
+            raise ValueError("not one vector per text")
+        vectors = Vectors(tuple(tuple(float(value) for value in row.embedding) for row in rows))
+        if not all(vectors.values):
+            raise ValueError("an empty vector")
+        usage: Any = made.usage
+        if usage is None or usage.prompt_tokens is None:
+            finish = estimated_finish(request, "stop", 0)
+        else:
+            finish = Finish("stop", input_tokens=int(usage.prompt_tokens))
+    yield vectors
+    yield finish
+
 
 _FINISH: dict[str, FinishReason] = {
     "length": "length",
@@ -86,10 +211,10 @@ class OpenAIProvider:
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
         with self._wire.attempt(wire_id) as current, _mapped(config):
             if request.task == "transcribe":
-                yield from openai_speech.transcribe(client, request, config, row, headers)
+                yield from transcribe(client, request, config, row, headers)
                 return
             if request.task == "embed":
-                yield from openai_vectors.embed(client, request, config, headers)
+                yield from embed(client, request, config, headers)
                 return
             options = payload(request, config.model, row)
             events = client.chat.completions.create(**options, extra_headers=headers)

@@ -16,9 +16,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud.conversation import TOKENS_PER_SECOND
-from edgewise.cloud.directory import row_for
 from edgewise.cloud.provider import ProviderConfig
-from edgewise.cloud.provider_row import Provider
+from edgewise.cloud.providers import Provider, row_for
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation

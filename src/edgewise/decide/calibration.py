@@ -12,10 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 from edgewise.errors import SettingsError
-from edgewise.types.boundaries import NO_BOUNDARIES, Boundaries, read_boundaries
-from edgewise.types.measured import UNMAPPED, UNMEASURED, Measured, ScoreMap, read_measured
+from edgewise.types.measured import (
+    NO_BOUNDARIES,
+    UNMAPPED,
+    UNMEASURED,
+    Boundaries,
+    Measured,
+    ScoreMap,
+    read_boundaries,
+    read_measured,
+)
 
 FORMAT = 1
 

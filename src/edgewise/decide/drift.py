@@ -14,9 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.confidence import Reading
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.types.measured import QUANTILES, Measured, RiskRow, read_measured
+from edgewise.decide.meter import Reading
+from edgewise.types.measured import (
+    QUANTILES,
+    Measured,
+    RiskRow,
+    read_measured,
+)
 
 ALARM = 0.01  # the chance of a false alarm, for each question of each check
 LEAST_ROWS, MOST_ROWS = 50, 500

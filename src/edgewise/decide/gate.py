@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.confidence import Reading
+from edgewise.decide.meter import Reading
 
 
 class Verdict(Enum):

@@ -1,22 +1,156 @@
-"""From what a caller aims at to the threshold that applies, and how to say it.
-
-A share of errors becomes the loosest threshold that is proven on the rows behind a calibration;
-where none is, everything is to be handed off. A share of the cloud becomes a quantile of the
-confidences on those rows. See docs/risk.md.
-"""
+"""From an objective (a risk, a share, a budget, a deadline) to the threshold that applies."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
+from edgewise.decide.drift import stricter
 from edgewise.decide.fit import Misfit
-from edgewise.decide.risk import find_threshold
-from edgewise.decide.steer import steer
-from edgewise.types.aims import percent
-from edgewise.types.measured import Judged, Measured
+from edgewise.types.measured import (
+    Judged,
+    Measured,
+    RiskTable,
+)
 from edgewise.types.messages import Request
+from edgewise.types.objectives import Money, Steering, percent
+
+# Where testing begins: at the first threshold that keeps this share of the rows. They are fixed
+# before any rows are seen, and each has an eighth of the probability. So many are more than the
+# mistakes at the top need: they also make room for the noise of the rows it is tested on.
+STARTS = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+# The thresholds of a table, where nothing else decides them.
+GRID = tuple(hundredth / 100 for hundredth in range(99, 0, -1))
+_NEGLIGIBLE = 1e-17
+
+
+@lru_cache(maxsize=256)
+def find_threshold(table: RiskTable, rows: int, error: float, probability: float) -> float | None:
+    """The loosest threshold at which at most `error` of what is kept is wrong, or None.
+
+    `rows` is how many the table was counted on. Over many tables, that of a threshold whose true
+    error is larger is returned with at most this `probability`.
+    """
+    level = probability / len(STARTS)
+    proven = [
+        row.threshold for start in STARTS for row in _passed(table, start * rows, error, level)
+    ]
+    return min(proven, default=None)
+
+
+def _passed(table: RiskTable, least_kept: float, error: float, level: float) -> RiskTable:
+    """The rows from one start to before the first that is not proven."""
+    start = next((at for at, row in enumerate(table) if row.kept >= least_kept), len(table))
+    end = start
+    while end < len(table) and tail(table[end].wrong, table[end].kept, error) <= level:
+        end += 1
+    return table[start:end]
+
+
+def tail(wrong: int, kept: int, error: float) -> float:
+    """The chance of at most so many wrong of those kept, if `error` of all such are."""
+    if wrong >= kept or error <= 0.0:
+        return 1.0
+    if error >= 1.0:
+        return 0.0
+    if wrong < kept * error:
+        return min(1.0, _sum(wrong, kept, error, -1))
+    return max(0.0, 1.0 - _sum(wrong + 1, kept, error, 1))
+
+
+def _sum(first: int, trials: int, chance: float, step: int) -> float:
+    """Binomial terms from `first` on, away from the middle, until they no longer matter."""
+    odds = chance / (1.0 - chance)
+    log_term = (
+        math.lgamma(trials + 1)
+        - math.lgamma(first + 1)
+        - math.lgamma(trials - first + 1)
+        + first * math.log(chance)
+        + (trials - first) * math.log1p(-chance)
+    )
+    total, part, at = 1.0, 1.0, first
+    while part > _NEGLIGIBLE * total and 0 <= at + step <= trials:
+        part *= at / ((trials - at + 1) * odds) if step < 0 else (trials - at) * odds / (at + 1)
+        total, at = total + part, at + step
+    return total * math.exp(log_term)
+
+
+Curve = Sequence[tuple[float, float]]  # threshold and share handed off, both rising
+KEEPS_ALL = 0.0
+
+
+def handoff_curve(measured: Measured, judged: Judged = "whole") -> Curve:
+    """What share each threshold hands off: counted with the gate, else from the confidences."""
+    table = measured.risk.get(judged, ())
+    if table and measured.risk_rows:
+        return [(row.threshold, 1 - row.kept / measured.risk_rows) for row in reversed(table)]
+    steps = len(measured.quantiles) - 1
+    return [(at, place / steps) for place, at in enumerate(measured.quantiles)]
+
+
+def share_at(threshold: float, curve: Curve) -> float:
+    """The share that a threshold hands off, at most: between two points, that of the higher."""
+    if threshold <= KEEPS_ALL:
+        return 0.0
+    return next((share for at, share in curve if at >= threshold), 1.0)
+
+
+def pace(usual: float, money: Money, curve: Curve) -> float:
+    """The threshold at which the money is expected to last; the usual one where it lasts anyway.
+
+    Never a stricter one. 0, which keeps everything, where no other threshold will do. Without a
+    curve nothing is known, and the usual threshold stands: the budget's limit holds all the same.
+    """
+    allowed = money.allowed_share
+    if not curve or share_at(usual, curve) <= allowed:
+        return usual
+    fitting = [at for at, share in curve if at <= usual and share <= allowed]
+    return max(fitting, default=KEEPS_ALL)
+
+
+class Steered(NamedTuple):
+    """`usual` is the threshold without pacing, where that differs."""
+
+    threshold: float
+    words: str
+    misfit: Misfit | None
+    usual: float | None
+
+
+def steer(
+    threshold: float,
+    words: str,
+    steering: Steering,
+    name: str,
+    measured: Measured,
+    judged: Judged | None,
+) -> Steered:
+    """Drift first, which may only raise the threshold; then the pace, which may only lower it.
+
+    `judged` is None where nothing is paced. A threshold of 0 was said to keep everything.
+    """
+    drift = steering.drifted.get(name, "")
+    if drift and threshold > 0:
+        if steering.on_drift == "cloud":
+            reason = f"calibration {name} no longer fits: {drift}"
+            return Steered(1.0, words, Misfit("drifted", reason, soft=True), None)
+        if steering.on_drift == "widen":
+            threshold = stricter(threshold, measured)
+            words = _joined(words, "a calibration that no longer fits")
+    if steering.money is None or judged is None:
+        return Steered(threshold, words, None, None)
+    paced = pace(threshold, steering.money, handoff_curve(measured, judged))
+    if paced >= threshold:
+        return Steered(threshold, words, None, None)
+    return Steered(paced, _joined(words, f"pacing {steering.money.words}"), None, threshold)
+
+
+def _joined(*parts: str) -> str:
+    return " and ".join(part for part in parts if part)
+
 
 TOLD_ERRORS = (0.01, 0.05, 0.10, 0.20)
 ALL_LEAVE = 1.0  # no confidence is above it, and hardly any reaches it

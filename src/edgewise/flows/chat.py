@@ -12,9 +12,14 @@ from dataclasses import dataclass, fields, replace
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.confidence import Meter
-from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
+from edgewise.decide.fit import (
+    Capacity,
+    Misfit,
+    drop_oldest,
+    find_misfit,
+)
 from edgewise.decide.gate import Gate, Verdict
+from edgewise.decide.meter import Meter
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import (
@@ -28,11 +33,17 @@ from edgewise.errors import (
     ModelNotFound,
     SchemaUnsupported,
 )
-from edgewise.flows.draft import Draft, LocalAttempt
+from edgewise.flows.route import (
+    Draft,
+    LocalAttempt,
+)
 from edgewise.local.backend import ChatBackend
-from edgewise.types.aims import high_enough, needed
 from edgewise.types.measured import Judged
 from edgewise.types.messages import Request, ToolCall
+from edgewise.types.objectives import (
+    high_enough,
+    needed,
+)
 from edgewise.types.replies import Attempt, Event, Finished, Switched
 from edgewise.types.tokens import Finish
 

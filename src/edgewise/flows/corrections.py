@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from edgewise.cloud.provider import Cloud, Stop
 from edgewise.errors import CloudError
-from edgewise.record.books import Cancelled
+from edgewise.record.recorder import Cancelled
 from edgewise.types.messages import Audio, Message, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.fit import Misfit
+from edgewise.decide.fit import Misfit, outside_script
 from edgewise.decide.policy import Plan, Policy, asked
-from edgewise.decide.script import outside_script
 from edgewise.errors import (
     CloudClosed,
     CloudError,
@@ -26,7 +25,10 @@ from edgewise.errors import (
     SpaceMismatch,
 )
 from edgewise.local.backend import EmbedBackend
-from edgewise.types.embeddings import Embeddings, Vector
+from edgewise.types.embeddings import (
+    Embeddings,
+    Vector,
+)
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Decision, Place, Usage
 from edgewise.types.tokens import Vectors

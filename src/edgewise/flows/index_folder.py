@@ -7,18 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgewise.search.cut_passages import cut_into_passages
 from edgewise.search.documents import (
     NO_PICTURES,
     PictureReader,
     Unreadable,
+    cut_into_passages,
     find_documents,
     read_document,
     sha256_of_file,
 )
-from edgewise.search.index_store import IndexStore, Known
-from edgewise.types.embeddings import Embeddings
-from edgewise.types.passages import IndexReport
+from edgewise.search.index import (
+    IndexStore,
+    Known,
+)
+from edgewise.types.embeddings import Embeddings, IndexReport
 
 MOST_AT_ONCE = 256  # passages that are embedded in one go
 

@@ -25,16 +25,23 @@ from edgewise.errors import (
 )
 from edgewise.flows.corrections import Correction as Answer
 from edgewise.flows.corrections import Corrections
-from edgewise.flows.hear_segments import audio_from, corrected, is_nonsense
-from edgewise.flows.hear_utterance import UtteranceEars
+from edgewise.flows.hear import (
+    TranscriptDraft,
+    UtteranceEars,
+    audio_from,
+    conclude_live,
+    corrected,
+    is_nonsense,
+)
 from edgewise.flows.transcribe import Parts
-from edgewise.flows.transcript_draft import TranscriptDraft, conclude_live
 from edgewise.local.backend import SpeechBackend
-from edgewise.speech.chunks import Chunk
-from edgewise.speech.live_utterances import LiveUtterances
-from edgewise.speech.pcm import PcmReader
-from edgewise.speech.segment_confidence import SegmentCalibration
-from edgewise.speech.stable_text import Captions, StableText
+from edgewise.speech.audio import PcmReader
+from edgewise.speech.chunks import Chunk, LiveUtterances
+from edgewise.speech.confidence import SegmentCalibration
+from edgewise.speech.words import (
+    Captions,
+    StableText,
+)
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word

@@ -15,20 +15,36 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration, Score
 from edgewise.decide.fit import Misfit
 from edgewise.decide.gate import Gate
-from edgewise.decide.objective import Objective, find_objective
+from edgewise.decide.objective import (
+    Objective,
+    find_objective,
+)
 from edgewise.decide.policy import Plan, Policy, asked
 from edgewise.errors import CloudClosed, CloudError, DoesNotFit, EdgewiseError, LocalError
-from edgewise.flows.draft import Draft, LocalAttempt
+from edgewise.flows.route import (
+    Draft,
+    LocalAttempt,
+)
 from edgewise.local.backend import VisionBackend
-from edgewise.types.aims import high_enough, needed
 from edgewise.types.messages import Request, ToolCall
+from edgewise.types.objectives import (
+    high_enough,
+    needed,
+)
+from edgewise.types.pictures import (
+    SeenReply,
+    Sight,
+)
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched
-from edgewise.types.sights import SeenReply, Sight
 from edgewise.types.tokens import Finish
 from edgewise.vision.answers import SeenAnswer, answer_from, describe
-from edgewise.vision.quality import measure_quality
-from edgewise.vision.question import Skill, Wanted, read_question
-from edgewise.vision.sight_confidence import SightCalibration
+from edgewise.vision.confidence import SightCalibration
+from edgewise.vision.pictures import measure_quality
+from edgewise.vision.question import (
+    Skill,
+    Wanted,
+    read_question,
+)
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray

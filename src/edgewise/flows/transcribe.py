@@ -25,12 +25,24 @@ from edgewise.errors import (
     ModelNotFound,
 )
 from edgewise.flows.corrections import Correction, Corrections
-from edgewise.flows.hear_segments import Hearing, audio_from, audio_of, guide_of, spread_words
-from edgewise.flows.transcript_draft import TranscriptDraft
+from edgewise.flows.hear import (
+    Hearing,
+    TranscriptDraft,
+    audio_from,
+    audio_of,
+    guide_of,
+    spread_words,
+)
 from edgewise.local.backend import SpeechBackend
-from edgewise.speech.audio import Sound, open_sound
-from edgewise.speech.chunks import Chunk, cut_into_chunks
-from edgewise.speech.segment_confidence import SegmentCalibration
+from edgewise.speech.audio import (
+    Sound,
+    open_sound,
+)
+from edgewise.speech.chunks import (
+    Chunk,
+    cut_into_chunks,
+)
+from edgewise.speech.confidence import SegmentCalibration
 from edgewise.types.messages import Audio, AudioLike, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Segment, Transcript

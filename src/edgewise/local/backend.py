@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
-from edgewise.types.sights import Sight
+from edgewise.types.pictures import Sight
 from edgewise.types.tokens import Finish, Token
 from edgewise.types.transcripts import Heard
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.model_store import InstalledModel
+from edgewise.local.store.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
 if TYPE_CHECKING:

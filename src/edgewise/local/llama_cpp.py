@@ -1,37 +1,185 @@
-"""Local chat and function calls on llama.cpp, through the pre-built `xllamacpp` wheel.
-
-The wheel embeds llama.cpp's server in this process. We call it in process, with a callback per
-token; the HTTP listener it opens as well is put on a Unix socket in a private folder (or, where
-there are none, behind a random key), so that no other user of the machine can reach the model.
-"""
+"""Local chat and function calls on llama.cpp, through the pre-built `xllamacpp` wheel."""
 
 from __future__ import annotations
 
+import base64
 import importlib
+import math
 import secrets
 import shutil
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Generic, TypedDict, TypeVar
 
-from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
-from edgewise.functions.spelling import PLAIN_BYTES
-from edgewise.local.answer_grammar import compile_answer
+from typing_extensions import override
+
+from edgewise.calls.grammar import PLAIN_BYTES
+from edgewise.errors import ContextExceeded, GenerationFailed, ModelNotFound, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.local.generation import Channel, Generation
-from edgewise.local.gguf_header import spelt_bytes
-from edgewise.local.llama_tokens import read_tokens
-from edgewise.local.model_store import InstalledModel
-from edgewise.local.plain_turns import plain_turns
-from edgewise.local.projector import pictured_turns
-from edgewise.types.messages import Request
+from edgewise.local.response_grammar import compile_answer
+from edgewise.local.store.catalogue import PROJECTOR
+from edgewise.local.store.gguf_header import spelt_bytes
+from edgewise.local.store.store import InstalledModel
+from edgewise.types.messages import Image, Message, Request
 from edgewise.types.tokens import Finish, FinishReason, Token
+
+Item = TypeVar("Item")
+
+
+class Broken(Exception):
+    """Put in a reader's queue by `Generation.abort`. Never leaves the runtime's adapter."""
+
+
+class Channel(Generic[Item]):
+    """What a runtime's thread sends its reader, and the way to call it off."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self.queue: SimpleQueue[Item | BaseException | None] = SimpleQueue()
+
+
+class Generation(Generator[Token | Finish, None, None]):
+    """A `TokenStream` with one thing more: `abort`."""
+
+    def __init__(self, inner: Generator[Token | Finish, None, None], channel: Channel[Any]) -> None:
+        self._inner = inner
+        self._channel = channel
+
+    def abort(self) -> None:
+        """From another thread: the runtime stops, its reader gets a GenerationFailed at once."""
+        self._channel.cancelled.set()
+        self._channel.queue.put(Broken("called off"))
+
+    @override
+    def send(self, value: None) -> Token | Finish:
+        return self._inner.send(value)
+
+    @override
+    def throw(
+        self,
+        kind: Any,
+        value: BaseException | object = None,
+        trace: TracebackType | None = None,
+    ) -> Token | Finish:
+        return self._inner.throw(kind, value, trace) if value else self._inner.throw(kind)
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
+
+
+def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
+    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
+    # Chat puts text into a delta, raw completion beside it; the evidence has one form.
+    text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
+    entries = (choice.get("logprobs") or {}).get("content") or ()
+    if not entries:
+        if text:
+            yield Token(text, has_evidence=False)
+        return
+    for entry in entries[:-1]:
+        yield _token("", entry, alternatives)
+    yield _token(text, entries[-1], alternatives)
+
+
+def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
+    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
+    margin = best[0] - best[1] if len(best) > 1 else 0.0
+    rest, entropy = 1.0, 0.0
+    for logprob in best:
+        probability = math.exp(logprob)
+        rest -= probability
+        entropy -= probability * logprob
+    if rest > 1e-9:
+        entropy -= rest * math.log(rest)
+    named = (
+        tuple((one["token"], float(one["logprob"])) for one in entry["top_logprobs"])
+        if alternatives
+        else ()
+    )
+    return Token(text, float(entry["logprob"]), margin, entropy, alternatives=named)
+
+
+class Turn(TypedDict):
+    """One turn as the runtime takes it."""
+
+    role: str
+    content: str
+
+
+def plain_turns(messages: Sequence[Message]) -> list[Turn]:
+    """Calls and their results become something to read, in the turn of the user who asked.
+
+    As turns of their own a model of this size repeats them instead of answering: of several
+    wordings that were tried this one has the plainest answers (docs/functions.md).
+    """
+    turns: list[Turn] = []
+    names: dict[str, str] = {}
+    read: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            read.append(f"{names.get(message.tool_call_id, 'result')}: {message.content}")
+        elif message.tool_calls:
+            read += [message.content] if message.content else []
+            names |= {call.id: call.name.replace("_", " ") for call in message.tool_calls}
+        else:
+            _put_into_question(turns, read)
+            read = []
+            turns.append({"role": message.role, "content": message.content})
+    _put_into_question(turns, read)
+    return turns
+
+
+def _put_into_question(turns: list[Turn], read: Sequence[str]) -> None:
+    if not read:
+        return
+    words = "Read this: " + "\n".join(read)
+    if turns and turns[-1]["role"] == "user":
+        asked = turns.pop()["content"]
+        words += f"\n\nQuestion: {asked}\nAnswer shortly."
+    turns.append({"role": "user", "content": words})
+
+
+def with_projector(model: InstalledModel, path: str) -> InstalledModel:
+    """The model with a projector of the user's, or with the one that its row came with."""
+    if path:
+        given = Path(path).expanduser()
+        if not given.is_file():
+            raise ModelNotFound(f"there is no projector file {str(given)!r}")
+        return replace(model, projector=given)
+    beside = model.path.parent / PROJECTOR
+    named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
+    return replace(model, projector=beside) if named else model
+
+
+def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Turns with the pictures of the user's messages in front of their words."""
+    asked = [message for message in messages if message.role == "user"]
+    pictured: list[dict[str, Any]] = []
+    number = 0
+    for turn in turns:
+        content: Any = turn["content"]
+        if turn["role"] == "user" and number < len(asked):
+            pictures = [_part(image) for image in asked[number].images]
+            words = [{"type": "text", "text": content}] if content else []
+            content = [*pictures, *words] if pictures else content
+            number += 1
+        pictured.append({"role": turn["role"], "content": content})
+    return pictured
+
+
+def _part(image: Image) -> dict[str, Any]:
+    data = base64.b64encode(image.data).decode("ascii")
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
+
 
 Chunks = Channel[Mapping[str, Any]]
 

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from edgewise.calls.grammar import (
+    PLAIN,
+    escaped,
+)
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.functions.spelling import PLAIN, escaped
 
 LONGEST_PATTERN = 500  # characters
 MOST_STATES = 600  # of the automaton that is made of one pattern

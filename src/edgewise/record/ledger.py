@@ -8,11 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgewise.record import watched
+from edgewise.record import report as watched
 from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
-from edgewise.record.history import JudgedRequest, Stretch, judged_requests, timeline
-from edgewise.record.report import Report, make_report, one_request, recent_requests
+from edgewise.record.report import (
+    Confidence,
+    JudgedRequest,
+    Note,
+    Report,
+    Stretch,
+    Traffic,
+    judged_requests,
+    make_report,
+    one_request,
+    recent_requests,
+    timeline,
+)
 from edgewise.record.rows import (
     Row,
     bindable,
@@ -22,11 +33,15 @@ from edgewise.record.rows import (
     opened_attempt,
     reply_row,
     settled_columns,
+    stored_texts,
 )
 from edgewise.record.store import Store
-from edgewise.record.stored_texts import stored_texts
-from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
-from edgewise.record.watched import Confidence, Note, Traffic
+from edgewise.record.tool_counts import (
+    Counts,
+    ToolKey,
+    add_counts,
+    read_counts,
+)
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
 

@@ -1,16 +1,19 @@
-"""Which files of a folder are read, and how they become text with the lines they had."""
+"""Which files of a folder are read, how they are cut into passages, and how passages are cited."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
 from edgewise.errors import EdgewiseError
+from edgewise.types.embeddings import Hit, Passage
 
 MOST_BYTES = 5_000_000
 _PROSE = ".txt .md .markdown .rst .org .adoc .tex .html .htm .xhtml .srt .vtt .log"
@@ -106,3 +109,114 @@ def strip_tags(page: str) -> str:
     return "\n".join(
         " ".join(" ".join(parser.lines.get(number, ())).split()) for number in range(1, last + 1)
     )
+
+
+MOST_WORDS = 180  # about what the default model reads in one window
+
+_Line = tuple[int, str]
+
+
+def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
+    """Every word of `text` is in exactly one passage, in order; none of them is empty."""
+    passages: list[Passage] = []
+    held: list[_Line] = []
+    words = 0
+    for block in _blocks(text, most_words):
+        count = sum(len(line.split()) for _, line in block)
+        if held and words + count > most_words:
+            passages.append(_passage(held))
+            held, words = [], 0
+        held += block
+        words += count
+    if held:
+        passages.append(_passage(held))
+    return passages
+
+
+def _passage(lines: list[_Line]) -> Passage:
+    """Blank lines between paragraphs come back as one."""
+    text, before = "", lines[0][0]
+    for number, line in lines:
+        gap = (
+            "" if not text else "\n\n" if number > before + 1 else "\n" if number > before else " "
+        )
+        text, before = text + gap + line, number
+    return Passage(lines[0][0], lines[-1][0], text)
+
+
+def _blocks(text: str, most_words: int) -> Iterator[list[_Line]]:
+    """Paragraphs; those that are too long as pieces of lines that are not."""
+    for paragraph in _paragraphs(text):
+        if sum(len(line.split()) for _, line in paragraph) <= most_words:
+            yield paragraph
+        else:
+            for line in paragraph:
+                yield from _pieces(line, most_words)
+
+
+def _paragraphs(text: str) -> Iterator[list[_Line]]:
+    paragraph: list[_Line] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            paragraph.append((number, line.rstrip()))
+        elif paragraph:
+            yield paragraph
+            paragraph = []
+    if paragraph:
+        yield paragraph
+
+
+def _pieces(line: _Line, most_words: int) -> Iterable[list[_Line]]:
+    number, text = line
+    words = text.split()
+    if len(words) <= most_words:
+        return [[line]]
+    starts = range(0, len(words), most_words)
+    return [[(number, " ".join(words[start : start + most_words]))] for start in starts]
+
+
+SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: a prompt that does not fit is worse than less
+LEAST_CHARACTERS = 200  # a shorter rest of a passage says nothing
+
+_TASK = (
+    "{passages}\n\nQuestion: {question}\n"
+    "Answer from the passages above in a sentence or two, and name those you used, as [1]."
+)
+
+
+def room_for_passages(context_tokens: int, question: str, answer_tokens: int) -> int:
+    """Characters of passages that a context window holds beside the question and the answer."""
+    beside = len(_TASK) + len(question)
+    return int((context_tokens - answer_tokens) * SAFE_CHARACTERS_PER_TOKEN) - beside
+
+
+def cited_prompt(question: str, hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
+    """The prompt, and the hits that are in it: [1] is the first. The last one may be cut."""
+    parts: list[str] = []
+    used: list[Hit] = []
+    for hit in hits:
+        head = f"[{len(used) + 1}] {hit.place}\n"
+        left = room - sum(map(len, parts)) - len(head) - 2 * len(parts)
+        if left < min(LEAST_CHARACTERS, len(hit.text)):
+            break
+        parts.append(head + hit.text[:left])
+        used.append(hit)
+    if not used:
+        return question, []
+    return _TASK.format(passages="\n\n".join(parts), question=question), used
+
+
+def sources(hits: Sequence[Hit], answer: str) -> list[dict[str, Any]]:
+    """The passages of a prompt for JSON, each with its number and whether the answer names it."""
+    named = cited_numbers(answer, len(hits))
+    return [
+        {"number": number, "cited": number in named} | hit.to_dict()
+        for number, hit in enumerate(hits, start=1)
+    ]
+
+
+def cited_numbers(answer: str, count: int) -> set[int]:
+    """Which of the passages an answer names, as [1] or [1, 3]."""
+    named = re.findall(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", answer)
+    numbers = {int(number) for group in named for number in group.split(",")}
+    return {number for number in numbers if 1 <= number <= count}

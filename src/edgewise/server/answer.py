@@ -6,20 +6,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from edgewise.errors import EdgewiseError
-from edgewise.record.books import Cancelled
+from edgewise.errors import EdgewiseError, ExtraMissing, ModelNotFound
+from edgewise.local.backend import DeviceFacts
+from edgewise.record.recorder import Cancelled
 from edgewise.server import report
-from edgewise.server.clients import Client
-from edgewise.server.faults import BROKEN, LATE, Fault, fault_of
-from edgewise.server.fields import parse_body
-from edgewise.server.house import House
-from edgewise.server.journal import Served
-from edgewise.server.relay import Head, Work
-from edgewise.server.routing import read_routing, resolve_model
-from edgewise.server.visit import Visit
-from edgewise.server.wire import Ask, Opening, Wire, Writer, to_json
+from edgewise.server.access import Client
+from edgewise.server.access_log import Served
+from edgewise.server.cancellation import Visit
+from edgewise.server.errors import (
+    BROKEN,
+    LATE,
+    Fault,
+    fault_of,
+)
+from edgewise.server.fields import Fields, parse_body
+from edgewise.server.routing import LOCAL, read_routing, resolve_model
+from edgewise.server.state import House
+from edgewise.server.wire import Ask, Head, Opening, Wire, Work, Writer, to_json
 from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Switched, TextDelta
 
@@ -164,3 +169,38 @@ def _written(writer: Writer, event: Event, served: Served) -> Iterator[bytes]:
 
 def _source(event: TextDelta | Finished) -> str:
     return event.source if isinstance(event, TextDelta) else event.reply.source
+
+
+class Described(Protocol):
+    """Any local model."""
+
+    def facts(self) -> DeviceFacts: ...
+
+
+def routed_options(
+    house: House, incoming: Incoming, model: str, metadata: Fields, device: Callable[[], Described]
+) -> dict[str, Any]:
+    """Engine options from the model's name, the headers and the metadata.
+
+    The visit learns which cloud is wanted. `device` is asked only where a local model is named.
+    """
+    route = resolve_model(model, local_model=_name(model, device), any_model=house.server.any_model)
+    options: dict[str, Any] = {**read_routing(metadata, incoming.headers), **route.options}
+    if incoming.client.budget_key:
+        options["budget_key"] = incoming.client.budget_key
+    incoming.visit.cloud = route.cloud
+    return options
+
+
+def only(options: Mapping[str, Any], *, without: tuple[str, ...]) -> dict[str, Any]:
+    """Options, less those that mean nothing here."""
+    return {name: value for name, value in options.items() if name not in without}
+
+
+def _name(model: str, device: Callable[[], Described]) -> str:
+    if not model.startswith(f"{LOCAL}/"):
+        return ""
+    try:
+        return device().facts().model
+    except (ModelNotFound, ExtraMissing):
+        return model.removeprefix(f"{LOCAL}/")  # the engine then says what is missing, and how

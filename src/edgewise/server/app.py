@@ -14,23 +14,30 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from edgewise.server import catalogue, health, overview
+from edgewise.server import health
+from edgewise.server.access import Guard
 from edgewise.server.answer import Incoming, answer
-from edgewise.server.chat_wire import ChatWire, openai_error
-from edgewise.server.embeddings import embeddings
+from edgewise.server.anthropic.messages import (
+    MessagesWire,
+    anthropic_error,
+)
+from edgewise.server.dashboard import overview
+from edgewise.server.dashboard.events import events
+from edgewise.server.dashboard.page import page
 from edgewise.server.endpoint import Endpoint
-from edgewise.server.events import events
-from edgewise.server.faults import Fault
-from edgewise.server.guard import Guard
-from edgewise.server.house import House
-from edgewise.server.messages_wire import MessagesWire, anthropic_error
+from edgewise.server.errors import Fault
+from edgewise.server.openai import models as catalogue
+from edgewise.server.openai.chat import (
+    ChatWire,
+    openai_error,
+)
+from edgewise.server.openai.embeddings import embeddings
+from edgewise.server.openai.responses import ResponsesWire
+from edgewise.server.openai.transcriptions import transcriptions
 from edgewise.server.openapi.document import description
-from edgewise.server.page import page
 from edgewise.server.realtime import Realtime
-from edgewise.server.relay import Work
-from edgewise.server.responses_wire import ResponsesWire
-from edgewise.server.transcriptions import transcriptions
-from edgewise.server.wire import Wire
+from edgewise.server.state import House
+from edgewise.server.wire import Wire, Work
 
 Answerer = Callable[[House, Incoming], Work]
 
@@ -85,7 +92,9 @@ def make_app(house: House) -> Starlette:
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        middleware=[Middleware(Guard, house=house)],
+        middleware=[
+            Middleware(Guard, server=house.server, clients=house.clients, log=house.journal)
+        ],
         exception_handlers={404: _no_such_path, 405: _wrong_method},
     )
 

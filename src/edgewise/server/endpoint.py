@@ -7,12 +7,17 @@ from collections.abc import Callable
 
 from starlette.types import Receive, Scope, Send
 
+from edgewise.server.access import send_fault
 from edgewise.server.answer import Incoming
-from edgewise.server.faults import Fault, Refusal, refuse
-from edgewise.server.guard import send_fault
-from edgewise.server.house import House
-from edgewise.server.relay import Work, relay
-from edgewise.server.visit import Visit
+from edgewise.server.bridge import relay
+from edgewise.server.cancellation import Visit
+from edgewise.server.errors import (
+    Fault,
+    Refusal,
+    refuse,
+)
+from edgewise.server.state import House
+from edgewise.server.wire import Work
 
 FULL = Fault(
     status=429,

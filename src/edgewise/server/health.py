@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from edgewise.server.answer import Incoming
-from edgewise.server.house import House
 from edgewise.server.metrics import CONTENT_TYPE
-from edgewise.server.relay import Head, Work
+from edgewise.server.state import House
+from edgewise.server.wire import Head, Work
 
 
 class Health:

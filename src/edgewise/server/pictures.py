@@ -8,7 +8,7 @@ import binascii
 from edgewise.errors import InvalidRequest
 from edgewise.server.fields import BadField
 from edgewise.types.messages import Image
-from edgewise.vision.fetch_picture import fetch_picture
+from edgewise.vision.fetch import fetch_picture
 
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
 

@@ -1,22 +1,322 @@
-"""`/v1/realtime`: a WebSocket whose messages a thread answers, one after the other."""
+"""`/v1/realtime`: live transcription over a WebSocket, in OpenAI's realtime shape."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import contextvars
+import itertools
 import queue
 import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from edgewise.server.answer import Incoming
+from edgewise.errors import EdgewiseError
+from edgewise.server.access_log import Served
+from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
+from edgewise.server.cancellation import (
+    Visit,
+    current,
+)
+from edgewise.server.errors import fault_of
 from edgewise.server.fields import BadField, Fields, parse_body
-from edgewise.server.house import House
-from edgewise.server.live_session import Ended, LiveSession
-from edgewise.server.visit import Visit, current
+from edgewise.server.openai.chat import openai_error
+from edgewise.server.openai.transcriptions import full_report, segment_report
+from edgewise.server.state import House
 from edgewise.server.wire import to_json
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
+
+BUFFER = "input_audio_buffer."
+TRANSCRIPTION = "conversation.item.input_audio_transcription."
+
+Event = dict[str, Any]
+
+
+class LiveItems:
+    """The items of one stretch of sound, from its first append to its commit."""
+
+    def __init__(self, event: Callable[..., Event], first_word: Callable[[], None]) -> None:
+        self._event, self._first_word = event, first_word
+        self.outstanding = 0  # at the cloud
+        self._prefix = uuid.uuid4().hex[:12]
+        self._of_segment: dict[int, str] = {}
+        self._count = 0
+        self._begun = -1  # the last item that was said to have begun
+        self._words = 0  # of the open item
+        self._any_word = False
+        self._pending = ""
+
+    def told(self, update: LiveUpdate) -> Iterator[Event]:
+        """An update in events."""
+        self.outstanding = update.outstanding
+        words = list(update.new_words)
+        segments = {segment.id: segment for segment in update.new_segments}
+        for spoken in update.utterances:
+            own = [word for word in words if word.start < spoken.end]
+            words = words[len(own) :]
+            yield from self._began(spoken.start)
+            yield from self._deltas(own)
+            yield from self._ended(spoken, segments)
+        if update.speaking_since is not None:
+            yield from self._began(update.speaking_since)
+        yield from self._deltas(words)
+        if update.pending != self._pending:
+            self._pending = update.pending
+            yield self._event(
+                "edgewise.transcription.provisional", item_id=self._item, text=update.pending
+            )
+        for correction in update.corrections:
+            yield self._corrected(correction)
+
+    @property
+    def _item(self) -> str:
+        """The one being spoken."""
+        return f"item_{self._prefix}_{self._count}"
+
+    def _began(self, start: float) -> Iterator[Event]:
+        """Somebody speaks: said once of each item."""
+        if self._begun < self._count:
+            self._begun = self._count
+            yield self._event(
+                f"{BUFFER}speech_started", item_id=self._item, audio_start_ms=round(1000 * start)
+            )
+
+    def _deltas(self, words: list[Word]) -> Iterator[Event]:
+        for word in words:
+            space = " " if self._words else ""
+            self._words += 1
+            if not self._any_word:
+                self._any_word = True
+                self._first_word()
+            yield self._event(
+                f"{TRANSCRIPTION}delta",
+                item_id=self._item,
+                content_index=0,
+                delta=space + word.text,
+            )
+
+    def _ended(self, spoken: Utterance, segments: Mapping[int, Segment]) -> Iterator[Event]:
+        """The item is complete; one in which no word was heard has an empty text."""
+        segment = None if spoken.segment_id is None else segments[spoken.segment_id]
+        item = self._item
+        if segment is not None:
+            self._of_segment[segment.id] = item
+        before = f"item_{self._prefix}_{self._count - 1}" if self._count else None
+        self._count += 1
+        self._words, self._pending = 0, ""
+        end = round(1000 * spoken.end)
+        yield self._event(f"{BUFFER}speech_stopped", item_id=item, audio_end_ms=end)
+        yield self._event(f"{BUFFER}committed", item_id=item, previous_item_id=before)
+        yield self._event(
+            f"{TRANSCRIPTION}completed",
+            item_id=item,
+            content_index=0,
+            transcript=segment.text if segment else "",
+            usage={"type": "duration", "seconds": round(spoken.end - spoken.start, 3)},
+            edgewise=segment_report(segment) if segment else None,
+        )
+
+    def _corrected(self, correction: Correction) -> Event:
+        item = self._of_segment.get(correction.segment_id, "")
+        if correction.cloud_result is None:
+            return self._event("edgewise.transcription.kept", item_id=item, error=correction.error)
+        return self._event(
+            "edgewise.transcription.corrected",
+            item_id=item,
+            transcript=correction.cloud_result,
+            replaced=correction.replaced,
+            source="cloud",
+        )
+
+
+RATE = 24_000  # of pcm16 where nobody says another
+MOST_BYTES = 15 * 2**20  # of one piece of sound
+UPDATES = ("session.update", "transcription_session.update")
+
+
+class Ended(Exception):
+    """Nothing more can come of this session."""
+
+
+class LiveSession:
+    """Made for one connection and used on one thread."""
+
+    def __init__(self, house: House, incoming: Incoming) -> None:
+        self._house, self._incoming = house, incoming
+        self._id = f"sess_{uuid.uuid4().hex[:20]}"
+        self._events = itertools.count(1)
+        self._options: dict[str, Any] | None = None  # until a session is described
+        self._rate, self._language, self._hint, self._model = RATE, "", "", "auto"
+        self._live: Any = None
+        self._served: Served | None = None
+        self._items = self._new_items()
+
+    def created(self) -> Event:
+        return self._event("session.created", session=self._described())
+
+    def take(self, message: Fields, *, hurry: bool = False) -> Iterator[Event]:
+        """What one message leads to. A wrong one is told and passed over; worse raises Ended."""
+        kind = message.text("type", "")
+        known: Mapping[str, Callable[[Fields, bool], Iterator[Event]]] = {
+            **dict.fromkeys(UPDATES, self._configure),
+            f"{BUFFER}append": self._hear,
+            f"{BUFFER}commit": self._commit,
+            f"{BUFFER}clear": self._clear,
+        }
+        try:
+            if kind not in known:
+                raise BadField("type", f"expected one of {', '.join(known)}, got {kind[:60]!r}")
+            yield from known[kind](message, hurry)
+        except BadField as error:
+            yield self.fault(error)
+        except EdgewiseError as error:
+            yield self.fault(error)
+            if self._live is None:  # otherwise what was heard is noted when it is closed
+                self._note(None, error=error)
+            raise Ended from error
+
+    def idle(self) -> Iterator[Event]:
+        """Between two messages: corrections that have come meanwhile."""
+        if self._live is not None and self._items.outstanding:
+            yield from self._items.told(self._live.process(b""))
+
+    def close(self) -> None:
+        """The client is gone: what was heard is recorded, and the cloud is not waited for."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            live.close()
+            self._note(live.stop(), left=True)
+        except EdgewiseError as error:  # it is in the ledger as failed
+            self._note(None, left=True, error=error)
+
+    def _configure(self, message: Fields, _: bool) -> Iterator[Event]:
+        session = message.inner("session")
+        if self._live is not None:
+            raise session.bad("", "cannot be changed while sound is being heard: commit it first")
+        sound = session.inner("audio").inner("input")
+        heard_by = sound.inner("transcription")
+        if session.has("input_audio_transcription"):
+            heard_by = session.inner("input_audio_transcription")
+        self._rate = _rate(session, sound)
+        self._language = heard_by.text("language", "")
+        self._hint = heard_by.text("prompt", "")
+        self._model = heard_by.text("model", "auto")
+        self._route(session.inner("edgewise" if session.has("edgewise") else "metadata"))
+        name = message.text("type").replace(".update", ".updated")
+        yield self._event(name, session=self._described())
+
+    def _route(self, metadata: Fields) -> dict[str, Any]:
+        ears = self._house.engine.ears
+        options = routed_options(self._house, self._incoming, self._model, metadata, ears)
+        self._options = only(options, without=("deadline_ms",))
+        return self._options
+
+    def _hear(self, message: Fields, hurry: bool) -> Iterator[Event]:
+        sound = message.text("audio")
+        try:
+            data = base64.b64decode(sound, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise message.bad("audio", "expected base64") from error
+        if len(data) > MOST_BYTES or len(data) % 2:
+            raise message.bad("audio", f"expected 16-bit samples, at most {MOST_BYTES:,} bytes")
+        if self._live is None:
+            self._start()
+        yield from self._items.told(self._live.process(data, hurry=hurry))
+
+    def _start(self) -> None:
+        routed = self._options if self._options is not None else self._route(Fields({}))
+        guide = {"language": self._language, "hint": self._hint}
+        options: Any = routed | guide | {"rate": self._rate}
+        self._served = Served(
+            endpoint="realtime", client=self._incoming.client.name, model=self._model[:80]
+        )
+        self._served.stream = True
+        live = self._house.engine.listen(**options)
+        live.start()
+        self._live = live
+        self._items = self._new_items()
+
+    def _new_items(self) -> LiveItems:
+        return LiveItems(self._event, self._first_word)
+
+    def _first_word(self) -> None:
+        if self._served is not None:
+            self._served.first_s = time.perf_counter() - self._served.started
+
+    def _commit(self, _: Fields, __: bool) -> Iterator[Event]:
+        """The end of the sound: the rest is heard, and corrections are waited for."""
+        if self._live is None:
+            raise BadField("type", "there is no sound to commit")
+        live, self._live = self._live, None
+        transcript: Transcript = live.stop()
+        yield from self._items.told(live.last_update)
+        self._note(transcript)
+        yield self._event(
+            "edgewise.session.finished", text=transcript.text, edgewise=full_report(transcript)
+        )
+
+    def _clear(self, _: Fields, __: bool) -> Iterator[Event]:
+        self.close()
+        yield self._event(f"{BUFFER}cleared")
+
+    def _note(
+        self,
+        transcript: Transcript | None,
+        *,
+        left: bool = False,
+        error: EdgewiseError | None = None,
+    ) -> None:
+        served, self._served = self._served, None
+        if served is None:
+            return
+        served.left, served.status = left, 200
+        if error is not None:
+            fault = fault_of(error)
+            served.status, served.code = fault.status, fault.code
+        if transcript is not None:
+            served.reply, served.id = transcript, transcript.id
+            served.code = transcript.decision.code
+        self._house.journal.note(served)
+
+    def _described(self) -> dict[str, Any]:
+        transcription = {
+            "model": self._model,
+            "language": self._language or None,
+            "prompt": self._hint,
+        }
+        sound = {"format": {"type": "audio/pcm", "rate": self._rate}}
+        return {
+            "id": self._id,
+            "object": "realtime.transcription_session",
+            "type": "transcription",
+            "audio": {"input": sound | {"transcription": transcription}},
+        }
+
+    def fault(self, error: EdgewiseError) -> Event:
+        fault = fault_to_tell(error, self._incoming.visit)
+        told = openai_error(fault)["error"] if fault else {"message": "left", "code": "cancelled"}
+        return self._event("error", error=told)
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        return {"type": kind, "event_id": f"event_{next(self._events)}", **fields}
+
+
+def _rate(session: Fields, sound: Fields) -> int:
+    if session.text("input_audio_format", "pcm16") != "pcm16":
+        raise session.bad("input_audio_format", "only pcm16 is heard here")
+    form = sound.inner("format")
+    if form.text("type", "audio/pcm") != "audio/pcm":
+        raise form.bad("type", "only audio/pcm is heard here")
+    return form.whole("rate", RATE, low=8_000, high=48_000)
+
 
 PROTOCOL = "realtime"
 WAITING = 256  # messages that wait to be heard before no more are read

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from edgewise.record.rows import masked_start, short_error
+from edgewise.record.rows import (
+    masked_start,
+    short_error,
+)
 from edgewise.server.routing import HEADER
 from edgewise.server.wire import Opening
 from edgewise.types.replies import Attempt, CallReply, Reply

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.server.faults import refuse
+from edgewise.server.errors import refuse
 from edgewise.server.fields import BadField, Fields
-from edgewise.types.aims import as_share
+from edgewise.types.objectives import as_share
 
 HEADER = "x-edgewise-"
 AUTO, LOCAL, CLOUD = "auto", "local", "cloud"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from edgewise import assembly
+from edgewise.assembly import parts as assembly
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import CloudClosed, GenerationFailed, InvalidRequest
@@ -22,10 +22,18 @@ from edgewise.local.backend import (
     SpeechBackend,
     TokenStream,
 )
-from edgewise.record.books import Cancelled
-from edgewise.server.queued_senses import QueuedEars, QueuedEmbedder, QueuedEye, QueuedEyes
-from edgewise.server.turnstile import Turnstile
-from edgewise.server.visit import Visit, current
+from edgewise.record.recorder import Cancelled
+from edgewise.server.cancellation import (
+    Visit,
+    current,
+)
+from edgewise.server.queue import (
+    QueuedEars,
+    QueuedEmbedder,
+    QueuedEye,
+    QueuedEyes,
+    Turnstile,
+)
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, Task
 from edgewise.types.replies import Attempt

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import SettingsError
-from edgewise.server.house import House
-from edgewise.server.journal import Served
+from edgewise.server.access_log import Served
+from edgewise.server.state import House
 from edgewise.types.replies import Attempt, Reply
 
 if TYPE_CHECKING:

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from starlette.types import Send
+
 from edgewise.record.rows import masked_start
-from edgewise.server.faults import Fault
+from edgewise.server.errors import Fault
 from edgewise.server.fields import Fields
 from edgewise.types.messages import Message, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a response."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Work = Generator[Head | bytes, None, None]
+
+
+async def send_head(send: Send, head: Head) -> None:
+    headers = [
+        (name.encode("latin-1"), _header_value(value)) for name, value in head.headers.items()
+    ]
+    await send({"type": "http.response.start", "status": head.status, "headers": headers})
+
+
+def _header_value(value: str) -> bytes:
+    return value.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

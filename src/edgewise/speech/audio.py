@@ -1,10 +1,11 @@
-"""Read sound from any common file: one channel, 16,000 samples a second, a block at a time."""
+"""Read sound from files and from live chunks: one channel, 16,000 samples a second."""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from edgewise.errors import ExtraMissing, InvalidRequest
-from edgewise.speech.sound_files import HEAD_BYTES, OPTIONS, what_it_points_with
 from edgewise.types.messages import Audio, AudioLike
 
 if TYPE_CHECKING:
@@ -21,6 +21,43 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Samples = NDArray[numpy.float32]
+
+
+SOUND = (
+    "aac", "aa", "ac3", "aiff", "alaw", "amr", "amrnb", "amrwb", "ape", "aptx", "aptx_hd", "ast",
+    "au", "caf", "codec2", "dsf", "dss", "dts", "dtshd", "eac3", "flac", "g722", "g723_1", "g726",
+    "g726le", "g729", "gsm", "iff", "ilbc", "ircam", "lc3", "loas", "mlp", "mp3", "mpc", "mpc8",
+    "mulaw", "nistsphere", "ogg", "oma", "pvf", "qcp", "sbc", "shn", "sln", "sox", "spdif", "tak",
+    "truehd", "tta", "voc", "w64", "wav", "wsd", "wv", "wve", "xwma",
+)  # fmt: skip
+FILMS = (
+    "asf", "avi", "dv", "flv", "gxf", "matroska", "mov", "mpeg", "mpegts", "mxf", "nut", "rm",
+    "swf", "webm", "wtv",
+)  # fmt: skip
+
+# For `av.open`. Both hold for files inside files too, and each would do without the other.
+OPTIONS = {"format_whitelist": ",".join((*SOUND, *FILMS)), "protocol_whitelist": ""}
+
+HEAD_BYTES = 2_000  # of a file, to see what it is
+
+_POINTING = (
+    (rb"ffconcat version", "a list of other files (ffconcat)"),
+    (rb"#EXTM3U", "a playlist (M3U)"),
+    (rb"\[playlist\]", "a playlist (PLS)"),
+    (rb"(?s:.*)<MPD[\s>]", "a playlist (DASH)"),
+    (rb"(?s:.*)<(?i:asx|smil|playlist)[\s>]", "a playlist (XML)"),
+    (rb"v=0\s|(?s:.*)^c=IN IP", "a description of a stream (SDP)"),
+)
+
+
+def what_it_points_with(head: bytes) -> str:
+    """What a file is that refers to others, in words; empty where it is none of those known."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for pattern, words in _POINTING:
+        if re.match(pattern, head, re.MULTILINE):
+            return words
+    return ""
+
 
 RATE = 16_000
 BLOCK_S = 4.0  # of sound decoded at a time
@@ -213,3 +250,98 @@ def as_wav(samples: Samples) -> bytes:
     head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1,
                        RATE, 2 * RATE, 2, 16, b"data", len(data))  # fmt: skip
     return head + data
+
+
+SAMPLE_BYTES = 2
+LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
+
+
+class PcmReader:
+    """One channel: arrays of float32 (-1 to 1) or int16, or bytes of 16-bit little-endian samples.
+
+    A sample that is cut in two by the end of a chunk waits for its other half.
+    """
+
+    def __init__(self, rate: int = RATE) -> None:
+        if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+            raise InvalidRequest(f"rate = {rate!r}: samples per second, as 16000 or 48000")
+        self._half = b""
+        self._resampler = _Resampler(rate) if rate != RATE else None
+
+    def read(self, chunk: Any) -> Samples:
+        """A chunk as samples at RATE."""
+        samples = self._from_bytes(bytes(chunk)) if _is_bytes(chunk) else _from_array(chunk)
+        return samples if self._resampler is None else self._resampler.feed(samples)
+
+    def rest(self) -> Samples:
+        """What was held back; nothing may be read after it."""
+        import numpy  # noqa: PLC0415  # speech is an extra
+
+        return numpy.zeros(0, "float32") if self._resampler is None else self._resampler.rest()
+
+    def _from_bytes(self, data: bytes) -> Samples:
+        import numpy  # noqa: PLC0415
+
+        data = self._half + data
+        whole = len(data) - len(data) % SAMPLE_BYTES
+        self._half = data[whole:]
+        return _scaled(numpy.frombuffer(data[:whole], "<i2"))
+
+
+def _is_bytes(chunk: Any) -> bool:
+    return isinstance(chunk, bytes | bytearray | memoryview)
+
+
+def _from_array(chunk: Any) -> Samples:
+    import numpy  # noqa: PLC0415
+
+    array = numpy.asarray(chunk)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidRequest(f"a chunk of shape {array.shape}: one channel is heard")
+    if array.dtype == numpy.int16:
+        return _scaled(array)
+    if not len(array):
+        return numpy.zeros(0, "float32")
+    if array.dtype.kind != "f":
+        raise InvalidRequest(f"a chunk of {array.dtype}: give float32 or int16 samples, or bytes")
+    samples: Samples = numpy.nan_to_num(array.astype("float32"), nan=0.0, posinf=1.0, neginf=-1.0)
+    return numpy.clip(samples, -1.0, 1.0)
+
+
+def _scaled(array: NDArray[numpy.int16]) -> Samples:
+    samples: Samples = array.astype("float32")
+    samples /= 32768
+    return samples
+
+
+class _Resampler:
+    def __init__(self, rate: int) -> None:
+        try:
+            import av  # noqa: PLC0415  # speech is an extra
+        except ImportError as error:
+            raise ExtraMissing("speech", "PyAV") from error
+        self._rate = rate
+        self._resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+
+    def feed(self, samples: Samples) -> Samples:
+        import av  # noqa: PLC0415
+
+        if not len(samples):
+            return samples
+        frame = av.AudioFrame.from_ndarray(samples[None, :], format="flt", layout="mono")
+        frame.sample_rate = self._rate
+        return self._joined(frame)
+
+    def rest(self) -> Samples:
+        return self._joined(None)
+
+    def _joined(self, frame: Any) -> Samples:
+        import numpy  # noqa: PLC0415
+
+        try:
+            parts = [part.to_ndarray().reshape(-1) for part in self._resampler.resample(frame)]
+        except ValueError:  # flushed before anything was fed
+            parts = []
+        return numpy.concatenate(parts) if parts else numpy.zeros(0, "float32")

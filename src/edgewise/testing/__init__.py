@@ -33,10 +33,14 @@ from edgewise.testing.loopback_cloud import (
     Silence,
     Status,
 )
-from edgewise.testing.scripted_backend import ScriptedBackend, word_tokens
-from edgewise.testing.scripted_caller import ScriptedCaller
-from edgewise.testing.scripted_ears import ScriptedEars, heard
-from edgewise.testing.scripted_embedder import ScriptedEmbedder
+from edgewise.testing.scripted import (
+    ScriptedBackend,
+    ScriptedCaller,
+    ScriptedEars,
+    ScriptedEmbedder,
+    heard,
+    word_tokens,
+)
 from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [

@@ -9,8 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypedDict, get_args
 
-from edgewise.types.aims import ERROR_PROBABILITY, find_complaint
-from edgewise.types.steering import Steering
+from edgewise.types.objectives import (
+    ERROR_PROBABILITY,
+    Steering,
+    find_complaint,
+)
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]

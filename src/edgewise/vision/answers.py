@@ -7,19 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgewise.types.sights import Sight
-from edgewise.vision.classes import plural
-from edgewise.vision.documents import count_cues
-from edgewise.vision.fields import find_field
-from edgewise.vision.question import Wanted
-from edgewise.vision.reading_order import rows_of
-from edgewise.vision.sight_confidence import (
+from edgewise.types.pictures import Sight
+from edgewise.vision.confidence import (
     SightCalibration,
     presence_chance,
     row_features,
     text_features,
     thing_chance,
 )
+from edgewise.vision.question import Wanted, count_cues, find_field, plural
+from edgewise.vision.reading_order import rows_of
 
 NO_TEXT = "There is no text in the picture that the device can read."
 UNFOUND = 0.1  # the chance given to an answer that only says what was not found

@@ -1,18 +1,251 @@
-"""Which device skill, if any, can answer a question about a picture?
-
-Deliberately narrow: a question is taken only where all of its words fit a pattern. What is left
-("why is she laughing", "is the dog happy", "what colour is the sign") is nobody's on the device.
-"""
+"""Which device skill, if any, can answer a question about a picture, and the words that tell."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
-from edgewise.vision.classes import class_named
-from edgewise.vision.documents import DOCUMENTS
-from edgewise.vision.fields import field_named
+# The finder's own numbers (COCO's, with its gaps) and names.
+CLASSES: Mapping[int, str] = MappingProxyType(
+    {
+        1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 5: "airplane", 6: "bus", 7: "train",
+        8: "truck", 9: "boat", 10: "traffic light", 11: "fire hydrant", 13: "stop sign",
+        14: "parking meter", 15: "bench", 16: "bird", 17: "cat", 18: "dog", 19: "horse",
+        20: "sheep", 21: "cow", 22: "elephant", 23: "bear", 24: "zebra", 25: "giraffe",
+        27: "backpack", 28: "umbrella", 31: "handbag", 32: "tie", 33: "suitcase", 34: "frisbee",
+        35: "skis", 36: "snowboard", 37: "sports ball", 38: "kite", 39: "baseball bat",
+        40: "baseball glove", 41: "skateboard", 42: "surfboard", 43: "tennis racket",
+        44: "bottle", 46: "wine glass", 47: "cup", 48: "fork", 49: "knife", 50: "spoon",
+        51: "bowl", 52: "banana", 53: "apple", 54: "sandwich", 55: "orange", 56: "broccoli",
+        57: "carrot", 58: "hot dog", 59: "pizza", 60: "donut", 61: "cake", 62: "chair",
+        63: "couch", 64: "potted plant", 65: "bed", 67: "dining table", 70: "toilet", 72: "tv",
+        73: "laptop", 74: "mouse", 75: "remote", 76: "keyboard", 77: "cell phone",
+        78: "microwave", 79: "oven", 80: "toaster", 81: "sink", 82: "refrigerator", 84: "book",
+        85: "clock", 86: "vase", 87: "scissors", 88: "teddy bear", 89: "hair drier",
+        90: "toothbrush",
+    }
+)  # fmt: skip
+
+# Other words for a class that mean no less and no more. "animal" would: most are not among these.
+_OTHER_WORDS: Mapping[str, str] = {
+    "people": "person", "human": "person", "human being": "person", "somebody": "person",
+    "someone": "person", "anybody": "person", "anyone": "person", "persons": "person",
+    "bike": "bicycle", "motorbike": "motorcycle", "aeroplane": "airplane", "plane": "airplane",
+    "lorry": "truck", "kitty": "cat", "puppy": "dog", "sofa": "couch", "television": "tv",
+    "tv set": "tv", "smartphone": "cell phone", "mobile phone": "cell phone",
+    "phone": "cell phone", "fridge": "refrigerator", "doughnut": "donut", "mug": "cup",
+    "coffee cup": "cup", "rucksack": "backpack", "ski": "skis", "knives": "knife",
+    "hair dryer": "hair drier", "necktie": "tie", "remote control": "remote",
+}  # fmt: skip
+
+_NAMES = frozenset(CLASSES.values())
+_ARTICLES = ("a ", "an ", "any ", "the ", "some ")
+
+
+def class_named(words: str) -> str:
+    """The class that a noun means; empty where it means none, or something more particular."""
+    noun = words.strip().lower()
+    for article in _ARTICLES:
+        noun = noun.removeprefix(article)
+    for form in (noun, *_singulars(noun)):
+        if form in _NAMES:
+            return form
+        if form in _OTHER_WORDS:
+            return _OTHER_WORDS[form]
+    return ""
+
+
+def plural(name: str, count: int) -> str:
+    """A class with its number, as people say it."""
+    if count == 1 or name in ("sheep", "skis", "scissors"):
+        return f"{count} {name}"
+    if name == "person":
+        return f"{count} people"
+    if name == "knife":
+        return f"{count} knives"
+    ends = name.endswith(("s", "x", "ch", "sh"))
+    return f"{count} {name}{'es' if ends else 's'}"
+
+
+def _singulars(noun: str) -> list[str]:
+    found = []
+    if noun.endswith("ies"):
+        found.append(noun[:-3] + "y")
+    if noun.endswith("es"):
+        found.append(noun[:-2])
+    if noun.endswith("s"):
+        found.append(noun[:-1])
+    return found
+
+
+_AMOUNT = r"(?:[$€£¥]\s?\d|\d+[.,]\d\d\b)"
+
+
+@dataclass(frozen=True, slots=True)
+class Cues:
+    """`telling`: patterns, each of which counts one. `foreign`: those of another kind."""
+
+    telling: tuple[str, ...]
+    foreign: tuple[str, ...] = ()
+    other_words: tuple[str, ...] = ()
+
+
+DOCUMENTS: Mapping[str, Cues] = {
+    "receipt": Cues(
+        (
+            r"\breceipt\b", r"\btotal\b", r"\bsub-?total\b", r"\b(?:cash|card|visa|mastercard)\b",
+            r"\bchange\b", r"\b(?:vat|tax)\b", r"\bthank you\b", r"\bcashier\b|\bterminal\b",
+            _AMOUNT + r"[\s\S]*" + _AMOUNT,
+        ),
+        (r"\binvoice\b", r"\bbill to\b", r"\bdue date\b|\bpayment due\b"),
+        ("till receipt", "sales receipt"),
+    ),
+    "invoice": Cues(
+        (
+            r"\binvoice\b", r"\bbill(?:ed)? to\b", r"\bdue\b", r"\binvoice (?:no|number|#)",
+            r"\b(?:iban|bic|swift|account no)", r"\bquantity\b|\bqty\b", r"\bunit price\b",
+            r"\btotal\b", r"\b(?:vat|tax)\b",
+        ),
+        (r"\breceipt\b", r"\bcashier\b", r"\bchange\b"),
+        ("bill",),
+    ),
+    "menu": Cues(
+        (
+            r"\bmenu\b", r"\bstarters?\b|\bappeti[sz]ers?\b", r"\bmains?\b|\bmain courses?\b",
+            r"\bdesserts?\b", r"\b(?:soup|salad|pasta|pizza|burger|fish|chicken|steak)\b",
+            r"\b(?:coffee|tea|wine|beer|drinks)\b", _AMOUNT + r"[\s\S]*" + _AMOUNT,
+        ),
+        (r"\breceipt\b", r"\binvoice\b", r"\btotal\b"),
+    ),
+    "business card": Cues(
+        (
+            r"[\w.+-]+@[\w-]+\.\w+", r"\+?\d[\d ()/-]{7,}\d", r"\bwww\.|https?://|\.com\b",
+            r"\b(?:manager|director|engineer|consultant|ceo|founder|sales|dr|phd)\b",
+            r"\b(?:phone|tel|mobile|fax|e-?mail)\b",
+        ),
+        (r"\binvoice\b", r"\breceipt\b", r"\btotal\b"),
+    ),
+    "letter": Cues(
+        (
+            r"\bdear\b", r"\b(?:sincerely|regards|faithfully|love)\b", r"\byours\b",
+            r"\bi am writing\b|\bwe are writing\b", r"\bsigned?\b",
+        ),
+        (r"\btotal\b", r"\bqty\b"),
+    ),
+    "ticket": Cues(
+        (
+            r"\bticket\b", r"\badmit one\b", r"\bseat\b", r"\brow\b", r"\bgate\b|\bplatform\b",
+            r"\bdeparture\b|\barrival\b|\bboarding\b", r"\bvalid\b",
+        ),
+        (r"\binvoice\b",),
+    ),
+}  # fmt: skip
+
+
+def count_cues(text: str, kind: str) -> tuple[int, int]:
+    """(how many cues speak for this kind of paper, how many against it)."""
+    cues, words = DOCUMENTS[kind], text.lower()
+    telling = sum(bool(re.search(pattern, words)) for pattern in cues.telling)
+    foreign = sum(bool(re.search(pattern, words)) for pattern in cues.foreign)
+    return telling, foreign
+
+
+_UNIT = r"(?:[$€£¥]|usd|eur|gbp|chf)"
+_MONEY = rf"(?:{_UNIT} ?)?\d{{1,3}}(?:[ ,.']?\d{{3}})*[.,]\d{{2}}(?: ?{_UNIT})?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|"
+    rf"\d{{1,2}}\.? {_MONTH}\.?,? \d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}}"
+)
+_CODE = r"[a-z]{0,4}[-/#]?\d[\w/-]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`labels` stand before the value, on its line or the one above."""
+
+    pattern: str
+    labels: tuple[str, ...] = ()
+    other_words: tuple[str, ...] = ()
+    not_after: tuple[str, ...] = ()  # labels that contain one of ours and mean something else
+
+
+FIELDS: Mapping[str, Field] = {
+    "total": Field(
+        _MONEY,
+        ("grand total", "total due", "amount due", "total", "to pay", "balance due", "sum"),
+        ("amount", "grand total", "sum", "total amount", "amount due", "total price", "how much",
+         "total sum", "total cost", "final price"),
+        ("sub total", "subtotal", "sub-total", "total tax", "total vat"),
+    ),
+    "subtotal": Field(_MONEY, ("subtotal", "sub total", "sub-total", "net"), ("sub total", "net")),
+    "tax": Field(_MONEY, ("vat", "tax", "gst", "mwst"), ("vat", "sales tax", "gst")),
+    "date": Field(
+        _DATE, ("date", "issued", "dated"), ("when", "invoice date", "issue date"), ("due date",)
+    ),
+    "due date": Field(_DATE, ("due date", "payment due", "due"), ("deadline", "payment date")),
+    "time": Field(r"\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\.?)?", ("time",)),
+    "invoice number": Field(
+        _CODE, ("invoice number", "invoice no", "invoice #", "invoice"), ("invoice no",)
+    ),
+    "order number": Field(_CODE, ("order number", "order no", "order #", "order"), ("order id",)),
+    "phone number": Field(
+        r"\+?\d[\d ()/.-]{6,}\d", ("phone", "tel", "mobile", "call"),
+        ("phone", "telephone number", "telephone", "number to call"),
+    ),
+    "email": Field(
+        r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", (), ("e-mail", "email address", "e-mail address")
+    ),
+    "website": Field(
+        r"(?:https?://|www\.)[^\s,;]+", (), ("url", "web address", "web site", "link", "homepage")
+    ),
+}  # fmt: skip
+
+
+def field_named(words: str) -> str:
+    """The field that a noun means; empty where it means none."""
+    noun = words.strip().lower()
+    return next((name for name, one in FIELDS.items() if noun in (name, *one.other_words)), "")
+
+
+def find_field(rows: Sequence[str], name: str) -> tuple[str, int]:
+    """(the value as it is written, how many values competed); ("", 0) where there is none."""
+    field = FIELDS[name]
+    labelled = [value for label in field.labels for value in _after_label(rows, label, field)]
+    if labelled:
+        first = _longest_label(rows, field)
+        return labelled[0], len(set(first or labelled[:1]))
+    alone = [found[0] for row in rows for found in re.finditer(field.pattern, row, re.IGNORECASE)]
+    if field.labels and name not in ("date", "time", "phone number"):
+        return "", 0  # an amount without its label could be any amount
+    return (alone[0], len(set(alone))) if alone else ("", 0)
+
+
+def _longest_label(rows: Sequence[str], field: Field) -> list[str]:
+    for label in field.labels:
+        values = list(_after_label(rows, label, field))
+        if values:
+            return values
+    return []
+
+
+def _after_label(rows: Sequence[str], label: str, field: Field) -> list[str]:
+    found = []
+    for number, row in enumerate(rows):
+        place = re.search(rf"\b{re.escape(label)}(?!\w)", row, re.IGNORECASE)
+        if place is None or any(word in row.lower() for word in field.not_after):
+            continue
+        rest = row[place.end() :]
+        value = re.search(rf"(?<![\w.,])(?:{field.pattern})", rest, re.IGNORECASE)
+        if value is None and not re.search(r"\d", rest) and number + 1 < len(rows):
+            value = re.match(rf"\W*(?:{field.pattern})$", rows[number + 1].strip(), re.IGNORECASE)
+        if value is not None:
+            found.append(value[0].strip(" :"))
+    return found
+
 
 Asked = Literal["all_text", "field", "document", "mention", "present", "count", "choose", "list"]
 Skill = Literal["reads text", "names objects"]

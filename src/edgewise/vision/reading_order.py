@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from edgewise.types.sights import Line
+from edgewise.types.pictures import Line
 
 _SAME_ROW = 0.5  # of a line's height: centres nearer than this are on one row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.server.messages_wire import STOP
+from edgewise.server.anthropic.messages import STOP
 from edgewise.server.openapi.reports import REPORT_FIELDS, SIGNAL_FIELDS
 from edgewise.server.openapi.shapes import (
     AMOUNT,

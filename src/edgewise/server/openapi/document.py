@@ -9,10 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import edgewise
+from edgewise.server.dashboard.page import (
+    KINDS,
+    files,
+)
 from edgewise.server.metrics import CONTENT_TYPE
 from edgewise.server.openapi import answers, looks, questions, reports
 from edgewise.server.openapi.shapes import TEXT, WORD, Schema, choice, either, named, said
-from edgewise.server.page import KINDS, files
 from edgewise.server.routing import HEADER
 from edgewise.server.wire import to_json
 

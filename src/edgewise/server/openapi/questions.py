@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from edgewise import plugins
-from edgewise.functions.tool_schema import NAME_LIMIT, TOOLS_LIMIT
-from edgewise.server.chat_request import MOST_ALTERNATIVES, MOST_TOKENS
-from edgewise.server.embeddings import MOST_DIMENSIONS, MOST_TEXTS
+from edgewise.calls.tools import (
+    NAME_LIMIT,
+    TOOLS_LIMIT,
+)
+from edgewise.server.openai.chat import (
+    MOST_ALTERNATIVES,
+    MOST_TOKENS,
+)
+from edgewise.server.openai.embeddings import (
+    MOST_DIMENSIONS,
+    MOST_TEXTS,
+)
+from edgewise.server.openai.responses import (
+    LOGPROBS,
+    STATEFUL,
+)
+from edgewise.server.openai.transcriptions import (
+    FORMATS,
+    MOST_TEMPERATURE,
+)
 from edgewise.server.openapi.shapes import (
     CHANCE,
     FLAG,
@@ -24,9 +41,7 @@ from edgewise.server.openapi.shapes import (
     said,
     whole,
 )
-from edgewise.server.responses_request import LOGPROBS, STATEFUL
 from edgewise.server.routing import LEAST_SHARE, MOST_SHARE
-from edgewise.server.transcriptions import FORMATS, MOST_TEMPERATURE
 
 NOTHING: Schema = {"type": "null"}
 NAME: Schema = {

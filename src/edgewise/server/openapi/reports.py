@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.server.messages_wire import ERRORS
+from edgewise.server.anthropic.messages import ERRORS
 from edgewise.server.openapi.shapes import (
     AMOUNT,
     ANYTHING,

@@ -1,17 +1,17 @@
 """A scripted cloud on this machine: real HTTP, four providers' protocols, every way to fail."""
 
-from edgewise.testing.loopback_cloud.faults import (
+from edgewise.testing.loopback_cloud.server import LoopbackCloud, Reply
+from edgewise.testing.loopback_cloud.wire import (
     Answer,
     Cut,
     Empty,
     Fault,
     Malformed,
     Scripted,
+    SeenRequest,
     Silence,
     Status,
 )
-from edgewise.testing.loopback_cloud.server import LoopbackCloud, Reply
-from edgewise.testing.loopback_cloud.wire import SeenRequest
 
 __all__ = [
     "Answer",

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgewise.testing.loopback_cloud.faults import Answer, Status
 from edgewise.testing.loopback_cloud.wire import (
+    Answer,
     Event,
     Route,
+    Status,
     fault_message,
     retry_after_header,
     sse,

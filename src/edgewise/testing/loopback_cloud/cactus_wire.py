@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgewise.testing.loopback_cloud.faults import Answer, Status
 from edgewise.testing.loopback_cloud.wire import (
+    Answer,
     Event,
     Route,
+    Status,
     decoded,
     fault_message,
     retry_after_header,

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgewise.testing.loopback_cloud.faults import Answer, Status
 from edgewise.testing.loopback_cloud.wire import (
     DIMENSIONS,
+    Answer,
     Event,
     Route,
+    Status,
     decoded,
     fault_message,
     sse,

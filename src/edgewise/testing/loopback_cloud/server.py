@@ -15,8 +15,12 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from edgewise.testing.loopback_cloud.connection import Connection
-from edgewise.testing.loopback_cloud.faults import Answer, Scripted, Status
-from edgewise.testing.loopback_cloud.wire import SeenRequest
+from edgewise.testing.loopback_cloud.wire import (
+    Answer,
+    Scripted,
+    SeenRequest,
+    Status,
+)
 
 Reply = Scripted | str | Callable[[SeenRequest], Scripted | str]
 

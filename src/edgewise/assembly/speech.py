@@ -1,0 +1,144 @@
+"""Speech for the engine: puts the flow's parts together. Loaded with the first sound."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
+
+from edgewise import plugins
+from edgewise.assembly.calibrations import (
+    find_fitted,
+    model_key,
+)
+from edgewise.cloud.provider import Cloud
+from edgewise.errors import InvalidRequest
+from edgewise.flows import transcribe as flow
+from edgewise.flows.listen import LiveTranscriber
+from edgewise.local.backend import SpeechBackend
+from edgewise.settings import Settings
+from edgewise.speech.audio import (
+    RATE,
+    name_of,
+)
+from edgewise.speech.confidence import (
+    UNCALIBRATED_SPEECH,
+    SegmentCalibration,
+    parse_segment_calibration,
+)
+from edgewise.types.messages import (
+    AudioLike,
+    HearingOptions,
+    ListenOptions,
+    Request,
+    RequestOptions,
+    SpeechOptions,
+    Task,
+)
+from edgewise.types.objectives import AIMS
+from edgewise.types.replies import Attempt
+from edgewise.types.transcripts import Transcript
+
+if TYPE_CHECKING:
+    from edgewise.flows.audit import Auditor
+
+
+HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
+STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
+
+
+class Host(Protocol):
+    """What speech needs of the engine."""
+
+    settings: Settings
+    auditor: Auditor | None
+
+    def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
+
+    def ears(self) -> SpeechBackend: ...
+
+    def cloud_for(self, task: Task) -> Cloud: ...
+
+    def keep(self, request: Request, work: Callable[[list[Attempt]], Transcript]) -> Transcript: ...
+
+
+def transcribe(
+    host: Host, audio: AudioLike, options: SpeechOptions, settled: flow.Settled = lambda _: None
+) -> Transcript:
+    """What is said in a sound file. `settled` gets each segment when it is final, in order."""
+    request = speech_request(host, name_of(audio), options)
+    parts = flow.Parts(
+        ears=host.ears,
+        cloud=host.cloud_for("transcribe"),
+        policy=plugins.load("policies", request.policy),
+        calibration=lambda ears: find_speech_calibration(host.settings, ears),
+        clock=time.perf_counter,
+        progress=options.get("progress", silent),
+        settled=settled,
+    )
+    transcript = host.keep(
+        request, lambda attempts: flow.transcribe(request, audio, parts, attempts)
+    )
+    if host.auditor is not None:
+        host.auditor.heard(request, transcript, audio)
+    return transcript
+
+
+def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
+    """Live captions, ready to be started."""
+    step_s = options.get("step_s", STEP_S)
+    if not LEAST_STEP_S <= step_s <= MOST_STEP_S:
+        raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
+    request = speech_request(host, "live sound", options)
+    parts = flow.Parts(
+        ears=host.ears,
+        cloud=host.cloud_for("transcribe"),
+        policy=plugins.load("policies", request.policy),
+        calibration=lambda ears: find_speech_calibration(host.settings, ears),
+        clock=time.perf_counter,
+        progress=silent,
+    )
+    return LiveTranscriber(
+        request,
+        parts,
+        host.keep,
+        rate=options.get("rate", RATE),
+        step_s=step_s,
+        drain_s=host.settings.speech_drain_s,
+    )
+
+
+def silent(done_s: float, total_s: float) -> None:
+    """The progress callback of callers who show none."""
+
+
+def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
+    """A validated request; for the record its words are the name of the sound, not the sound."""
+    given: dict[str, Any] = dict(options)
+    for option in ("progress", "rate", "step_s"):  # about the work, not about the request
+        given.pop(option, None)
+    language = checked_language(given.pop("language", ""))
+    hint = given.pop("hint", "").strip()
+    if not any(aim in given for aim in AIMS):
+        given["threshold"] = host.settings.speech_threshold
+    request = host.request(name, **given)
+    return replace(request, task="transcribe", language=language, hint=hint)
+
+
+def checked_language(language: str) -> str:
+    """As models and providers spell it: `en` for `en-GB`; empty where it is to be found out."""
+    plain = language.strip().lower().replace("_", "-").partition("-")[0]
+    if plain in ("", "auto"):
+        return ""
+    if not (plain.isascii() and plain.isalpha() and 2 <= len(plain) <= 3):
+        raise InvalidRequest(f"language {language!r}: a code like 'en'")
+    return plain
+
+
+def find_speech_calibration(settings: Settings, ears: SpeechBackend | None) -> SegmentCalibration:
+    """That of this model and quantisation, else a plain one."""
+    if ears is None:
+        return UNCALIBRATED_SPEECH
+    name = model_key(ears.facts())
+    return find_fitted(settings, name, "speech", parse_segment_calibration, UNCALIBRATED_SPEECH)

@@ -1,0 +1,537 @@
+"""One HTTP client per provider: verified TLS, reads that can be broken off, our errors."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import socket
+import ssl
+import threading
+import urllib.request
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+import httpcore2
+import httpx2
+from typing_extensions import override
+
+from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.providers import is_loopback
+from edgewise.errors import (
+    CloudAuthFailed,
+    CloudCut,
+    CloudError,
+    CloudFailed,
+    CloudMalformed,
+    CloudRateLimited,
+    CloudRejected,
+    CloudTimeout,
+    CloudUnreachable,
+    SettingsError,
+)
+
+# An answer is whole before its last bytes are read. That long is worth a reusable connection.
+DRAIN_S = 0.25
+
+
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Try:
+    """One request under way. `whole` says that the answer is complete, whatever bytes follow."""
+
+    connection: Connection | None = None
+    body: Closeable | None = None
+    aborted: bool = False
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class Tries:
+    """Which try runs on which connection."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    running: dict[str, Try] = field(default_factory=dict)
+    # An abort may overtake its try's first step; it must still find it stopped.
+    early: deque[str] = field(default_factory=lambda: deque(maxlen=256))
+    thread: threading.local = field(default_factory=threading.local)
+
+    def begin(self, name: str) -> Try:
+        with self.lock:
+            self.running[name] = Try(aborted=name in self.early)
+            return self.running[name]
+
+    def end(self, name: str) -> None:
+        with self.lock:
+            self.running.pop(name, None)
+
+    def claim(self, connection: Connection) -> None:
+        """Called as the request is written, on the thread that sends it."""
+        current: Try | None = getattr(self.thread, "current", None)
+        if current is not None:
+            with self.lock:
+                current.connection = connection
+                if current.aborted:
+                    connection.shut_down()
+
+    def let_go(self, current: Try) -> None:
+        """Before the connection goes back to the pool, where it may serve another try at once."""
+        with self.lock:
+            current.connection = None
+
+    def abort(self, name: str) -> None:
+        with self.lock:
+            current = self.running.get(name)
+            if current is None:
+                self.early.append(name)
+                return
+            current.aborted = True
+            if current.connection is not None:
+                current.connection.shut_down()
+
+    def abort_all(self) -> None:
+        for name in list(self.running):
+            self.abort(name)
+
+
+class Connection(httpcore2.NetworkStream):
+    """A network stream that knows its try and can be shut down from another thread."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, tries: Tries) -> None:
+        self._inner = inner
+        self._tries = tries
+        self._closing = threading.Lock()
+        self.in_a_hurry = False
+
+    @override
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, DRAIN_S if self.in_a_hurry else timeout)
+
+    @override
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._tries.claim(self)
+        self._inner.write(buffer, timeout)
+
+    @override
+    def close(self) -> None:
+        with self._closing:
+            self._inner.close()
+
+    @override
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore2.NetworkStream:
+        secured = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        return Connection(secured, self._tries)
+
+    @override
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+    def shut_down(self) -> None:
+        # The lock keeps the descriptor from being closed, and given to someone else, meanwhile.
+        with self._closing, contextlib.suppress(OSError):
+            # Not sock.shutdown(): on a TLS socket that drops the encryption first, and a write
+            # at that moment would go out in the clear, key and all.
+            socket.socket.shutdown(self._inner.get_extra_info("socket"), socket.SHUT_RDWR)
+
+
+class Backend(httpcore2.SyncBackend):
+    def __init__(self, tries: Tries) -> None:
+        self._tries = tries
+
+    @override
+    def connect_tcp(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
+        return Connection(super().connect_tcp(*args, **options), self._tries)
+
+
+LONGEST_MESSAGE = 300
+_SHORTEST_KEY = 6  # shorter ones are placeholders, and would be found in plain words
+
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (socket.gaierror, "cloud_dns_failed"),
+    (ssl.SSLError, "cloud_tls_failed"),
+    (ConnectionRefusedError, "cloud_refused"),
+)
+
+
+@contextlib.contextmanager
+def mapped(provider: str, key: str = "") -> Generator[None]:
+    """Raise our errors for httpx's, and for replies that are not JSON. `key` is never quoted."""
+    try:
+        yield
+    except httpx2.HTTPStatusError as error:
+        raise refused(provider, error.response, key=key) from error
+    except (httpx2.HTTPError, httpx2.StreamError) as error:
+        raise broken(provider, error) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise unreadable(provider, str(error)) from error
+
+
+@contextlib.contextmanager
+def reading(provider: str) -> Generator[None]:
+    """For the lines that take a reply apart: a shape they do not expect is the provider's fault.
+
+    Keep it that narrow. Around anything else it would hide mistakes of our own. What Python says
+    is left to the cause: it may quote the reply, and our messages are kept in the ledger.
+    """
+    try:
+        yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise unreadable(provider, type(error).__name__) from error
+
+
+def unreadable(provider: str, why: str) -> CloudMalformed:
+    return CloudMalformed(_short(f"cannot read {provider}'s reply: {why}"), provider=provider)
+
+
+def cut(provider: str) -> CloudCut:
+    return CloudCut(f"{provider}'s answer ended before its end was marked", provider=provider)
+
+
+def broken(provider: str, error: BaseException) -> CloudError:
+    """For a failure below HTTP: no connection, no reply in time, a connection that broke."""
+    match error:
+        case httpx2.ConnectTimeout():
+            return CloudUnreachable(
+                f"no connection to {provider} in time",
+                provider=provider,
+                code="cloud_connect_timeout",
+            )
+        case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.PoolTimeout():
+            return CloudUnreachable(
+                f"cannot connect to {provider}: {_root_words(error)}",
+                provider=provider,
+                code=_unreachable_code(error),
+            )
+        case httpx2.UnsupportedProtocol() | httpx2.LocalProtocolError():
+            # The words of a local protocol error may quote a header, and so a key.
+            return CloudRejected(f"the request to {provider} cannot be sent", provider=provider)
+        case httpx2.TimeoutException():
+            return CloudTimeout(f"{provider} sent nothing in time", provider=provider)
+        case httpx2.DecodingError():
+            return unreadable(provider, str(error))
+        case _:
+            return CloudCut(f"the connection to {provider} broke off: {error}", provider=provider)
+
+
+def refused(
+    provider: str,
+    response: httpx2.Response,
+    *,
+    message: str = "",
+    status: int | None = None,
+    key: str = "",
+) -> CloudError:
+    """For a response with an error status. `status` overrides, for errors inside a 200."""
+    if not message:
+        with contextlib.suppress(ValueError, httpx2.StreamError):
+            message = message_in(response.json())
+    return status_error(
+        provider,
+        status or response.status_code,
+        message,
+        retry_after_s=retry_after(response.headers),
+        key=key,
+    )
+
+
+def status_error(
+    provider: str,
+    status: int,
+    message: str = "",
+    *,
+    retry_after_s: float | None = None,
+    key: str = "",
+) -> CloudError:
+    """The error for an HTTP status, with the provider's own words."""
+    kind: type[CloudError]
+    if status in (401, 403):
+        kind = CloudAuthFailed
+    elif status == 429:
+        kind = CloudRateLimited
+    elif status >= 500:
+        kind = CloudFailed
+    else:
+        kind = CloudRejected
+    words = message.strip() or "no reason given"
+    if len(key) >= _SHORTEST_KEY:
+        words = words.replace(key, "***")
+    return kind(
+        _short(f"{provider} answered {status}: {words}"),
+        provider=provider,
+        status=status,
+        retry_after_s=retry_after_s,
+    )
+
+
+def message_in(body: object) -> str:
+    """The human words in an error body, whichever of the usual places they stand in."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, Mapping):
+        return ""
+    for name in ("message", "detail", "error"):
+        inside = body.get(name)
+        if inside:
+            return message_in(inside) or str(inside)
+    return ""
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds a provider asks us to wait: milliseconds, seconds, or a date."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("retry-after", "")
+    seconds = _number(text)
+    if seconds is not None:
+        return seconds
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if when.tzinfo is None:  # "-0000" in the date: UTC, says RFC 5322
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """An error and what caused it. httpcore clears the cause on the way; the context remains."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _unreachable_code(error: BaseException) -> str:
+    for link in _links(error):
+        for kind, code in _CODES:
+            if isinstance(link, kind):
+                return code
+    return "cloud_unreachable"
+
+
+def _root_words(error: BaseException) -> str:
+    *_, root = _links(error)
+    return _short(str(root) or type(root).__name__)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
+
+
+WIRE_ID_HEADER = "X-Client-Request-Id"
+
+# Load balancers commonly drop idle connections after a minute; the client should do so first.
+_KEEP_IDLE_S = 55.0
+_MOST_CONNECTIONS = 4096  # a server's many streams must not wait for each other
+_MOST_IDLE = 32
+_MOST_DRAINED_PARTS = 16
+_CORE_ERRORS = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+)
+
+
+class _Body(httpx2.SyncByteStream):
+    """A response's bytes."""
+
+    def __init__(self, content: Iterable[bytes], current: Try | None, tries: Tries) -> None:
+        self._content = content
+        self._parts = iter(content)
+        self._try = current
+        self._tries = tries
+        self._closed = False
+
+    @override
+    def __iter__(self) -> Iterator[bytes]:
+        with _as_httpx():
+            yield from self._parts
+
+    @override
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._try is not None:
+            if self._try.whole:
+                self._drain(self._try.connection)
+            self._tries.let_go(self._try)
+        close = getattr(self._content, "close", None)
+        if close is not None:
+            close()
+
+    def _drain(self, connection: Connection | None) -> None:
+        """Read the end of a finished answer: only a connection read to the end can be reused."""
+        if connection is None:
+            return
+        connection.in_a_hurry = True
+        try:
+            for _ in range(_MOST_DRAINED_PARTS):
+                if next(self._parts, None) is None:
+                    break
+        except _CORE_ERRORS:
+            pass  # the answer is whole; only the connection is lost
+        finally:
+            connection.in_a_hurry = False
+
+
+class _Transport(httpx2.BaseTransport):
+    """Sends through our own connections, always under the provider's time limits."""
+
+    def __init__(self, base_url: str, timeout: httpx2.Timeout, tries: Tries) -> None:
+        self._tries = tries
+        # Kept here too: an SDK that passes `timeout=None` would switch the client's off.
+        self._timeouts = timeout.as_dict()
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=httpx2.create_ssl_context() if base_url.startswith("https:") else None,
+            proxy=_proxy_for(base_url),
+            max_connections=_MOST_CONNECTIONS,
+            max_keepalive_connections=_MOST_IDLE,
+            keepalive_expiry=_KEEP_IDLE_S,
+            network_backend=Backend(tries),
+        )
+
+    @override
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        current = self._tries.running.get(request.headers.get(WIRE_ID_HEADER, ""))
+        if current is not None and current.aborted:
+            raise httpx2.ReadError("aborted before it was sent", request=request)
+        assert isinstance(request.stream, httpx2.SyncByteStream)
+        url = request.url
+        sent = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions={**request.extensions, "timeout": self._timeouts},
+        )
+        self._tries.thread.current = current
+        try:
+            with _as_httpx():
+                response = self._pool.handle_request(sent)
+        finally:
+            self._tries.thread.current = None
+        assert isinstance(response.stream, Iterable)
+        body = _Body(response.stream, current, self._tries)
+        if current is not None:
+            current.body = body
+        return httpx2.Response(
+            response.status, headers=response.headers, stream=body, extensions=response.extensions
+        )
+
+    @override
+    def close(self) -> None:
+        self._pool.close()
+
+
+class Wire:
+    """A provider's client, and the tries under way on it."""
+
+    def __init__(self, config: ProviderConfig, base_url: str) -> None:
+        if not (config.key.isascii() and config.key.isprintable()):
+            # The HTTP library would quote the key in its complaint.
+            raise SettingsError(f"the key of {config.name} has characters no key can have")
+        limits = config.limits
+        self.timeout = httpx2.Timeout(
+            connect=limits.connect_s,
+            read=limits.first_token_s,
+            write=limits.first_token_s,
+            pool=limits.connect_s,
+        )
+        self._tries = Tries()
+        # Redirects are not followed: a prompt goes to the configured host or nowhere.
+        transport = _Transport(base_url, self.timeout, self._tries)
+        self.client = httpx2.Client(transport=transport, timeout=self.timeout)
+
+    @contextlib.contextmanager
+    def attempt(self, wire_id: str) -> Generator[Try]:
+        """Hold a try open for aborts; at its end, close whatever response it left open."""
+        name = header_value(wire_id)
+        current = self._tries.begin(name)
+        try:
+            yield current
+        finally:
+            if current.body is not None:
+                current.body.close()
+            self._tries.end(name)
+
+    def abort(self, wire_id: str) -> None:
+        self._tries.abort(header_value(wire_id))
+
+    def close(self) -> None:
+        self._tries.abort_all()
+        self.client.close()
+
+
+def expect_events(provider: str, response: httpx2.Response) -> None:
+    """A page of HTML with status 200 is a hotel's log-in page, not an answer that was cut."""
+    kind = response.headers.get("content-type", "").lower()
+    if kind.startswith(("text/html", "application/json")):
+        raise unreadable(provider, f"expected an event stream, got {kind!r}")
+
+
+def header_value(wire_id: str) -> str:
+    """The id as it travels. One that a header cannot carry becomes its hash."""
+    if wire_id.isascii() and wire_id.isprintable() and len(wire_id) <= 200:
+        return wire_id.strip()
+    return hashlib.sha256(wire_id.encode("utf-8", "replace")).hexdigest()
+
+
+@contextlib.contextmanager
+def _as_httpx() -> Generator[None]:
+    try:
+        yield
+    except _CORE_ERRORS as error:
+        # The two libraries name their errors alike.
+        raise getattr(httpx2, type(error).__name__)(str(error)) from error
+
+
+def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
+    """The system's proxy, as httpx would choose it; never for this machine itself."""
+    url = httpx2.URL(base_url)
+    proxies = urllib.request.getproxies()
+    address = proxies.get(url.scheme) or proxies.get("all")
+    if not address or is_loopback(base_url) or urllib.request.proxy_bypass(url.host):
+        return None
+    proxy = httpx2.Proxy(address if "://" in address else f"http://{address}")
+    if proxy.url.scheme not in ("http", "https"):
+        raise SettingsError(f"only http and https proxies are supported, not {proxy.url.scheme!r}")
+    return httpcore2.Proxy(
+        httpcore2.URL(
+            scheme=proxy.url.raw_scheme,
+            host=proxy.url.raw_host,
+            port=proxy.url.port,
+            target=proxy.url.raw_path,
+        ),
+        auth=proxy.raw_auth,
+        headers=proxy.headers.raw,
+        ssl_context=proxy.ssl_context,
+    )

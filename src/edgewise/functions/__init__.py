@@ -1,1 +1,0 @@
-"""Judges for function calls: pure code, no model and no I/O."""

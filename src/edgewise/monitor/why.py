@@ -1,0 +1,133 @@
+"""Explains a reply or a row of the ledger with the calibration that its decision names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.assembly.calibrations import (
+    Kind,
+    find_document,
+    read_calibration,
+    shipped_document,
+)
+from edgewise.decide.explain import (
+    Case,
+    Explanation,
+    Known,
+    Weighing,
+    explain,
+)
+from edgewise.errors import SettingsError
+from edgewise.record.rows import mask_secrets
+from edgewise.settings import Settings
+from edgewise.types.measured import read_measured
+from edgewise.types.messages import Task
+from edgewise.types.replies import Decision, Reply
+
+# Where a task's calibrations lie; a chat may have been about pictures.
+_KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "chat": ("chat", "see"),
+    "call": ("calls",),
+    "transcribe": ("speech",),
+}
+OWN = "+"  # behind it stands when a calibration was fitted here
+# Scores that a calibration holds beside those of being right.
+_OTHER_SCORES = {"error", "agreement"}
+
+
+def explain_reply(reply: Reply, settings: Settings, task: Task = "chat") -> Explanation:
+    """Why this answer stayed or left, as `edgewise why` says it."""
+    case = Case(
+        decision=replace(reply.decision, reason=mask_secrets(reply.decision.reason)),
+        source=reply.source,
+        task=task,
+        in_doubt=reply.needs_cloud_handoff,
+    )
+    return explain(case, known_today(settings, task, reply.decision.calibration))
+
+
+def explain_row(row: Mapping[str, Any], settings: Settings) -> Explanation:
+    """The same for a request in the ledger, also one of long ago."""
+    decision = Decision(
+        policy=row["policy"],
+        handoff=row["handoff"],
+        code=row["decision_code"],
+        reason=row["reason"],
+        threshold=row["threshold"],
+        confidence=row["confidence"],
+        calibration=row["calibration"],
+        decided_after_tokens=row["decided_after_tokens"],
+        degraded_code=row["degraded_code"],
+        truncated=row["truncated"],
+        features={name: value for name, value in row["features"].items() if value is not None},
+    )
+    case = Case(
+        decision=decision,
+        source=row["source"],
+        task=row["task"],
+        in_doubt=row["needs_cloud_handoff"],
+        error_code=row["error_code"],
+        error=row["error"],
+    )
+    return explain(case, known_today(settings, row["task"], decision.calibration))
+
+
+def known_today(settings: Settings, task: str, name: str) -> Known:
+    """What the calibration of this name holds now; it may have been fitted again since."""
+    data = document_of(settings, task, name)
+    return Known() if data is None else _known(data)
+
+
+def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] | None:
+    """The contents of the calibration file that a decision of this task names, if it is there."""
+    for kind in _KINDS.get(task, ()) if name else ():
+        data = _document(settings, name, kind)
+        if data is not None:
+            return data
+    return None
+
+
+def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:
+    """Of the files it may be in, the one that holds a calibration of this very name."""
+    key = name.partition(OWN)[0]  # files are named after the model alone
+    places: list[Callable[[], Mapping[str, Any] | None]] = [
+        lambda: find_document(settings, key, kind),
+        lambda: shipped_document(key, kind),  # what was fitted here may be another
+    ]
+    if kind == "chat" and settings.calibration:
+        path = Path(settings.calibration).expanduser()
+        places.insert(0, lambda: read_calibration(path, lambda found, _: dict(found)))
+    for place in places:
+        try:
+            data = place()
+        except SettingsError:  # moved away, or damaged: as if it were gone
+            continue
+        if data is not None and data.get("name") == name:
+            return data
+    return None
+
+
+def _known(data: Mapping[str, Any]) -> Known:
+    try:
+        measured = read_measured(data)
+        weighings = tuple(
+            Weighing(
+                name,
+                {str(each): float(weight) for each, weight in found["weights"].items()},
+                float(found["bias"]),
+                measured.map_of("early" if name == "early" else "final"),
+            )
+            for name, found in data.items()
+            if name not in _OTHER_SCORES and isinstance(found, dict) and "weights" in found
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return Known()
+    return Known(
+        found=True,
+        weighings=weighings,
+        measured=measured,
+        hold_tokens=data.get("hold_tokens"),
+    )

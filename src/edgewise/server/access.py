@@ -1,0 +1,293 @@
+"""The way in: Host, Origin, key and rate are looked at before anything else of a request is."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from edgewise.errors import SettingsError
+from edgewise.server.access_log import Journal
+from edgewise.server.anthropic.messages import anthropic_error
+from edgewise.server.errors import (
+    Fault,
+    Refusal,
+    refuse,
+)
+from edgewise.server.openai.chat import openai_error
+from edgewise.server.wire import Head, send_head, to_json
+from edgewise.settings import (
+    KeySettings,
+    ServerSettings,
+    Settings,
+)
+
+KEY_VARIABLE = "EDGEWISE_SERVER_KEY"
+KEY_PROTOCOL = "openai-insecure-api-key."
+
+
+@dataclass(slots=True)
+class Allowance:
+    """So many requests a minute; unused ones add up to one minute's worth."""
+
+    per_minute: int
+    clock: Callable[[], float] = time.monotonic
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    left: float = 0.0
+    counted_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.left, self.counted_at = float(self.per_minute), self.clock()
+
+    def take(self) -> float:
+        """0 where a request may pass; otherwise the seconds until one may."""
+        if not self.per_minute:
+            return 0.0
+        with self.lock:
+            now = self.clock()
+            gained = (now - self.counted_at) * self.per_minute / 60
+            self.left = min(float(self.per_minute), self.left + gained)
+            self.counted_at = now
+            if self.left >= 1:
+                self.left -= 1
+                return 0.0
+            return (1 - self.left) * 60 / self.per_minute
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """`budget_key` is the key's own: a client with one cannot spend from another's budget."""
+
+    name: str
+    budget_key: str = ""
+    allowance: Allowance | None = None
+
+
+class Clients:
+    """The keys of a server. Without any, whoever reaches it may ask."""
+
+    def __init__(self, settings: Settings) -> None:
+        server = settings.server
+        self._salt = secrets.token_bytes(16)
+        self._known: list[tuple[bytes, Client]] = []
+        if key := server.key or settings.environment.get(KEY_VARIABLE, "").strip():
+            self._known.append((_digest(key), Client("key")))
+        for name, row in server.keys.items():
+            self._known.append((_key_digest(name, row, settings), _client(name, row)))
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self._known)
+
+    def admit(self, headers: Mapping[str, str], address: str) -> Client:
+        """Whose request this is. Raises Refusal: 401."""
+        shown = _shown(headers)
+        if not self._known:
+            # Any key will do here; different ones still take turns as different clients. It may
+            # be a real one of somebody else's, so that not even its hash goes into the log.
+            name = hmac.digest(self._salt, shown.encode("utf-8", "surrogateescape"), "sha256")
+            return Client(f"{address}:{name.hex()[:8]}" if shown else address)
+        digest = _digest(shown)
+        found: Client | None = None
+        for known, client in self._known:  # all of them, so that time tells nothing
+            if hmac.compare_digest(known, digest):
+                found = client
+        if found is None:
+            raise refuse(
+                401,
+                "invalid_api_key",
+                "a key is needed: Authorization: Bearer KEY" if not shown else "wrong key",
+            )
+        return found
+
+
+def check_rate(client: Client) -> None:
+    """Raises Refusal: 429, with when to come again."""
+    wait = client.allowance.take() if client.allowance else 0.0
+    if wait:
+        words = f"{client.name!r} asks too often"
+        raise Refusal(
+            Fault(status=429, code="rate_limit_exceeded", message=words, retry_after_s=wait)
+        )
+
+
+def key_budgets(server: ServerSettings) -> tuple[str, ...]:
+    """What the table of keys adds to the settings' budgets."""
+    return tuple(
+        f"{row.budget_key or name}: {amount}"
+        for name, row in server.keys.items()
+        for amount in row.budgets
+    )
+
+
+def _client(name: str, row: KeySettings) -> Client:
+    allowance = Allowance(row.requests_per_minute) if row.requests_per_minute else None
+    return Client(name, row.budget_key or name, allowance)
+
+
+def _key_digest(name: str, row: KeySettings, settings: Settings) -> bytes:
+    if row.key_sha256:
+        return bytes.fromhex(row.key_sha256)
+    if key := settings.environment.get(row.key_env, "").strip():
+        return _digest(key)
+    raise SettingsError(f"[server.keys.{name}]: the variable {row.key_env} is not set")
+
+
+def _shown(headers: Mapping[str, str]) -> str:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key.strip():
+        return key.strip()
+    if key := headers.get("x-api-key", "").strip():
+        return key
+    # Pages cannot set headers of a WebSocket; OpenAI's own show their key so.
+    for protocol in headers.get("sec-websocket-protocol", "").split(","):
+        if protocol.strip().startswith(KEY_PROTOCOL):
+            return protocol.strip().removeprefix(KEY_PROTOCOL)
+    return ""
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+# For load balancers, which have no key; and what is the same on every server: the description, and
+# the page that asks for a key, which shows nothing yet.
+OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
+OPEN_FOLDER = "/dashboard/"
+CORS = {
+    "access-control-allow-methods": "GET, POST, OPTIONS",
+    "access-control-allow-headers": "*, authorization",
+    "access-control-expose-headers": "*",
+    "access-control-max-age": "600",
+}
+
+
+class Guard:
+    """Refuses what a web page elsewhere, or a stranger, sends; lets the rest through.
+
+    A page can make a browser call a server on its user's machine, under a name of its own that it
+    lets point there (DNS rebinding), or across origins. It cannot choose the Host or the Origin
+    header, so those tell.
+    """
+
+    def __init__(
+        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: Journal
+    ) -> None:
+        self._app, self._server, self._clients, self._log = app, server, clients, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = _joined(scope["headers"])
+        origin = headers.get("origin", "")
+        try:
+            self._check_host(headers.get("host", ""))
+            self._check_origin(origin, headers.get("host", ""))
+            if scope.get("method") == "OPTIONS" and origin:
+                await _send(send, Head(204, CORS | _allowed(origin)), b"")
+                return
+            client = self._admit(scope, headers)
+        except Refusal as refusal:
+            await self._refuse(scope, receive, send, refusal.fault)
+            return
+        scope["edgewise.headers"], scope["edgewise.client"] = headers, client
+        await self._app(scope, receive, _with_origin(send, origin) if origin else send)
+
+    def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
+        address = scope["client"][0] if scope.get("client") else "unknown"
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER):
+            return Client(address)
+        client = self._clients.admit(headers, address)
+        if scope.get("method") != "GET":
+            check_rate(client)
+        return client
+
+    def _check_host(self, host: str) -> None:
+        name = _host_name(host)
+        if not (name == "localhost" or _is_address(name) or name in self._names()):
+            raise refuse(
+                403, "host_not_allowed", f"this server is not called {name[:80]!r} ([server] hosts)"
+            )
+
+    def _check_origin(self, origin: str, host: str) -> None:
+        if not origin or origin in self._server.origins:
+            return
+        if urlsplit(origin).netloc.lower() != host.lower():
+            raise refuse(403, "origin_not_allowed", "pages of other origins may not ask here")
+
+    def _names(self) -> set[str]:
+        server = self._server
+        return {name.lower() for name in (server.host, *server.hosts)}
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
+        self._log.refused(_endpoint(scope["path"]), fault.status, fault.code)
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": fault.code})
+            return
+        await send_fault(send, scope["path"], fault)
+
+
+async def send_fault(send: Send, path: str, fault: Fault) -> None:
+    """An error in the shape of the API it belongs to. The connection is not used again."""
+    write = anthropic_error if path.startswith("/v1/messages") else openai_error
+    head = {"content-type": "application/json", "connection": "close"} | fault.all_headers()
+    await _send(send, Head(fault.status, head), to_json(write(fault)))
+
+
+async def _send(send: Send, head: Head, body: bytes) -> None:
+    await send_head(send, head)
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name. One that is sent twice is both: nothing can be slipped in behind another."""
+    headers: dict[str, str] = {}
+    for raw, value in pairs:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
+
+
+def _with_origin(send: Send, origin: str) -> Send:
+    async def send_with_origin(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            allowed = {**_allowed(origin), "access-control-expose-headers": "*"}
+            extra = [(name.encode(), value.encode("latin-1")) for name, value in allowed.items()]
+            message = {**message, "headers": [*message["headers"], *extra]}
+        await send(message)
+
+    return send_with_origin
+
+
+def _allowed(origin: str) -> dict[str, str]:
+    return {"access-control-allow-origin": origin, "vary": "origin"}
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    """An address cannot be made to point elsewhere, as a name can."""
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _endpoint(path: str) -> str:
+    return path if path.startswith("/v1/") and len(path) < 40 and path.isascii() else "other"

@@ -1,0 +1,141 @@
+"""What the dashboard shows, as JSON: read from the ledger, with no texts but stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import edgewise
+from edgewise.errors import EdgewiseError
+from edgewise.monitor.why import explain_row
+from edgewise.record.report import (
+    ProviderSpend,
+    parse_since,
+)
+from edgewise.server.answer import JSON, Incoming
+from edgewise.server.errors import (
+    fault_of,
+    refuse,
+)
+from edgewise.server.openai.chat import openai_error
+from edgewise.server.state import House
+from edgewise.server.wire import Head, Work, to_json
+
+STRETCHES = 48
+RECENT = 60
+TEXTS = ("prompt_text", "reply_text", "tool_calls_text")
+HEADERS = JSON | {"cache-control": "no-store"}
+
+
+def overview(house: House, incoming: Incoming) -> Work:
+    """Totals, requests over time, providers, budgets and the device."""
+    yield from _told(incoming, lambda since: _overview(house, incoming, since))
+
+
+def confidences(house: House, incoming: Incoming) -> Work:
+    """Measured confidences with their outcomes, newest first, as rows to be counted."""
+
+    def found(since: float) -> dict[str, Any]:
+        judged = house.engine.ledger.judged(since)
+        names = ["task", "confidence", "threshold", "source", "cost", "avoided"]
+        return {"columns": names, "rows": [list(asdict(each).values()) for each in judged]}
+
+    yield from _told(incoming, found)
+
+
+def recent(house: House, incoming: Incoming) -> Work:
+    """The latest requests; a client with a key of its own sees its own."""
+
+    def found(_: float) -> dict[str, Any]:
+        rows = house.engine.ledger.recent(RECENT)
+        return {"requests": [row for row in rows if _may_see(incoming, row)]}
+
+    yield from _told(incoming, found)
+
+
+def one_request(house: House, incoming: Incoming) -> Work:
+    """One request with its attempts and why. Its texts only while the server stores texts."""
+
+    def found(_: float) -> dict[str, Any]:
+        row = house.engine.ledger.get(incoming.path["id"][:128])
+        if row is None or not _may_see(incoming, row):
+            raise refuse(404, "not_found", "no such request")
+        hidden = () if house.settings.store_text else TEXTS
+        shown = {name: value for name, value in row.items() if name not in hidden}
+        return shown | {"why": explain_row(row, house.settings).to_dict()}
+
+    yield from _told(incoming, found)
+
+
+def _told(incoming: Incoming, found: Callable[[float], dict[str, Any]]) -> Work:
+    try:
+        since = parse_since(incoming.path.get("since", "24h"))
+        status, body = 200, found(since)
+    except EdgewiseError as error:
+        fault = fault_of(error)
+        status, body = fault.status, openai_error(fault)
+    yield Head(status, HEADERS)
+    yield to_json(body)
+
+
+def _overview(house: House, incoming: Incoming, since: float) -> dict[str, Any]:
+    ledger = house.engine.ledger
+    report = ledger.report(since)
+    settings = house.settings
+    return {
+        "version": edgewise.__version__,
+        "device": {
+            "model": house.local_model,
+            "trouble": house.trouble,
+            "in_flight": len(house.inside),
+            "queues": [
+                {"model": name, "slots": each.slots, "busy": each.busy, "waiting": each.waiting}
+                for name, each in house.engine.turnstiles.items()
+            ],
+        },
+        "settings": {
+            "policy": settings.policy,
+            "handoff": settings.handoff,
+            "threshold": settings.threshold,
+            "store_text": settings.store_text,
+        },
+        "report": {name: value for name, value in report.to_dict().items() if name != "budgets"},
+        "timeline": [
+            {"start": each.start, **each.counts} for each in ledger.timeline(since, STRETCHES)
+        ],
+        "providers": _providers(house, report.providers),
+        "budgets": [
+            {
+                "key": state.budget.key,
+                "window": state.budget.window,
+                "limit": state.budget.limit_microdollars,
+                "spent": state.spent,
+                "reserved": state.reserved,
+                "remaining": state.remaining,
+                "resets_at": state.resets_at,
+            }
+            for state in report.budgets
+            if not incoming.client.budget_key
+            or state.budget.key in ("", incoming.client.budget_key)
+        ],
+    }
+
+
+def _providers(house: House, spent: Mapping[str, ProviderSpend]) -> list[dict[str, Any]]:
+    """The chain in its order, with each circuit as it is now and what the ledger says of it."""
+    return [
+        {
+            "name": lane.config.name,
+            "model": lane.config.model,
+            "state": lane.breaker.state,
+            "seconds_left": lane.breaker.seconds_left(),
+            **asdict(spent.get(lane.config.name, ProviderSpend(0, 0, 0))),
+        }
+        for lane in house.lanes()
+    ]
+
+
+def _may_see(incoming: Incoming, row: Mapping[str, Any]) -> bool:
+    key = incoming.client.budget_key
+    return not key or row["budget_key"] == key

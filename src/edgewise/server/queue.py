@@ -1,0 +1,222 @@
+"""Whose turn it is at a local model: clients take turns, and a full queue says so at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Unpack
+
+from typing_extensions import override
+
+from edgewise.errors import DeviceBusy
+from edgewise.local.backend import (
+    DeviceFacts,
+    EmbedBackend,
+    Eyes,
+    Guide,
+    SpeechBackend,
+    VisionBackend,
+)
+from edgewise.server.cancellation import (
+    Visit,
+    current,
+)
+from edgewise.types.embeddings import Embedded
+from edgewise.types.pictures import Sight
+from edgewise.types.transcripts import Heard
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import PictureArray, Samples
+
+
+USUAL_TURN_S = 2.0  # until the first turns have been timed
+SMOOTHING = 0.2
+
+
+class Ticket:
+    """A place in the queue."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.called = threading.Event()
+        self.has_turn = False
+
+
+class Turnstile:
+    """At most `slots` at once, and `ahead` more that the model lines up itself; `queue` may wait.
+
+    First come, first served per client. Among clients it goes round: one that sends a hundred
+    requests delays another's single one by one turn, not by a hundred.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        queue: int,
+        *,
+        ahead: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.slots = slots
+        self._inside = slots + ahead
+        self._queue = queue
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._free = self._inside
+        self._waiting = 0
+        self._lines: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        self._turn_s = USUAL_TURN_S
+
+    @property
+    def busy(self) -> int:
+        return self._inside - self._free
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    @contextmanager
+    def turn(self, visit: Visit) -> Generator[None]:
+        """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full."""
+        ticket = self._draw(visit.client)
+        try:
+            with visit.waking(ticket.called.set):
+                ticket.called.wait()
+            visit.check()
+            started = self._clock()
+            try:
+                yield
+            finally:
+                self._learn(self._clock() - started)
+        finally:
+            self._give_back(ticket)
+
+    def _draw(self, client: str) -> Ticket:
+        ticket = Ticket(client)
+        with self._lock:
+            if self._free:  # then nobody waits: a free slot is always handed on
+                self._free -= 1
+                ticket.has_turn = True
+                ticket.called.set()
+                return ticket
+            if self._waiting >= self._queue:
+                wait = max(1.0, self._turn_s * (self._waiting + 1) / self.slots)
+                raise DeviceBusy(
+                    f"{self._waiting} requests wait for the local model already",
+                    retry_after_s=wait,
+                )
+            self._lines.setdefault(client, deque()).append(ticket)
+            self._waiting += 1
+        return ticket
+
+    def _give_back(self, ticket: Ticket) -> None:
+        with self._lock:
+            if not ticket.has_turn:  # it left the queue
+                self._drop(ticket)
+                return
+            following = self._next()
+            if following is None:
+                self._free += 1
+                return
+            following.has_turn = True
+            following.called.set()
+
+    def _drop(self, ticket: Ticket) -> None:
+        line = self._lines[ticket.client]
+        line.remove(ticket)
+        self._waiting -= 1
+        if not line:
+            del self._lines[ticket.client]
+
+    def _next(self) -> Ticket | None:
+        if not self._lines:
+            return None
+        client, line = self._lines.popitem(last=False)
+        ticket = line.popleft()
+        self._waiting -= 1
+        if line:
+            self._lines[client] = line  # to the end: the others come first
+        return ticket
+
+    def _learn(self, seconds: float) -> None:
+        with self._lock:
+            self._turn_s += SMOOTHING * (seconds - self._turn_s)
+
+
+class QueuedEars:
+    """A long recording is heard in pieces, and others have their turns in between."""
+
+    def __init__(self, ears: SpeechBackend, turnstile: Turnstile) -> None:
+        self._ears = ears
+        self.turnstile = turnstile
+
+    def facts(self) -> DeviceFacts:
+        return self._ears.facts()
+
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        **guide: Unpack[Guide],
+    ) -> list[Heard]:
+        with self.turnstile.turn(current.get() or Visit()):
+            return self._ears.hear(samples, language=language, words=words, **guide)
+
+    def close(self) -> None:
+        self._ears.close()
+
+
+class QueuedEmbedder:
+    """All texts of a request are one turn: an embedder is fast, and batches are faster."""
+
+    def __init__(self, embedder: EmbedBackend, turnstile: Turnstile) -> None:
+        self._embedder = embedder
+        self.turnstile = turnstile
+
+    def facts(self) -> DeviceFacts:
+        return self._embedder.facts()
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        with self.turnstile.turn(current.get() or Visit()):
+            return self._embedder.embed(texts)
+
+    def close(self) -> None:
+        self._embedder.close()
+
+
+class QueuedEye:
+    """A skill with pictures: each picture is a turn, and others have theirs in between."""
+
+    def __init__(self, eye: VisionBackend, turnstile: Turnstile) -> None:
+        self._eye = eye
+        self.turnstile = turnstile
+
+    def facts(self) -> DeviceFacts:
+        return self._eye.facts()
+
+    def look(self, pixels: PictureArray) -> Sight:
+        with self.turnstile.turn(current.get() or Visit()):
+            return self._eye.look(pixels)
+
+    def close(self) -> None:
+        self._eye.close()
+
+
+class QueuedEyes(Eyes):
+    """The skills of an engine, each put behind its turnstile when it is first needed."""
+
+    def __init__(self, share: Callable[[VisionBackend], VisionBackend]) -> None:
+        super().__init__()
+        self._share = share
+        self._opening = threading.Lock()
+
+    @override
+    def __setitem__(self, name: str, eye: VisionBackend) -> None:
+        with self._opening:
+            if name not in self:  # two requests may open it at once: the first one stays
+                super().__setitem__(name, self._share(eye))

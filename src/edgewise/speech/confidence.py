@@ -1,0 +1,139 @@
+"""From the evidence of a segment to the chance that it is right, and to its expected error.
+
+A calibration belongs to one model and quantisation, as those of chat do. docs/speech.md says how
+the shipped ones were fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgewise.errors import SettingsError
+from edgewise.speech.words import compression
+from edgewise.types.measured import (
+    UNMEASURED,
+    Measured,
+    read_measured,
+)
+from edgewise.types.transcripts import Heard
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Samples = NDArray[numpy.float32]
+
+
+FORMAT = 1
+LOW_ERROR = 0.15  # word error rate up to which a segment counts as right
+MOST_CONFIDENT = 0.99  # nobody is ever sure
+LOOPING = 0.05  # confidence of a loop at most: loops look sure of themselves
+_FRAME = 512  # samples whose energy is taken together
+_QUIET_DB, _LOUD_DB = 0.0, 60.0
+
+
+def signal_to_noise(samples: Samples) -> float:
+    """Decibels between the loud and the quiet moments of a stretch of sound, 0 to 60."""
+    import numpy  # noqa: PLC0415  # speech is an extra
+
+    count = len(samples) // _FRAME
+    if not count:
+        return _QUIET_DB
+    energy = numpy.square(samples[: count * _FRAME].reshape(count, _FRAME)).mean(axis=1) + 1e-10
+    loud, quiet = numpy.percentile(energy, 95), numpy.percentile(energy, 10)
+    return float(min(_LOUD_DB, max(_QUIET_DB, 10 * math.log10(loud / quiet))))
+
+
+def features_of(heard: Heard, voice: Sequence[float], snr_db: float) -> dict[str, float]:
+    """Everything that is known about a segment before anybody checks it."""
+    chances = sorted(word.probability for word in heard.words if word.probability is not None) or [
+        math.exp(heard.mean_logprob)
+    ]
+    count = len(chances)
+    seconds = max(0.1, heard.end - heard.start)
+    return {
+        "mean_word": sum(chances) / count,
+        "low_word": chances[count // 10],
+        "lower_half": sum(chances[: (count + 1) // 2]) / ((count + 1) // 2),
+        "unsure_words": sum(chance < 0.5 for chance in chances) / count,
+        "mean_logprob": max(-3.0, heard.mean_logprob),
+        "compression": min(4.0, max(compression(heard.text), heard.compression_ratio)),
+        "no_speech": heard.no_speech,
+        "temperature": heard.temperature,
+        "voice": sum(voice) / len(voice) if voice else 1.0,
+        "snr_db": snr_db / _LOUD_DB,
+        "rate": min(8.0, len(heard.text.split()) / seconds) / 4.0,
+        "short": 1.0 / (1 + len(heard.text.split())),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A logistic score of the features; those it does not name do not matter."""
+
+    weights: Mapping[str, float]
+    bias: float
+
+    def of(self, features: Mapping[str, float]) -> float:
+        total = self.bias + sum(
+            weight * features.get(name, 0.0) for name, weight in self.weights.items()
+        )
+        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentCalibration:
+    """`chance` that the word error rate is at most LOW_ERROR; `error`: the expected rate.
+
+    Below `threshold` a segment is handed off.
+    """
+
+    name: str
+    chance: Score
+    error: Score
+    threshold: float = 0.5
+    report: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
+
+    def judge(self, features: Mapping[str, float], *, looping: bool = False) -> tuple[float, float]:
+        """Confidence and expected word error rate."""
+        mapped = self.measured.map_of("final").of(self.chance.of(features))
+        chance = min(MOST_CONFIDENT, mapped)
+        error = self.error.of(features)
+        if looping:
+            return min(LOOPING, chance), max(1 - LOOPING, error)
+        return chance, error
+
+
+# For models nobody has calibrated: an ordering by what the words' probabilities say, not chances.
+UNCALIBRATED_SPEECH = SegmentCalibration(
+    name="uncalibrated",
+    chance=Score({"mean_word": 8.0, "low_word": 2.0}, -6.0),
+    error=Score({"mean_word": -6.0}, 3.0),
+)
+
+
+def parse_segment_calibration(data: Mapping[str, Any], origin: str) -> SegmentCalibration:
+    """Read a calibration file's contents; `origin` names it in errors."""
+    if data.get("format") != FORMAT:
+        raise SettingsError(
+            f"{origin}: calibration format {data.get('format')!r} is not {FORMAT}; fit it again"
+        )
+    try:
+        return SegmentCalibration(
+            name=str(data["name"]),
+            chance=_score(data["chance"]),
+            error=_score(data["error"]),
+            threshold=float(data["threshold"]),
+            report=dict(data.get("report", {})),
+            measured=read_measured(data),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise SettingsError(f"{origin}: not a calibration of speech: {error!r}") from error
+
+
+def _score(data: Mapping[str, Any]) -> Score:
+    weights = {str(name): float(weight) for name, weight in data["weights"].items()}
+    return Score(weights, float(data["bias"]))

@@ -1,0 +1,266 @@
+"""Words that a model heard: which it made up, which are stable, and the utterances they form."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from edgewise.types.transcripts import Heard, Word
+
+MOST_COMPRESSED = 2.4  # Whisper's own limit: text that packs better is a loop
+LEAST_TEXT = 60  # bytes below which packing says nothing
+LONGEST_LOOP = 8  # words
+# How often in a row a run of so many words may come; people do say "no, no, no".
+_ALLOWED = {1: 5, 2: 3, 3: 3}
+_ALLOWED_LONGER = 2
+LEAST_VOICE = 0.1  # mean chance of a voice in a segment, or nobody spoke; noise hides voices
+LIKELY_SILENT, GUESSING = 0.6, -1.0  # no-speech chance and mean log-probability
+
+
+def compression(text: str) -> float:
+    """How much smaller zlib makes a text; 1 for one that is too short to tell."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data)) if len(data) >= LEAST_TEXT else 1.0
+
+
+def loop_in(words: Sequence[str]) -> tuple[int, int, int] | None:
+    """A run of words that comes too often in a row: where it starts, its length, how often."""
+    plain = [re.sub(r"\W+", "", word).casefold() for word in words]
+    for length in range(1, LONGEST_LOOP + 1):
+        start = 0
+        while start + length <= len(plain):
+            times = _times(plain, start, length)
+            if times > _ALLOWED.get(length, _ALLOWED_LONGER) and any(plain[start : start + length]):
+                return start, length, times
+            start += 1
+    return None
+
+
+def _times(words: Sequence[str], start: int, length: int) -> int:
+    run, times = words[start : start + length], 1
+    while words[start + times * length : start + (times + 1) * length] == run:
+        times += 1
+    return times
+
+
+def without_loops(heard: Heard) -> tuple[str, tuple[Word, ...], bool]:
+    """The text and words with each loop said once, and whether there was one."""
+    if not heard.words:
+        tokens, found = heard.text.split(), False
+        while (loop := loop_in(tokens)) is not None:
+            start, length, times = loop
+            del tokens[start + length : start + times * length]
+            found = True
+        text = " ".join(tokens) if found else heard.text
+        return text, (), found or compression(heard.text) > MOST_COMPRESSED
+    words, found = list(heard.words), False
+    while (loop := loop_in([word.text for word in words])) is not None:
+        start, length, times = loop
+        del words[start + length : start + times * length]
+        found = True
+    text = " ".join(word.text for word in words) if found else heard.text
+    return text, tuple(words), found or compression(heard.text) > MOST_COMPRESSED
+
+
+def made_up(heard: Heard, voice: Sequence[float]) -> str:
+    """The code of why these words were never said; empty where they may have been."""
+    if not re.search(r"\w", heard.text):
+        return "silence"
+    if voice and sum(voice) < LEAST_VOICE * len(voice):
+        return "silence"
+    if heard.no_speech > LIKELY_SILENT and heard.mean_logprob < GUESSING:
+        return "no_speech"
+    return ""
+
+
+PAUSE_S = 0.3  # between two words, or less where voice activity hears nobody
+LONGEST_S = 12.0  # of an utterance; a longer one is cut at its widest gap
+JOINED_S = 8.0  # up to which what was said in one breath stays together
+BREATH_S = 0.7  # a pause inside a sentence
+_ENDS = (".", "?", "!", "。", "？", "！")  # noqa: RUF001 - other languages have other marks
+
+# Whether somebody speaks all the time between two moments.
+Speaking = Callable[[float, float], bool]
+Item = tuple[Word, int]  # a word, and the number of the stretch it was heard in
+
+
+def into_utterances(heard: Sequence[Heard], speaking: Speaking) -> list[Heard]:
+    """The same words, divided at pauses. Stretches without times of words stay as they are."""
+    if not all(each.words for each in heard):
+        return list(heard)
+    items = [(word, number) for number, each in enumerate(heard) for word in each.words]
+    parts: list[list[Item]] = []
+    for item in items:
+        if parts and not _pauses(parts[-1][-1][0], item[0], speaking):
+            parts[-1].append(item)
+        else:
+            parts.append([item])
+    whole = [piece for part in _joined(parts) for piece in _shortened(part)]
+    return [_utterance(part, heard) for part in whole]
+
+
+def _pauses(word: Word, following: Word, speaking: Speaking) -> bool:
+    gap = following.start - word.end
+    return gap >= PAUSE_S or (gap >= 0.05 and not speaking(word.end, following.start))
+
+
+def _joined(parts: Sequence[list[Item]]) -> list[list[Item]]:
+    """Pieces of one sentence, as far as they are short: context helps whoever hears them."""
+    found: list[list[Item]] = []
+    for part in parts:
+        if found and _belong(found[-1], part):
+            found[-1] = found[-1] + part
+        else:
+            found.append(list(part))
+    return found
+
+
+def _belong(before: Sequence[Item], part: Sequence[Item]) -> bool:
+    last, first = before[-1][0], part[0][0]
+    return (
+        first.start - last.end < BREATH_S
+        and part[-1][0].end - before[0][0].start <= JOINED_S
+        and not last.text.endswith(_ENDS)
+    )
+
+
+def _shortened(part: list[Item]) -> list[list[Item]]:
+    if len(part) < 2 or part[-1][0].end - part[0][0].start <= LONGEST_S:
+        return [part]
+    middle = (part[0][0].start + part[-1][0].end) / 2
+
+    def width(index: int) -> tuple[float, bool, float]:
+        word, following = part[index - 1][0], part[index][0]
+        gap = round(following.start - word.end, 1)
+        return gap, word.text.endswith(_ENDS), -abs(word.end - middle)
+
+    cut = max(range(1, len(part)), key=width)
+    return [*_shortened(part[:cut]), *_shortened(part[cut:])]
+
+
+def _utterance(part: Sequence[Item], heard: Sequence[Heard]) -> Heard:
+    numbers = [number for _, number in part]
+    source = heard[max(set(numbers), key=numbers.count)]  # the evidence of where most of it is
+    words = tuple(word for word, _ in part)
+    texts = [
+        text_of([word for word, own in part if own == number], heard[number])
+        for number in dict.fromkeys(numbers)
+    ]
+    return replace(
+        source, start=words[0].start, end=words[-1].end, text=" ".join(texts), words=words
+    )
+
+
+def text_of(words: Sequence[Word], heard: Heard) -> str:
+    """Some words of a stretch as they are written in it: not every language has spaces."""
+    begin, place = None, 0
+    first = next((i for i, word in enumerate(heard.words) if word is words[0]), 0)
+    for word in heard.words[: first + len(words)]:
+        found = heard.text.find(word.text, place)
+        if found < 0:
+            return " ".join(each.text for each in words)
+        if word is words[0]:
+            begin = found
+        place = found + len(word.text)
+    return heard.text[begin:place].strip()
+
+
+class StableText:
+    """The words of one utterance: `settled`, which only grows, and `pending`, which may change."""
+
+    def __init__(self) -> None:
+        self.settled: list[Word] = []
+        self.pending: tuple[Word, ...] = ()
+
+    @property
+    def end(self) -> float:
+        """When the last settled word ends."""
+        return self.settled[-1].end if self.settled else 0.0
+
+    def offer(self, hypothesis: Sequence[Word]) -> tuple[Word, ...]:
+        """The words that this hypothesis settles."""
+        rest = hypothesis[self._place_in(hypothesis) :]
+        agreed = 0
+        for before, now in zip(self.pending, rest, strict=False):
+            if plain(before) != plain(now):
+                break
+            agreed += 1
+        return self._settle(rest, agreed)
+
+    def finish(self, hypothesis: Sequence[Word]) -> tuple[Word, ...]:
+        """The words that are left, settled by the last hypothesis alone: nothing more is said."""
+        rest = hypothesis[self._place_in(hypothesis) :]
+        return self._settle(rest, len(rest))
+
+    def _settle(self, rest: Sequence[Word], count: int) -> tuple[Word, ...]:
+        new = []
+        for word in rest[:count]:
+            start = max(word.start, self.end)
+            new.append(replace(word, start=start, end=max(word.end, start)))
+            self.settled.append(new[-1])
+        self.pending = tuple(rest[count:])
+        return tuple(new)
+
+    def _place_in(self, hypothesis: Sequence[Word]) -> int:
+        """How many words of a hypothesis are the settled ones, some perhaps heard differently.
+
+        The beginning with the fewest differences; among equals, the one that ends when they do.
+        """
+        differences = list(range(len(hypothesis) + 1))
+        for word in self.settled:
+            before, said = differences, plain(word)
+            differences = [before[0] + 1]
+            for index, other in enumerate(hypothesis):
+                changed = before[index] + (plain(other) != said)
+                differences.append(min(changed, before[index + 1] + 1, differences[-1] + 1))
+
+        def how_far(count: int) -> tuple[int, float]:
+            end = hypothesis[count - 1].end if count else 0.0
+            return differences[count], abs(end - self.end)
+
+        return min(range(len(hypothesis) + 1), key=how_far)
+
+
+def plain(word: Word) -> str:
+    """A word as it is compared: without case and punctuation."""
+    return re.sub(r"[^\w]+", "", word.text).casefold() or word.text
+
+
+@dataclass(slots=True)
+class Captions:
+    """The whole confirmed text: ended segments by their id, and the settled words of the open one.
+
+    It only grows, unless a segment is corrected.
+    """
+
+    _ended: dict[int, str] = field(default_factory=dict)
+    _before: str = ""  # the ended ones, joined
+    _open: str = ""
+
+    @property
+    def text(self) -> str:
+        return _with_space(self._before, self._open)
+
+    def say(self, words: Sequence[Word]) -> None:
+        """More settled words of the open segment."""
+        self._open = _with_space(self._open, " ".join(word.text for word in words))
+
+    def end(self, number: int | None) -> str:
+        """The open segment has ended and has this id, None where nothing was said; its text."""
+        text, self._open = self._open, ""
+        if number is not None:
+            self._ended[number] = text
+            self._before = _with_space(self._before, text)
+        return text
+
+    def correct(self, number: int, text: str) -> None:
+        """Another text for one segment; no other changes."""
+        if self._ended[number] != text:
+            self._ended[number] = text
+            self._before = " ".join(each for each in self._ended.values() if each)
+
+
+def _with_space(before: str, after: str) -> str:
+    return f"{before} {after}" if before and after else before or after

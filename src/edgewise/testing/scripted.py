@@ -1,0 +1,393 @@
+"""Scripted local models: each says what it was told to, with the evidence it was given."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import threading
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+
+from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.local.backend import SPEECH_RATE, DeviceFacts, TokenStream
+from edgewise.types.embeddings import Embedded
+from edgewise.types.messages import Request
+from edgewise.types.tokens import Finish, FinishReason, Token
+from edgewise.types.transcripts import Heard, Word
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import Samples
+
+
+SCRIPTED_FACTS = DeviceFacts(
+    backend="scripted", model="scripted-1", quantisation="none", context_tokens=4096
+)
+
+
+class Options(TypedDict, total=False):
+    """What every way of building a ScriptedBackend takes.
+
+    facts           what `facts()` returns
+    context_tokens  overrides that of the facts; a longer prompt raises ContextExceeded
+    fail_after      raise GenerationFailed after this many tokens of each generation
+    delay_s         seconds each token takes
+    """
+
+    facts: DeviceFacts
+    context_tokens: int
+    fail_after: int
+    delay_s: float
+
+
+def word_tokens(
+    text: str, *, logprob: float = -0.05, margin: float = 4.0, entropy: float = 0.2
+) -> tuple[Token, ...]:
+    """`text` as one token per word, all with the same evidence. Joined they are `text` again."""
+    words = re.findall(r"\s*\S+|\s+$", text)
+    return tuple(Token(word, logprob, margin, entropy) for word in words)
+
+
+class ScriptedBackend:
+    """Fulfils `edgewise.local.backend.ChatBackend` without a model.
+
+        ScriptedBackend.confident("Paris.")
+        ScriptedBackend(["Yes.", word_tokens("Perhaps not.", logprob=-2.0)], fail_after=1)
+
+    Each generation takes the next answer; the last one repeats. A string becomes word tokens
+    with `logprob`. A token is counted as one word everywhere.
+
+    With `already` the answer of the same request is taken up again: after that prefix where the
+    answer starts with it, otherwise from its beginning, after a space.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[str | tuple[Token, ...]],
+        *,
+        logprob: float = -0.05,
+        **options: Unpack[Options],
+    ) -> None:
+        if not answers:
+            raise ValueError("a ScriptedBackend needs at least one answer")
+        self._answers = [
+            word_tokens(answer, logprob=logprob) if isinstance(answer, str) else answer
+            for answer in answers
+        ]
+        facts = options.get("facts", SCRIPTED_FACTS)
+        context = options.get("context_tokens", facts.context_tokens)
+        self._facts = replace(facts, context_tokens=context)
+        self._fail_after = options.get("fail_after")
+        self._delay_s = options.get("delay_s", 0.0)
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._by_request: dict[str, tuple[Token, ...]] = {}
+        self.requests: list[Request] = []
+        self.started = 0
+        self.closed_early = 0
+        self.generated = 0
+        self.closed = False
+
+    @classmethod
+    def confident(cls, *texts: str, **options: Unpack[Options]) -> Self:
+        """Answers a well-sighted gate keeps: every token near certain."""
+        tokens = [word_tokens(text, logprob=-0.01, margin=6.0, entropy=0.05) for text in texts]
+        return cls(tokens, **options)
+
+    @classmethod
+    def doubtful(cls, *texts: str, **options: Unpack[Options]) -> Self:
+        """Answers a well-sighted gate hands off: every token close to a guess."""
+        tokens = [word_tokens(text, logprob=-2.5, margin=0.1, entropy=2.5) for text in texts]
+        return cls(tokens, **options)
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        prompt = _count_words(request) + len(already.split())
+        if prompt > self._facts.context_tokens:
+            raise ContextExceeded(prompt, self._facts.context_tokens)
+        tokens = _after(already, self._answer_to(request, already))
+        count = 0
+        try:
+            for token in tokens[: request.max_tokens]:
+                self._fail_if_told_to(count)
+                time.sleep(self._delay_s)
+                with self._lock:
+                    self.generated += 1
+                count += 1
+                yield token
+        except GeneratorExit:
+            with self._lock:
+                self.closed_early += 1
+            raise
+        self._fail_if_told_to(count)
+        reason: FinishReason = "length" if len(tokens) > request.max_tokens else "stop"
+        yield Finish(reason, input_tokens=prompt, output_tokens=count)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _fail_if_told_to(self, count: int) -> None:
+        if self._fail_after is not None and count >= self._fail_after:
+            raise GenerationFailed(f"told to fail after {self._fail_after} tokens")
+
+    def _answer_to(self, request: Request, already: str) -> tuple[Token, ...]:
+        with self._lock:
+            self.started += 1
+            self.requests.append(request)
+            if already and request.id in self._by_request:
+                return self._by_request[request.id]
+            answer = self._answers[min(self._taken, len(self._answers) - 1)]
+            self._taken += 1
+            self._by_request[request.id] = answer
+            return answer
+
+
+def _count_words(request: Request) -> int:
+    return sum(len(message.content.split()) for message in request.messages)
+
+
+def _after(already: str, answer: tuple[Token, ...]) -> tuple[Token, ...]:
+    """What is left of `answer` behind `already`; a token cut in two keeps its evidence."""
+    if not already or not answer:
+        return answer
+    if not "".join(token.text for token in answer).startswith(already):
+        return (replace(answer[0], text=" " + answer[0].text), *answer[1:])
+    left = len(already)
+    rest: list[Token] = []
+    for token in answer:
+        if left < len(token.text):
+            rest.append(replace(token, text=token.text[left:]))
+        left = max(0, left - len(token.text))
+    return tuple(rest)
+
+
+SCRIPTED_CALLER_FACTS = DeviceFacts(
+    backend="scripted", model="scripted-caller", quantisation="none", context_tokens=4096
+)
+_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """What one `write_call` was asked for."""
+
+    prompt: str
+    grammar: str
+    max_tokens: int
+    already: str
+
+
+class ScriptedCaller:
+    """Fulfils `edgewise.local.backend.CallBackend` without a model.
+
+        ScriptedCaller(['set_timer {"minutes":5}'])
+        ScriptedCaller(['set_timer {"minutes":5}', "none"], logprobs=[[-0.1, -2.0], [-0.3]])
+
+    Each call takes the next answer; the last one repeats. An answer becomes one token per word,
+    run of spaces or mark, and an end token without text. `logprobs` has one list per answer; a
+    list that is shorter than its tokens repeats its last value. With `already` an answer that
+    starts so is continued after it. Grammars are kept in `asked` and not obeyed. Raises
+    GenerationFailed in place of the first token where `fails` is true.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[str],
+        *,
+        logprobs: Sequence[Sequence[float]] = (),
+        facts: DeviceFacts = SCRIPTED_CALLER_FACTS,
+        fails: bool = False,
+    ) -> None:
+        if not answers:
+            raise ValueError("a ScriptedCaller needs at least one answer")
+        if logprobs and len(logprobs) != len(answers):
+            raise ValueError(f"{len(logprobs)} lists of logprobs for {len(answers)} answers")
+        self._answers = list(answers)
+        self._logprobs = [list(given) for given in logprobs]
+        self._facts = facts
+        self._fails = fails
+        self._lock = threading.Lock()
+        self.asked: list[WrittenCall] = []
+        self.closed_early = 0
+        self.closed = False
+
+    @classmethod
+    def doubtful(cls, *answers: str) -> Self:
+        """Answers whose every token is close to a guess."""
+        return cls(answers, logprobs=[[-2.5]] * len(answers))
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        words = len((prompt + already).split())
+        if words > self._facts.context_tokens:
+            raise ContextExceeded(words, self._facts.context_tokens)
+        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already))
+        if self._fails:
+            raise GenerationFailed("told to fail")
+        try:
+            yield from tokens[:max_tokens]
+        except GeneratorExit:
+            with self._lock:
+                self.closed_early += 1
+            raise
+        reason: FinishReason = "length" if len(tokens) > max_tokens else "stop"
+        yield Finish(reason, input_tokens=words, output_tokens=min(len(tokens), max_tokens))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _tokens(self, call: WrittenCall) -> list[Token]:
+        with self._lock:
+            number = min(len(self.asked), len(self._answers) - 1)
+            self.asked.append(call)
+        pieces = [*_PIECES.findall(self._answers[number].removeprefix(call.already)), ""]
+        given = self._logprobs[number] if self._logprobs else []
+        padded = given + [given[-1] if given else -0.01] * len(pieces)
+        return [_token(text, logprob) for text, logprob in zip(pieces, padded, strict=False)]
+
+
+def _token(text: str, logprob: float) -> Token:
+    """The less likely the token, the closer the runner-up."""
+    return Token(text, logprob, margin=max(0.1, 6.0 + 4.0 * logprob), entropy=min(3.0, -logprob))
+
+
+# Without times of words: so that what is scripted as one segment stays one.
+SCRIPTED_EARS_FACTS = DeviceFacts(
+    backend="scripted",
+    model="scripted-ears",
+    quantisation="none",
+    context_tokens=448,
+    word_times=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listened:
+    """What one `hear` was given."""
+
+    seconds: float
+    language: str
+    hint: str = ""
+    temperature: float = 0.0
+
+
+def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
+    """A stretch of speech whose every word has the same chance of being right."""
+    tokens = text.split()
+    step = (end - start) / max(1, len(tokens))
+    words = tuple(
+        Word(token, round(start + index * step, 3), round(start + (index + 1) * step, 3), chance)
+        for index, token in enumerate(tokens)
+    )
+    return Heard(start=start, end=end, text=text, words=words, language="en")
+
+
+class ScriptedEars:
+    """Fulfils `edgewise.local.backend.SpeechBackend` without a model.
+
+        ScriptedEars([[heard("hello there", 0.0, 1.0), heard("mumble", 1.2, 2.0, chance=0.2)]])
+
+    Each chunk of sound takes the next answer, a list of `Heard`; the last one repeats. Raises
+    GenerationFailed where `fails` is true.
+    """
+
+    def __init__(
+        self,
+        answers: Sequence[Sequence[Heard]],
+        *,
+        facts: DeviceFacts = SCRIPTED_EARS_FACTS,
+        fails: bool = False,
+    ) -> None:
+        if not answers:
+            raise ValueError("ScriptedEars need at least one answer")
+        self._answers = [list(answer) for answer in answers]
+        self._facts = facts
+        self._fails = fails
+        self._lock = threading.Lock()
+        self.listened: list[Listened] = []
+        self.closed = False
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def hear(
+        self,
+        samples: Samples,
+        *,
+        language: str = "",
+        words: bool = True,
+        hint: str = "",
+        temperature: float = 0.0,
+    ) -> list[Heard]:
+        with self._lock:
+            number = min(len(self.listened), len(self._answers) - 1)
+            seconds = len(samples) / SPEECH_RATE
+            self.listened.append(Listened(seconds, language, hint, temperature))
+        if self._fails:
+            raise GenerationFailed("told to fail")
+        return list(self._answers[number])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ScriptedEmbedder:
+    """Fulfils `edgewise.local.backend.EmbedBackend`. A text is the sum of its words, in 32 numbers.
+
+    So texts that share words are near each other. `fail` raises GenerationFailed instead; a text
+    of more words than `window` counts as read in windows.
+    """
+
+    def __init__(
+        self, space: str = "scripted@none-32", *, window: int = 256, fail: bool = False
+    ) -> None:
+        self._facts = DeviceFacts(
+            backend="scripted",
+            model=space.partition("@")[0],
+            quantisation="none",
+            context_tokens=window,
+            languages=("en",),
+            space=space,
+        )
+        self._fail = fail
+        self.texts: list[str] = []
+        self.closed = False
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        if self._fail:
+            raise GenerationFailed("told to fail")
+        self.texts += texts
+        words = [text.split() for text in texts]
+        windows = tuple(max(1, -(-len(each) // self._facts.context_tokens)) for each in words)
+        return Embedded(tuple(map(_vector, words)), windows, sum(map(len, words)))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _vector(words: Sequence[str]) -> array[float]:
+    total = [0.0] * 32
+    for word in words or [""]:
+        key = word.lower().strip(".,;:?!()[]\"'")
+        for index, byte in enumerate(hashlib.sha256(key.encode()).digest()):
+            total[index] += byte - 127.5
+    length = math.sqrt(math.fsum(value * value for value in total))
+    return array("f", (value / length for value in total))

@@ -1,0 +1,100 @@
+"""What a user may aim at in place of a threshold, and what moves a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+# Of these one place (a request, the settings) states at most one.
+AIMS = ("threshold", "max_error", "cloud_share")
+ERROR_PROBABILITY = 0.10  # that more than `max_error` of what is kept is wrong after all
+
+
+class Aims(Protocol):
+    """Settings, or a request."""
+
+    @property
+    def threshold(self) -> float | None: ...
+    @property
+    def max_error(self) -> float | None: ...
+    @property
+    def cloud_share(self) -> float | None: ...
+    @property
+    def error_probability(self) -> float: ...
+
+
+def find_complaint(aims: Aims) -> str:
+    """What is wrong with the aims of a request or of settings; empty where nothing is."""
+    stated = [name for name in AIMS if getattr(aims, name) is not None]
+    checks = (
+        (
+            aims.threshold is None or 0 <= aims.threshold <= 1,
+            f"threshold = {aims.threshold}: must be between 0 and 1",
+        ),
+        (
+            aims.max_error is None or 0 < aims.max_error < 1,
+            f"max_error = {aims.max_error}: must be more than 0 and less than 1 (0.05 is 5 %)",
+        ),
+        (
+            aims.cloud_share is None or 0 <= aims.cloud_share <= 1,
+            f"cloud_share = {aims.cloud_share}: must be between 0 and 1",
+        ),
+        (
+            0 < aims.error_probability < 1,
+            f"error_probability = {aims.error_probability}: must be more than 0 and less than 1",
+        ),
+        (len(stated) <= 1, f"{' and '.join(stated)}: state one of them"),
+    )
+    return next((words for good, words in checks if not good), "")
+
+
+def as_share(text: str) -> float:
+    """`5%`, `5 %` and `0.05` are the same. Raises ValueError for what is no number."""
+    plain = text.strip()
+    return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share, 6):g} %"
+
+
+def high_enough(objective: str) -> str:
+    return f"high enough for {objective}" if objective else "high enough"
+
+
+def needed(threshold: float, objective: str) -> str:
+    return f"{threshold:.2f}, which {objective} needs" if objective else f"{threshold:.2f}"
+
+
+OnDrift = Literal["report", "widen", "cloud"]
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What is left of a budget, and what is to be expected of the rest of its window.
+
+    requests_left  that are still to come, this one included
+    handoff_microdollars   what one that is handed off costs on average
+    words          the budget, for reasons
+    """
+
+    left_microdollars: int
+    requests_left: float
+    handoff_microdollars: float
+    words: str
+
+    @property
+    def allowed_share(self) -> float:
+        """The share of requests that may be handed off so that the money lasts."""
+        expected = self.requests_left * self.handoff_microdollars
+        return self.left_microdollars / expected if expected > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Travels with a request; most have none. `drifted`: why, by the calibration's name."""
+
+    money: Money | None = None
+    on_drift: OnDrift = "report"
+    drifted: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,119 @@
+"""Calls held against the other tools, each other, and what was asked for."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgewise.calls.check import (
+    EASY_GATE,
+    FULL_GATE,
+    asked_twice,
+    check_calls,
+    is_weak,
+)
+from edgewise.calls.values.read import (
+    Heard,
+    hear,
+)
+from edgewise.types.calls import Complaint, ComplaintCode
+from edgewise.types.messages import Tool, ToolCall
+from tests.flows.calling import MESSAGE, TIMER, TOOLS, WEATHER
+
+DIE = Tool("roll_die", "Roll a die")
+FIVE = ToolCall("set_timer", {"minutes": 5}, source="local")
+LONDON = ToolCall("get_weather", {"location": "London"}, source="local")
+ROLL = ToolCall("roll_die", {}, source="local")
+
+
+def heard(*texts: str) -> list[Heard]:
+    return [hear(text) for text in texts]
+
+
+def codes(found: tuple[Complaint, ...]) -> list[tuple[str, int | None]]:
+    return [(one.code, one.intent) for one in found]
+
+
+def test_a_call_of_a_tool_that_another_one_fits_better_than_is_weak() -> None:
+    (words,) = heard("Check the weather in London")
+    checked = check_calls({0: [FIVE]}, [words], TOOLS)
+    assert checked.calls[0][0].complaints == ("weak_fit",)
+    assert check_calls({0: [LONDON]}, [words], TOOLS).calls[0][0].complaints == ()
+
+
+def test_the_clouds_choice_of_a_tool_is_not_doubted_by_words() -> None:
+    call = ToolCall("set_timer", {"minutes": 5}, source="cloud")
+    assert not is_weak(call, hear("Check the weather in London"), TOOLS)
+
+
+def test_where_no_tool_says_anything_none_is_better() -> None:
+    assert not is_weak(FIVE, hear("Wie spät ist es?"), TOOLS)
+    assert not is_weak(FIVE, hear("anything"), [])
+
+
+def test_the_same_call_for_different_parts_is_a_duplicate() -> None:
+    words = heard("Set a timer for 5 minutes", "tell Tom that dinner is ready")
+    checked = check_calls({0: [FIVE], 1: [FIVE]}, words, TOOLS)
+    assert "duplicate_call" not in checked.calls[0][0].complaints
+    assert "duplicate_call" in checked.calls[1][0].complaints
+    assert codes(checked.complaints) == [("duplicate_call", 1)]
+    assert asked_twice({0: [FIVE], 1: [FIVE]}, words) == set()
+
+
+@pytest.mark.parametrize("second", ["roll the die again", "roll another die", "Roll a die"])
+def test_what_is_asked_for_twice_is_no_duplicate(second: str) -> None:
+    words = heard("Roll a die", second)
+    by_intent = {0: [ROLL], 1: [ROLL]}
+    assert check_calls(by_intent, words, [DIE]).complaints == ()
+    assert asked_twice(by_intent, words) == {1}
+
+
+def test_an_intent_without_a_call_is_uncovered_where_a_tool_fits() -> None:
+    words = heard("Set a timer for 5 minutes", "check the weather in London", "who wrote Faust")
+    checked = check_calls({0: [FIVE]}, words, TOOLS)
+    assert codes(checked.complaints) == [("uncovered_intent", 1)]
+    assert "get_weather" in checked.complaints[0].message
+    assert checked.of(1) == {"uncovered_intent"} and checked.of(2) == frozenset()
+
+
+def test_what_was_said_in_place_of_calls_is_told_instead() -> None:
+    words = heard("check the weather in London", "set a timer for 5 minutes")
+    declined = {0: Complaint("refusal", "it declined"), 1: None}
+    assert codes(check_calls({}, words, TOOLS, declined=declined).complaints) == [("refusal", 0)]
+
+
+def test_the_full_gate_holds_all_that_the_easy_one_does_and_more() -> None:
+    assert {"ungrounded", "duplicate_call", "uncovered_intent"} == FULL_GATE - EASY_GATE
+    assert set(get_args(ComplaintCode)) - FULL_GATE == {"unknown_argument", "question", "withheld"}
+
+
+CALLS = st.builds(
+    ToolCall,
+    st.sampled_from([TIMER.name, WEATHER.name, MESSAGE.name, "strange"]),
+    st.dictionaries(st.sampled_from("xy"), st.integers(0, 1), max_size=1),
+    source=st.sampled_from(["local", "cloud"]),
+    complaints=st.sampled_from([(), ("ungrounded",), ("missing_argument", "ungrounded")]),
+)
+
+
+@given(
+    st.lists(st.text(max_size=30), max_size=4),
+    st.dictionaries(st.integers(0, 3), st.lists(CALLS, max_size=3)),
+    st.sampled_from([TOOLS, TOOLS[:1], ()]),
+)
+def test_a_check_changes_no_call_and_finds_the_same_again(
+    texts: list[str], by_intent: dict[int, list[Any]], tools: tuple[Tool, ...]
+) -> None:
+    words = heard(*texts)
+    by_intent = {number: calls for number, calls in by_intent.items() if number < len(words)}
+    checked = check_calls(by_intent, words, tools)
+    for number, calls in by_intent.items():
+        after = checked.calls[number]
+        assert [(c.name, c.arguments) for c in after] == [(c.name, c.arguments) for c in calls]
+        for before, call in zip(calls, after, strict=True):
+            assert call.complaints[: len(before.complaints)] == before.complaints
+    assert check_calls(checked.calls, words, tools) == checked
+    assert all(one.intent is not None and one.message for one in checked.complaints)
