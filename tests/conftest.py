@@ -67,10 +67,10 @@ def default_model() -> Iterator[InstalledModel]:
 
 
 @pytest.fixture(scope="session")
-def default_caller() -> Iterator[InstalledModel]:
+def default_function_model() -> Iterator[InstalledModel]:
     """The model that writes function calls; `make test` pulls it too."""
     try:
-        yield ModelStore(MODELS_DIR).find(Settings().caller_model)
+        yield ModelStore(MODELS_DIR).find(Settings().function_model)
     except ModelNotFound as error:
         pytest.fail(f"{error} (make test does that)")
 
@@ -85,7 +85,7 @@ def default_embedder() -> Iterator[InstalledModel]:
 
 
 @pytest.fixture(scope="session")
-def default_ears() -> Iterator[InstalledModel]:
+def default_transcriber() -> Iterator[InstalledModel]:
     """The model that hears; `make test` pulls it too."""
     try:
         yield ModelStore(MODELS_DIR).find(Settings().speech_model)

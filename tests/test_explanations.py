@@ -22,7 +22,7 @@ from edgewise.monitor.why import (
     known_today,
 )
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
-from tests.flows.calling import caller
+from tests.flows.calling import function_model
 
 SHIPPED = "smollm2-135m-instruct-q8_0"
 SECRET = "sk-live-0123456789abcdefghij"
@@ -121,8 +121,8 @@ def test_calls_carry_the_evidence_of_the_least_sure_one(tmp_path: Path) -> None:
         "properties": {"location": {"type": "string"}},
         "required": ["location"],
     })]  # fmt: skip
-    device = caller('get_weather {"location":"London"}', doubt=["get_weather"])
-    with Engine(settings, caller=device) as engine:
+    device = function_model('get_weather {"location":"London"}', doubt=["get_weather"])
+    with Engine(settings, function_model=device) as engine:
         reply = engine.call("What is the weather in London?", tools)
         row = row_of(engine, reply.id)
     assert row["features"]["call_min"] < 0

@@ -17,7 +17,7 @@ from edgewise.assembly.calls import (
     find_call_calibration,
 )
 from edgewise.errors import SettingsError
-from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from edgewise.types.messages import ToolCall, ToolLike
 from edgewise.types.replies import CallReply, Finished
 from tests.flows.calling import (
@@ -25,8 +25,8 @@ from tests.flows.calling import (
     LONDON,
     TOOLS,
     TWO,
-    caller,
     calls,
+    function_model,
     made,
     settings_for,
 )  # fmt: skip
@@ -51,12 +51,12 @@ def counted(engine: Engine) -> dict[str, tuple[int, int]]:
 
 
 def test_the_cloud_confirms_or_changes_what_the_device_called(cloud: LoopbackCloud) -> None:
-    device = caller('get_weather {"location":"London"}', doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model('get_weather {"location":"London"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         engine.call("What is the weather in London?", TOOLS)
         assert counted(engine) == {"get_weather": (1, 0)}
-        device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+        device = function_model('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         engine.call("What is the weather in London?", TOOLS)
         assert counted(engine) == {"get_weather": (1, 1)}
         engine.call("What is the weather in London?", TOOLS, policy="local_only")
@@ -64,8 +64,8 @@ def test_the_cloud_confirms_or_changes_what_the_device_called(cloud: LoopbackClo
 
 
 def test_a_cloud_that_declines_or_fails_changes_no_record(cloud: LoopbackCloud) -> None:
-    device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         for answer in ("I'm sorry, I can't help.", "Which one?", Status(500)):
             cloud.always(answer)
             engine.call("What is the weather in London?", TOOLS)
@@ -79,30 +79,32 @@ def test_running_a_call_confirms_it_unless_its_arguments_are_not_taken(
     cloud: LoopbackCloud,
 ) -> None:
     tools: list[ToolLike] = [set_timer, get_weather]
-    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+    with Engine(settings_for(cloud), function_model=function_model(BOTH)) as engine:
         engine.call(TWO, tools, execute=True, policy="local_only")
         assert counted(engine) == {"set_timer": (1, 0), "get_weather": (1, 0)}
-    with Engine(settings_for(cloud), caller=caller('set_timer {"minutes":95}')) as engine:
+    with Engine(
+        settings_for(cloud), function_model=function_model('set_timer {"minutes":95}')
+    ) as engine:
         engine.call("Set a timer for 95 minutes", tools, execute=True, policy="local_only")
         assert counted(engine)["set_timer"] == (1, 0), "its own error is not the arguments'"
-    with Engine(settings_for(cloud), caller=caller("set_timer {}")) as engine:
+    with Engine(settings_for(cloud), function_model=function_model("set_timer {}")) as engine:
         engine.call("Set a timer", tools, execute=True, policy="local_only")
         assert counted(engine)["set_timer"] == (1, 1)
 
 
 def test_a_bad_record_makes_a_request_harder(cloud: LoopbackCloud) -> None:
     words = "What is the weather in London?"
-    device = caller('get_weather {"location":"Paris"}', doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model('get_weather {"location":"Paris"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         scores = [engine.call(words, TOOLS).difficulty for _ in range(4)]
         assert scores == sorted(set(scores)), "each time the cloud said something else"
-    with Engine(settings_for(cloud), caller=device) as engine:
+    with Engine(settings_for(cloud), function_model=device) as engine:
         assert engine.call(words, TOOLS).difficulty > scores[-1], "and the next engine knows"
 
 
 def test_no_words_of_a_call_are_kept_with_the_record(cloud: LoopbackCloud) -> None:
-    device = caller('get_weather {"location":"Xanadu"}', doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model('get_weather {"location":"Xanadu"}', doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         engine.call("What is the weather in Xanadu?", TOOLS)
         path = engine.ledger.path
         assert counted(engine)
@@ -134,7 +136,7 @@ def get_weather(location: str) -> dict[str, Any]:
 
 
 def test_python_functions_are_run_in_order(cloud: LoopbackCloud) -> None:
-    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+    with Engine(settings_for(cloud), function_model=function_model(BOTH)) as engine:
         reply = engine.call(TWO, [set_timer, get_weather], execute=True)
         assert [(result.value, result.error) for result in reply.results] == [
             ("5 minutes", ""),
@@ -148,7 +150,7 @@ def test_python_functions_are_run_in_order(cloud: LoopbackCloud) -> None:
 
 def test_a_function_that_fails_does_not_stop_the_rest(cloud: LoopbackCloud) -> None:
     written = 'set_timer {"minutes":95}\nget_weather {"location":"London"}'
-    with Engine(settings_for(cloud), caller=caller(written)) as engine:
+    with Engine(settings_for(cloud), function_model=function_model(written)) as engine:
         words = "Set a timer for 95 minutes and check the weather in London"
         failed, fine = engine.call(words, [set_timer, get_weather], execute=True).results
     assert (failed.value, failed.error) == (None, "ValueError: too long")
@@ -157,7 +159,9 @@ def test_a_function_that_fails_does_not_stop_the_rest(cloud: LoopbackCloud) -> N
 
 def test_a_call_that_is_unfit_is_not_run(cloud: LoopbackCloud) -> None:
     cloud.always(calls(ToolCall("set_timer", {"minutes": "soon"}), ToolCall("launch_rocket", {})))
-    with Engine(settings_for(cloud), caller=caller("none", doubt=["none"])) as engine:
+    with Engine(
+        settings_for(cloud), function_model=function_model("none", doubt=["none"])
+    ) as engine:
         reply = engine.call("Set a timer", [set_timer], execute=True, policy="prefer_cloud")
     wrong, unknown = reply.results
     assert wrong.value is None and wrong.error.startswith("not run: ")
@@ -165,7 +169,7 @@ def test_a_call_that_is_unfit_is_not_run(cloud: LoopbackCloud) -> None:
 
 
 def test_a_schema_has_nothing_to_run(cloud: LoopbackCloud) -> None:
-    with Engine(settings_for(cloud), caller=caller(BOTH)) as engine:
+    with Engine(settings_for(cloud), function_model=function_model(BOTH)) as engine:
         reply = engine.call(TWO, [set_timer, TOOLS[1]], execute=True)
     assert [result.error for result in reply.results] == [
         "", "no Python function of this name was given",
@@ -177,7 +181,7 @@ def test_a_schema_has_nothing_to_run(cloud: LoopbackCloud) -> None:
 
 def test_complete_with_tools_calls(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("Goethe.")
-    with Engine(settings_for(cloud), backend=chat, caller=caller(BOTH)) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=function_model(BOTH)) as engine:
         reply = engine.complete(TWO, tools=TOOLS)
         assert isinstance(reply, CallReply) and len(made(reply)) == 2
         assert (reply.text, reply.finish_reason, chat.started) == ("", "tool_calls", 0)
@@ -187,7 +191,7 @@ def test_complete_with_tools_calls(cloud: LoopbackCloud) -> None:
 
 def test_complete_with_tools_chats_where_no_tool_serves(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("Goethe wrote it.")
-    with Engine(settings_for(cloud), backend=chat, caller=caller("none")) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS)
         entry = engine.ledger.get(reply.id)
     assert (reply.text, reply.source, reply.tool_calls) == ("Goethe wrote it.", "local", ())
@@ -199,28 +203,28 @@ def test_complete_with_tools_chats_where_no_tool_serves(cloud: LoopbackCloud) ->
 def test_the_clouds_words_are_the_answer_where_it_was_asked(cloud: LoopbackCloud) -> None:
     cloud.always("Goethe, of course.")
     chat = ScriptedBackend.confident("No idea.")
-    device = caller("none", doubt=["none"])
-    with Engine(settings_for(cloud), backend=chat, caller=device) as engine:
+    device = function_model("none", doubt=["none"])
+    with Engine(settings_for(cloud), backend=chat, function_model=device) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS)
     assert (reply.text, reply.source, chat.started) == ("Goethe, of course.", "cloud", 0)
 
 
 def test_after_a_result_the_conversation_goes_on_in_words(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("It is grey.")
-    device = caller(BOTH)
+    device = function_model(BOTH)
     turns = [
         Message("user", "The weather in London?"),
         Message("assistant", tool_calls=(ToolCall("get_weather", {"location": "London"}, "c1"),)),
         Message("tool", "grey", tool_call_id="c1"),
     ]
-    with Engine(settings_for(cloud), backend=chat, caller=device) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=device) as engine:
         assert engine.complete(turns, tools=TOOLS).text == "It is grey."
     assert device.asked == []
 
 
 def test_cloud_only_hands_the_tools_to_the_provider(cloud: LoopbackCloud) -> None:
-    device = caller(BOTH)
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model(BOTH)
+    with Engine(settings_for(cloud), function_model=device) as engine:
         reply = engine.complete(TWO, tools=TOOLS, policy="cloud_only")
     assert [(call.name, call.source) for call in reply.tool_calls] == [("get_weather", "cloud")]
     sent = cloud.requests[0].body["tools"]
@@ -230,7 +234,7 @@ def test_cloud_only_hands_the_tools_to_the_provider(cloud: LoopbackCloud) -> Non
 
 def test_what_was_sure_ahead_of_a_chat_is_cancelled_and_paid_once(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("Goethe.")
-    with Engine(settings_for(cloud), backend=chat, caller=caller("none")) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS, speculative=True)
         entry = engine.ledger.get(reply.id)
         assert engine.ledger.verify() == []
@@ -242,8 +246,8 @@ def test_what_was_sure_ahead_of_a_chat_is_cancelled_and_paid_once(cloud: Loopbac
 
 
 def test_the_ledger_has_the_request_with_its_attempts_and_calls(cloud: LoopbackCloud) -> None:
-    device = caller(BOTH, doubt=["get_weather"])
-    with Engine(settings_for(cloud), caller=device) as engine:
+    device = function_model(BOTH, doubt=["get_weather"])
+    with Engine(settings_for(cloud), function_model=device) as engine:
         reply = engine.call(TWO, TOOLS, store_text=True)
         entry = engine.ledger.get(reply.id)
     assert entry is not None
@@ -255,7 +259,9 @@ def test_the_ledger_has_the_request_with_its_attempts_and_calls(cloud: LoopbackC
 
 
 def test_a_request_that_cannot_be_served_is_in_the_ledger_too(cloud: LoopbackCloud) -> None:
-    with Engine(settings_for(cloud), caller=ScriptedCaller(["x"], fails=True)) as engine:
+    with Engine(
+        settings_for(cloud), function_model=ScriptedFunctionModel(["x"], fails=True)
+    ) as engine:
         with pytest.raises(EdgewiseError):
             engine.call(TWO, TOOLS, policy="local_only")
         (entry,) = engine.ledger.recent()
@@ -272,7 +278,7 @@ def test_a_weight_nobody_knows_is_refused_with_those_that_are(cloud: LoopbackClo
 
 def test_a_caller_nobody_calibrated_says_so() -> None:
     assert find_call_calibration(Settings(), None).name == "uncalibrated"
-    assert find_call_calibration(Settings(), ScriptedCaller(["none"])).name == "uncalibrated"
+    assert find_call_calibration(Settings(), ScriptedFunctionModel(["none"])).name == "uncalibrated"
 
 
 # -- anything at all -------------------------------------------------------------------------------
@@ -354,9 +360,11 @@ class Fuzz:
             return "\n".join(lines)
         return self.some(PIECES, 14, "")
 
-    def caller(self) -> ScriptedCaller:
+    def function_model(self) -> ScriptedFunctionModel:
         answers = [self.answer() for _ in range(3)]
-        return ScriptedCaller(answers, logprobs=[[-self.random.expovariate(2)] for _ in answers])
+        return ScriptedFunctionModel(
+            answers, logprobs=[[-self.random.expovariate(2)] for _ in answers]
+        )
 
 
 def test_nothing_that_is_asked_offered_or_written_breaks_it(tmp_path: Path) -> None:
@@ -365,7 +373,7 @@ def test_nothing_that_is_asked_offered_or_written_breaks_it(tmp_path: Path) -> N
     with Engine(Settings(data_dir=tmp_path, chain=())) as engine:
         for seed in range(FUZZED):
             fuzz = Fuzz(seed)
-            engine._caller = fuzz.caller()
+            engine._function_model = fuzz.function_model()
             words, offered = fuzz.some(SAID, 14, " "), fuzz.tools()
             try:
                 reply = engine.call(
@@ -401,7 +409,7 @@ def test_a_file_of_another_family_and_tokenizer_may_write_the_calls(
 ) -> None:
     """Its weights are random, so only the grammar makes sense; its tokens are bytes and `none`."""
     write_tiny_qwen(tmp_path / "tiny.gguf")
-    settings = Settings(data_dir=tmp_path, chain=(), caller_model=str(tmp_path / "tiny.gguf"))
+    settings = Settings(data_dir=tmp_path, chain=(), function_model=str(tmp_path / "tiny.gguf"))
     with Engine(settings) as engine:
         reply = engine.call(words, TOOLS, policy="local_only")
     assert reply.decision.calibration == "uncalibrated"

@@ -337,8 +337,8 @@ def test_two_chat_models_of_a_provider_are_one_lane_for_speech() -> None:
 
 
 def test_a_server_of_ones_own_may_do_nothing_but_hear() -> None:
-    ears = {"base_url": "http://127.0.0.1:9000/v1", "speech_model": "whisper-large"}
-    chosen = Settings.load(KEYS, chain=["gemini", "ears"], providers={"ears": ears})
+    transcriber = {"base_url": "http://127.0.0.1:9000/v1", "speech_model": "whisper-large"}
+    chosen = Settings.load(KEYS, chain=["gemini", "ears"], providers={"ears": transcriber})
     assert models_for(chosen, "chat") == ["gemini/gemini-2.5-flash-lite"]
     assert models_for(chosen, "transcribe")[-1] == "ears/whisper-large"
     assert models_for(chosen, "embed") == ["gemini/gemini-embedding-001"]

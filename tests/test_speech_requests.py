@@ -14,7 +14,7 @@ from edgewise.assembly.speech import checked_language
 from edgewise.errors import ExtraMissing, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.store.store import InstalledModel
 from edgewise.speech.word_errors import word_errors
-from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
+from edgewise.testing import Answer, LoopbackCloud, ScriptedTranscriber, Silence, Status, heard
 from tests.recordings import BECKETT_WORDS
 from tests.speech.made_voice import silence, voice, wav
 
@@ -28,10 +28,12 @@ def cloud() -> Iterator[LoopbackCloud]:
         yield running
 
 
-def engine_for(cloud: LoopbackCloud, ears: ScriptedEars | None = None, **settings: Any) -> Engine:
+def engine_for(
+    cloud: LoopbackCloud, transcriber: ScriptedTranscriber | None = None, **settings: Any
+) -> Engine:
     environment = {"OPENAI_API_KEY": "a-key", "OPENAI_BASE_URL": cloud.openai_url}
     made = Settings.load(environment, **settings)
-    return Engine(made, ears=ears or ScriptedEars([TWO]))
+    return Engine(made, transcriber=transcriber or ScriptedTranscriber([TWO]))
 
 
 def test_a_doubtful_segment_goes_over_the_wire_as_sound_and_comes_back(
@@ -56,7 +58,7 @@ def test_a_failing_cloud_opens_the_breaker_and_the_rest_is_not_sent(
     cloud.always(Status(500))
     many = [heard(f"mumble number {n}", n + 0.1, n + 0.9, 0.1) for n in range(8)]
     sound = wav(voice(9.0))
-    with engine_for(cloud, ScriptedEars([many]), data_dir=tmp_path, cooldown_s=60) as engine:
+    with engine_for(cloud, ScriptedTranscriber([many]), data_dir=tmp_path, cooldown_s=60) as engine:
         result = engine.transcribe(sound)
         codes = {segment.error for segment in result.segments}
         again = engine.transcribe(sound)
@@ -91,7 +93,9 @@ def test_a_private_request_never_leaves(cloud: LoopbackCloud, tmp_path: Path) ->
 
 
 def test_without_a_key_everything_stays_here(tmp_path: Path) -> None:
-    with Engine(Settings.load({}, data_dir=tmp_path), ears=ScriptedEars([TWO])) as engine:
+    with Engine(
+        Settings.load({}, data_dir=tmp_path), transcriber=ScriptedTranscriber([TWO])
+    ) as engine:
         result = engine.transcribe(TALK)
     assert (result.source, result.decision.degraded_code) == ("local", "no_key")
 
@@ -108,7 +112,9 @@ def test_the_threshold_of_settings_holds_unless_the_request_has_one(
 def test_the_record_has_the_words_only_when_asked(tmp_path: Path) -> None:
     path = tmp_path / "meeting.wav"
     path.write_bytes(TALK)
-    with Engine(Settings.load({}, data_dir=tmp_path), ears=ScriptedEars([TWO])) as engine:
+    with Engine(
+        Settings.load({}, data_dir=tmp_path), transcriber=ScriptedTranscriber([TWO])
+    ) as engine:
         kept = engine.transcribe(path, store_text=True, request_id="kept")
         engine.transcribe(path, request_id="not-kept")
         with pytest.raises(InvalidRequest, match="used before"):
@@ -121,8 +127,8 @@ def test_the_record_has_the_words_only_when_asked(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_written_down_too(tmp_path: Path) -> None:
-    ears = ScriptedEars([TWO], fails=True)
-    with Engine(Settings.load({}, data_dir=tmp_path), ears=ears) as engine:
+    transcriber = ScriptedTranscriber([TWO], fails=True)
+    with Engine(Settings.load({}, data_dir=tmp_path), transcriber=transcriber) as engine:
         with pytest.raises(Exception, match="told to fail"):
             engine.transcribe(TALK, policy="local_only", request_id="lost")
         assert "generation_failed" in str(engine.ledger.get("lost"))
@@ -149,7 +155,9 @@ def test_without_the_extra_the_command_that_brings_it_is_named(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     with (
-        Engine(Settings.load({}, data_dir=tmp_path), ears=ScriptedEars([TWO])) as engine,
+        Engine(
+            Settings.load({}, data_dir=tmp_path), transcriber=ScriptedTranscriber([TWO])
+        ) as engine,
         pytest.raises(ExtraMissing, match=r"pip install 'edgewise\[speech\]'"),
     ):
         engine.transcribe(TALK)
@@ -175,7 +183,7 @@ def test_a_threshold_that_is_none_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.real_model
 def test_a_person_is_heard_from_a_file_to_the_ledger(
-    default_ears: InstalledModel, beckett: Path, tmp_path: Path
+    default_transcriber: InstalledModel, beckett: Path, tmp_path: Path
 ) -> None:
     told: list[tuple[float, float]] = []
     with Engine(Settings.load(data_dir=tmp_path)) as engine:

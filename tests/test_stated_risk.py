@@ -19,8 +19,8 @@ from edgewise.testing import (
     Answer,
     LoopbackCloud,
     ScriptedBackend,
-    ScriptedCaller,
-    ScriptedEars,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
     Status,
     heard,
 )
@@ -199,8 +199,8 @@ def test_function_calls_keep_a_stated_risk(cloud: LoopbackCloud, tmp_path: Path)
     sure = {"weights": {}, "bias": 2.0}  # a confidence of 0.88
     scores = dict.fromkeys(("call", "none", "worded_call", "worded_none"), sure)
     write_own(tmp_path, "scripted-caller-none.calls.json", {"threshold": 0.5, **scores, **MEASURED})
-    caller = ScriptedCaller(['set_timer {"minutes":5}'])
-    with Engine(settings_for(cloud, tmp_path), caller=caller) as engine:
+    function_model = ScriptedFunctionModel(['set_timer {"minutes":5}'])
+    with Engine(settings_for(cloud, tmp_path), function_model=function_model) as engine:
         kept = engine.call("Set a timer for 5 minutes", [TIMER], max_error=0.1)
         sent = engine.call("Set a timer for 5 minutes", [TIMER], max_error=0.01)
         closed = engine.call("Set a timer for 5 minutes", [TIMER], max_error=0.01, private=True)
@@ -212,20 +212,20 @@ def test_function_calls_keep_a_stated_risk(cloud: LoopbackCloud, tmp_path: Path)
 
 
 @pytest.fixture
-def ears(tmp_path: Path) -> ScriptedEars:
+def transcriber(tmp_path: Path) -> ScriptedTranscriber:
     """Sure of one segment (0.85) and not of the other (0.6)."""
     chance = {"weights": {"mean_word": 5.0}, "bias": -3.27}
     error = {"weights": {}, "bias": -2.0}
     document = {"chance": chance, "error": error, "threshold": 0.1, **MEASURED}
     write_own(tmp_path, "scripted-ears-none.speech.json", document)
     first, second = heard("the first part", 0.2, 2.0, 1.0), heard("mumble", 2.6, 4.4, 0.7)
-    return ScriptedEars([[first, second]])
+    return ScriptedTranscriber([[first, second]])
 
 
 def test_segments_of_speech_keep_a_stated_risk(
-    cloud: LoopbackCloud, tmp_path: Path, ears: ScriptedEars
+    cloud: LoopbackCloud, tmp_path: Path, transcriber: ScriptedTranscriber
 ) -> None:
-    with Engine(settings_for(cloud, tmp_path), ears=ears) as engine:
+    with Engine(settings_for(cloud, tmp_path), transcriber=transcriber) as engine:
         reply = engine.transcribe(TALK, max_error=0.1)
         signal = engine.transcribe(TALK, max_error=0.01, handoff="signal")
         sent = engine.transcribe(TALK, max_error=0.01)
@@ -239,21 +239,21 @@ def test_segments_of_speech_keep_a_stated_risk(
 
 
 def test_the_threshold_for_speech_gives_way_to_a_request_that_states_a_risk(
-    cloud: LoopbackCloud, tmp_path: Path, ears: ScriptedEars
+    cloud: LoopbackCloud, tmp_path: Path, transcriber: ScriptedTranscriber
 ) -> None:
     settings = settings_for(cloud, tmp_path, speech_threshold=0.0, max_error=0.1)
-    with Engine(settings, ears=ears) as engine:
+    with Engine(settings, transcriber=transcriber) as engine:
         assert engine.transcribe(TALK).decision.threshold == 0.0
         assert engine.transcribe(TALK, max_error=0.1).decision.threshold == 0.8
     plain = settings_for(cloud, tmp_path, max_error=0.1, threshold=None)
-    with Engine(plain, ears=ears) as engine:
+    with Engine(plain, transcriber=transcriber) as engine:
         assert engine.transcribe(TALK).decision.threshold == 0.8
 
 
 def test_live_captions_keep_a_stated_risk(
-    cloud: LoopbackCloud, tmp_path: Path, ears: ScriptedEars
+    cloud: LoopbackCloud, tmp_path: Path, transcriber: ScriptedTranscriber
 ) -> None:
-    with Engine(settings_for(cloud, tmp_path), ears=ears) as engine:
+    with Engine(settings_for(cloud, tmp_path), transcriber=transcriber) as engine:
         decisions = []
         for error in (0.1, 0.01):
             with engine.listen(max_error=error) as live:

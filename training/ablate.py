@@ -40,7 +40,7 @@ from edgewise.flows import (
     call as write_calls,
 )
 from edgewise.flows.call import Walk, write_on_device
-from edgewise.settings import DEFAULT_CALLER
+from edgewise.settings import DEFAULT_FUNCTION_MODEL
 from edgewise.types.tokens import Token
 from training.call_samples import read_prompt
 from training.other_cases import read
@@ -54,7 +54,7 @@ def written(engine: Engine, *, grammar: bool, copy: bool = False) -> Answer:
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
         rules = compile_grammar(tools, text, copy=copy) if grammar else ""
         prompt = render_prompt(tuple(tools), text)
-        stream = engine.caller().write_call(prompt, grammar=rules, max_tokens=400)
+        stream = engine.function_model().write_call(prompt, grammar=rules, max_tokens=400)
         return read_calls("".join(item.text for item in stream if isinstance(item, Token)))
 
     return answer
@@ -127,13 +127,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=100)
     parser.add_argument("--foreign", action="store_true")
     parser.add_argument("--parts", nargs="*", help="only these")
-    parser.add_argument("--model", default=DEFAULT_CALLER, help="the caller: a name or a file")
+    parser.add_argument(
+        "--model", default=DEFAULT_FUNCTION_MODEL, help="the caller: a name or a file"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args(arguments)
     rows = list(islice(read_cases(options.cases), options.limit))
     rows = foreign(rows) if options.foreign else rows
     place = options.out.parent / "ablation"
-    settings = Settings.load(data_dir=place, threads=1, caller_model=options.model)
+    settings = Settings.load(data_dir=place, threads=1, function_model=options.model)
     with Engine(settings) as engine:
         parts: dict[str, Answer] = {
             "free": written(engine, grammar=False),

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from edgewise import plugins
 from edgewise.assembly.calls import find_call_calibration
-from edgewise.assembly.parts import open_caller
+from edgewise.assembly.parts import open_function_model
 from edgewise.calls.confidence import CallCalibration
 from edgewise.calls.prompt import (
     NO_CALL,
@@ -52,7 +52,7 @@ _FACTS = DeviceFacts(
 
 
 @dataclass(slots=True)
-class KeptCaller:
+class KeptFunctionModel:
     """Writes what was kept of an answer to the same prompt; no model is asked."""
 
     answers: Answers
@@ -87,14 +87,14 @@ def _tokens(row: Mapping[str, Any]) -> Iterator[Token]:
 
 
 @dataclass(slots=True)
-class KeepingCaller:
+class KeepingFunctionModel:
     """The real caller; its answers are noted by prompt, the first to each."""
 
-    caller: CallBackend
+    function_model: CallBackend
     answers: Answers
 
     def facts(self) -> DeviceFacts:
-        return self.caller.facts()
+        return self.function_model.facts()
 
     def write_call(
         self,
@@ -106,7 +106,7 @@ class KeepingCaller:
         already: str = "",
     ) -> TokenStream:
         written: list[Token] = []
-        for item in self.caller.write_call(
+        for item in self.function_model.write_call(
             prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
         ):
             if isinstance(item, Token):
@@ -116,7 +116,7 @@ class KeepingCaller:
             yield item
 
     def close(self) -> None:
-        self.caller.close()
+        self.function_model.close()
 
 
 def _row(prompt: str, written: Sequence[Token]) -> dict[str, Any]:
@@ -165,11 +165,11 @@ class Noting(CallCalibration):
 
 
 def answer(
-    request: str, tools: Sequence[Tool], caller: CallBackend, calibration: CallCalibration
+    request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: CallCalibration
 ) -> CallReply:
     """As the engine answers where no cloud may be asked; dates are those of a fixed day."""
     parts = Parts(
-        caller=lambda: caller,
+        function_model=lambda: function_model,
         cloud=_ShutCloud(),
         policy=plugins.load("policies", "local_only"),
         calibration=lambda _: calibration,
@@ -187,7 +187,7 @@ def flow_samples(
     cases: Iterable[Mapping[str, Any]], answers: Answers, calibration: CallCalibration
 ) -> Iterator[Sample]:
     """What the flow made of each case whose answer was kept."""
-    caller = KeptCaller(answers)
+    function_model = KeptFunctionModel(answers)
     for case in cases:
         request, tools = read_prompt(case["prompt"])
         row = answers.get(render_prompt(tools, request))
@@ -196,7 +196,7 @@ def flow_samples(
         noting = Noting.of(calibration)
         expected = read_calls(case["answer"]) or []
         try:
-            reply = answer(request, tools, caller, noting)
+            reply = answer(request, tools, function_model, noting)
         except EdgewiseError:
             yield Sample((), (), False, sum(row["logprobs"]), source=str(case["source"]))
             continue
@@ -250,21 +250,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     settings = Settings.load()
     answers = read_kept(options.out)
-    caller = KeepingCaller(open_caller(settings), answers)
-    calibration = find_call_calibration(settings, caller)
+    function_model = KeepingFunctionModel(open_function_model(settings), answers)
+    calibration = find_call_calibration(settings, function_model)
     try:
         for number, case in enumerate(lines(options.cases)):
             if options.limit is not None and number >= options.limit:
                 break
             request, tools = read_prompt(case["prompt"])
             if render_prompt(tools, request) not in answers:
-                answer(request, tools, caller, calibration)
+                answer(request, tools, function_model, calibration)
             if number % 20 == 19:
                 write_kept(answers, options.out)
                 sys.stderr.write(f"{number + 1} cases, {len(answers)} answers\n")
     finally:
         write_kept(answers, options.out)
-        caller.close()
+        function_model.close()
 
 
 if __name__ == "__main__":

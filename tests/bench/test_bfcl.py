@@ -18,7 +18,7 @@ from edgewise.cli.bench import bench
 from edgewise.cli.main import cli
 from edgewise.errors import SettingsError
 from edgewise.settings import Settings
-from edgewise.testing import ScriptedCaller
+from edgewise.testing import ScriptedFunctionModel
 
 # Right is the very call that the truth names; the model's name must be in the table.
 CHECKER = """
@@ -93,8 +93,10 @@ def test_a_call_is_right_if_the_packages_checker_says_so(package: Path, tmp_path
     assert cases[0].is_right([("kettle.start", {"degrees": 85})])
     assert not cases[0].is_right([])
     assert cases[2].is_right([])
-    caller = ScriptedCaller([SAYS])
-    outcome = measure_bfcl(Settings.load(), chosen, cases, tmp_path / "a.jsonl", caller=caller)
+    function_model = ScriptedFunctionModel([SAYS])
+    outcome = measure_bfcl(
+        Settings.load(), chosen, cases, tmp_path / "a.jsonl", function_model=function_model
+    )
     found = outcome.metrics()
     assert (found["raw_simple_python"], found["raw_irrelevance"]) == (50.0, 0.0)
     assert {"simple_python", "irrelevance", "latency_ms_p50", "auroc", "coverage_95"} <= set(found)
@@ -104,14 +106,16 @@ def test_a_call_is_right_if_the_packages_checker_says_so(package: Path, tmp_path
 def test_a_cut_run_goes_on_where_it_stopped(package: Path, tmp_path: Path) -> None:
     chosen, path = plan(package), tmp_path / "answers.jsonl"
     cases, settings = load_cases(chosen), Settings.load()
-    first = ScriptedCaller([SAYS])
-    whole = measure_bfcl(settings, chosen, cases, path, caller=first).metrics()
+    first = ScriptedFunctionModel([SAYS])
+    whole = measure_bfcl(settings, chosen, cases, path, function_model=first).metrics()
     text = path.read_text("utf-8")
     path.write_text(text[: text.index('"raw/irrelevance') + 5], "utf-8")  # killed in the last line
 
     steps: list[None] = []
-    second = ScriptedCaller([SAYS])
-    again = measure_bfcl(settings, chosen, cases, path, lambda: steps.append(None), caller=second)
+    second = ScriptedFunctionModel([SAYS])
+    again = measure_bfcl(
+        settings, chosen, cases, path, lambda: steps.append(None), function_model=second
+    )
     assert len(first.asked) == 4 and len(second.asked) == 2  # one to get warm
     assert len(steps) == 3
     assert again.metrics()["raw_simple_python"] == whole["raw_simple_python"]
@@ -126,13 +130,17 @@ def test_runs_of_several_categories_may_be_joined(package: Path, tmp_path: Path)
     for category in ("simple_python", "irrelevance"):
         chosen = Plan(package=package, categories=(category,), columns=("raw",))
         parts.append(tmp_path / f"{category}.jsonl")
-        caller = ScriptedCaller([SAYS])
-        measure_bfcl(Settings.load(), chosen, load_cases(chosen), parts[-1], caller=caller)
+        function_model = ScriptedFunctionModel([SAYS])
+        measure_bfcl(
+            Settings.load(), chosen, load_cases(chosen), parts[-1], function_model=function_model
+        )
     joined = tmp_path / "all.jsonl"
     joined.write_text("".join(part.read_text("utf-8") for part in parts), "utf-8")
-    chosen, caller = plan(package), ScriptedCaller([SAYS])
-    outcome = measure_bfcl(Settings.load(), chosen, load_cases(chosen), joined, caller=caller)
-    assert len(caller.asked) == 1, "to get warm, no case"
+    chosen, function_model = plan(package), ScriptedFunctionModel([SAYS])
+    outcome = measure_bfcl(
+        Settings.load(), chosen, load_cases(chosen), joined, function_model=function_model
+    )
+    assert len(function_model.asked) == 1, "to get warm, no case"
     assert outcome.metrics()["raw_cases"] == 3
 
 
@@ -142,20 +150,30 @@ def test_answers_of_another_policy_are_not_mixed_in(package: Path, tmp_path: Pat
     chosen = plan(package)
     with pytest.raises(SettingsError, match="give another file to --resume"):
         measure_bfcl(
-            Settings.load(), chosen, load_cases(chosen), path, caller=ScriptedCaller([SAYS])
+            Settings.load(),
+            chosen,
+            load_cases(chosen),
+            path,
+            function_model=ScriptedFunctionModel([SAYS]),
         )
 
 
 def test_a_policy_that_may_ask_the_cloud_needs_a_key(package: Path, tmp_path: Path) -> None:
     chosen = plan(package, "local", policy="prefer_local")
     with pytest.raises(SettingsError, match="no provider has a key"):
-        measure_bfcl(Settings.load(), chosen, [], tmp_path / "a", caller=ScriptedCaller([SAYS]))
+        measure_bfcl(
+            Settings.load(),
+            chosen,
+            [],
+            tmp_path / "a",
+            function_model=ScriptedFunctionModel([SAYS]),
+        )
 
 
 def test_the_command_prints_the_published_figures_beside(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bfcl, "open_caller", lambda settings: ScriptedCaller([SAYS]))
+    monkeypatch.setattr(bfcl, "open_function_model", lambda settings: ScriptedFunctionModel([SAYS]))
     arguments = ["bfcl", "--package", str(package), "--categories", "simple_python"]
     arguments += ["--limit", "1", "--resume", str(tmp_path / "answers.jsonl")]
     ran = CliRunner().invoke(bench, arguments, catch_exceptions=False, env={"COLUMNS": "160"})

@@ -7,8 +7,14 @@ import json
 import pytest
 
 from edgewise.bench.call_cases import CallCase
-from edgewise.bench.call_systems import Answered, RawSystem, WatchedCaller, read_reply, seen_source
-from edgewise.testing import ScriptedCaller
+from edgewise.bench.call_systems import (
+    Answered,
+    RawSystem,
+    WatchedFunctionModel,
+    read_reply,
+    seen_source,
+)
+from edgewise.testing import ScriptedFunctionModel
 from edgewise.types.messages import Source, Tool, ToolCall
 from edgewise.types.replies import CallReply, Decision
 
@@ -53,16 +59,19 @@ def test_a_claim_that_cannot_be_true_is_counted() -> None:
     ],
 )
 def test_the_raw_model_is_parsed_and_not_repaired(text: str, calls: object, error: str) -> None:
-    watched = WatchedCaller(caller := ScriptedCaller([text]))
+    watched = WatchedFunctionModel(function_model := ScriptedFunctionModel([text]))
     answered = RawSystem(watched).answer(CASE)
     assert (answered.calls, answered.error) == (calls, error)
-    assert caller.asked[0].grammar == ""
+    assert function_model.asked[0].grammar == ""
     assert watched.asked == 1
     assert 0 < watched.ms <= answered.ms
 
 
 def test_a_model_that_fails_is_an_error_and_no_crash() -> None:
-    assert RawSystem(ScriptedCaller(["none"], fails=True)).answer(CASE).error == "generation_failed"
+    assert (
+        RawSystem(ScriptedFunctionModel(["none"], fails=True)).answer(CASE).error
+        == "generation_failed"
+    )
 
 
 def test_answers_survive_a_file() -> None:

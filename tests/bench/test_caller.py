@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pytest
-
-from edgewise.bench.caller import (
+from edgewise.bench.function_model import (
     QUICK,
     TARGETS,
     Rounds,
     Written,
-    measure_caller,
+    measure_function_model,
     speeds,
     tensor_bytes,
     write,
 )
+
 from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.overhead import verdicts
 from edgewise.calls.prompt import render_prompt
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
-from edgewise.testing import ScriptedCaller
+from edgewise.testing import ScriptedFunctionModel
 
 
 def test_there_are_five_tools_and_thirty_different_requests() -> None:
@@ -31,8 +31,8 @@ def test_there_are_five_tools_and_thirty_different_requests() -> None:
 def test_measures_everything_it_promises(default_model: InstalledModel) -> None:
     """Any model reads and writes; only a trained one writes calls."""
     steps: list[None] = []
-    settings = Settings.load(threads=1, caller_model=str(default_model.path))
-    found = measure_caller(settings, QUICK, lambda: steps.append(None))
+    settings = Settings.load(threads=1, function_model=str(default_model.path))
+    found = measure_function_model(settings, QUICK, lambda: steps.append(None))
     assert {
         "first_call_ms", "call_ms_p50", "call_ms_p95", "prompt_tokens_per_second",
         "output_tokens_per_second", "bandwidth_share",
@@ -50,10 +50,10 @@ def test_nearly_the_whole_file_is_read_for_each_token(default_model: InstalledMo
 
 
 def test_a_call_is_counted_by_its_finish() -> None:
-    caller = ScriptedCaller(['set_timer {"minutes":5}'])
-    written = write(caller, TOOLS, "five minutes", max_tokens=3)
-    assert caller.asked[0].prompt == render_prompt(TOOLS, "five minutes")
-    assert (caller.asked[0].max_tokens, written.output_tokens) == (3, 3)
+    function_model = ScriptedFunctionModel(['set_timer {"minutes":5}'])
+    written = write(function_model, TOOLS, "five minutes", max_tokens=3)
+    assert function_model.asked[0].prompt == render_prompt(TOOLS, "five minutes")
+    assert (function_model.asked[0].max_tokens, written.output_tokens) == (3, 3)
     assert written.fresh_tokens > 50
 
 

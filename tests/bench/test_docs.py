@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from edgewise.bench.function_model import TARGETS as function_model_targets
 
 from edgewise.bench.bfcl import PUBLISHED, PUBLISHED_TITLE
-from edgewise.bench.caller import TARGETS as caller_targets
 from edgewise.bench.embed import TARGETS as embed_targets
 from edgewise.bench.frozen_routing import PAIRS
 from edgewise.bench.frozen_routing import TARGETS as frozen_targets
@@ -183,10 +183,10 @@ def overhead() -> str:
     return scorecard("overhead", overhead_targets)
 
 
-def caller() -> str:
+def function_model() -> str:
     if not (ROOT / "benchmarks/caller.json").exists():
         return "Not measured yet: the weights that ship are still being trained."
-    return scorecard("caller", caller_targets)
+    return scorecard("caller", function_model_targets)
 
 
 def embed() -> str:
@@ -435,7 +435,7 @@ def variants() -> str:
         ("cost-study.md", "cost", cost),
         ("cost-study.md", "perfect cloud", perfect_cloud),
         ("benchmarks.md", "overhead", overhead),
-        ("benchmarks.md", "caller", caller),
+        ("benchmarks.md", "caller", function_model),
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),
         ("benchmarks.md", "embed", embed),

@@ -10,7 +10,7 @@ from edgewise.bench.speech_live import LiveMeasures, measure_live, plain
 from edgewise.bench.speech_sets import Document
 from edgewise.speech import chunks
 from edgewise.types.transcripts import LiveUpdate, Word
-from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, spoken
+from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, spoken
 
 TALK = numpy.concatenate([spoken(*range(101, 113)), pause(1.0)])
 
@@ -25,7 +25,7 @@ def follow(tmp_path: Path, took_s: float) -> LiveMeasures:
     ticks = iter(range(10**9))
     measures = LiveMeasures()
     with (
-        Engine(Settings.load(data_dir=tmp_path), ears=LevelEars()) as engine,
+        Engine(Settings.load(data_dir=tmp_path), transcriber=LevelTranscriber()) as engine,
         engine.listen(policy="local_only") as live,
     ):
         text = measures.follow(live, TALK, lambda: next(ticks) * took_s)
@@ -67,7 +67,7 @@ def test_a_revision_is_a_shown_word_that_changes() -> None:
 def test_all_documents_are_heard_on_the_device_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgewise.assembly.parts.open_ears", lambda _: LevelEars())
+    monkeypatch.setattr("edgewise.assembly.parts.open_transcriber", lambda _: LevelTranscriber())
     steps: list[int] = []
     document = Document("v", 0, "human", " ".join(f"w{n}" for n in range(101, 113)), TALK)
     found = measure_live(Settings.load(data_dir=tmp_path), [document] * 2, lambda: steps.append(1))

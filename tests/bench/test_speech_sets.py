@@ -10,7 +10,7 @@ from edgewise.bench.speech_sets import LEVELS, Document, documents, read_clips, 
 from edgewise.bench.speech_traces import noisy, trace
 from edgewise.errors import InvalidRequest
 from edgewise.speech.audio import as_wav
-from edgewise.testing import ScriptedEars, heard
+from edgewise.testing import ScriptedTranscriber, heard
 from tests.speech.made_voice import voice
 
 
@@ -64,8 +64,10 @@ def test_people_are_heard_at_every_level_and_made_voices_at_one(clips: Path) -> 
 
 def test_a_trace_has_each_segments_errors(clips: Path) -> None:
     document = next(documents(read_clips(clips)))
-    ears = ScriptedEars([[heard("text 0 test 1", 1.0, 8.0), heard("text 2", 20.0, 25.0)]])
-    found = trace(document, ears)
+    transcriber = ScriptedTranscriber(
+        [[heard("text 0 test 1", 1.0, 8.0), heard("text 2", 20.0, 25.0)]]
+    )
+    found = trace(document, transcriber)
     assert (found.errors, found.words) == (1, 6)
     assert [each.errors for each in found.segments] == [1, 0]
     assert found.segments[0].rate == pytest.approx(0.25)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from edgewise.assembly.parts import find_caller
+from edgewise.assembly.parts import find_function_model
 from edgewise.bench import tools
 from edgewise.bench.call_cases import CallCase
 from edgewise.bench.call_metrics import Results, confidence, quality
@@ -20,7 +20,7 @@ from edgewise.cli.bench import bench
 from edgewise.cli.main import cli
 from edgewise.errors import ModelNotFound, SettingsError
 from edgewise.settings import Settings
-from edgewise.testing import ScriptedCaller
+from edgewise.testing import ScriptedFunctionModel
 from edgewise.types.messages import Tool
 
 PROMISED = {
@@ -64,13 +64,13 @@ def cases(tmp_path: Path) -> Path:
     return path
 
 
-def measure(plan: Plan, caller: ScriptedCaller) -> Outcome:
-    return measure_tools(Settings.load(), plan, *load_sets(plan), caller=caller)
+def measure(plan: Plan, function_model: ScriptedFunctionModel) -> Outcome:
+    return measure_tools(Settings.load(), plan, *load_sets(plan), function_model=function_model)
 
 
 def test_metrics_have_the_promised_names_and_others_a_prefix(cases: Path) -> None:
     plan = Plan(files=[cases], cloud_ms=0)
-    found = measure(plan, ScriptedCaller([SURE])).metrics()
+    found = measure(plan, ScriptedFunctionModel([SURE])).metrics()
     assert set(found) >= PROMISED
     assert set(found) >= {
         f"{name}_{key}" for name in ("regex", "raw", "hybrid") for key in PROMISED
@@ -88,7 +88,7 @@ def test_several_files_have_their_own_figures_and_a_total(cases: Path) -> None:
     other = cases.with_name("station.json")
     other.write_text(json.dumps({"cases": ROWS[1:]}), "utf-8")
     plan = Plan(files=[cases, other], columns=["raw"], cloud_ms=0)
-    found = measure(plan, ScriptedCaller([SURE])).metrics()
+    found = measure(plan, ScriptedFunctionModel([SURE])).metrics()
     assert found["raw_f1"] == pytest.approx(1 / 3)
     assert found["kitchen_raw_f1"] == 0.5
     assert found["station_raw_f1"] == 0.0
@@ -100,8 +100,8 @@ def test_several_files_have_their_own_figures_and_a_total(cases: Path) -> None:
 def test_a_doubtful_device_is_rescued_by_the_stand_in_and_the_table_says_so(
     cases: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caller = ScriptedCaller.doubtful(SURE)
-    monkeypatch.setattr(tools, "open_caller", lambda settings: caller)
+    function_model = ScriptedFunctionModel.doubtful(SURE)
+    monkeypatch.setattr(tools, "open_function_model", lambda settings: function_model)
     arguments = ["tools", str(cases), "--policy", "prefer_local", "--columns", "hybrid"]
     ran = CliRunner().invoke(bench, [*arguments, "--cloud-ms", "0"], catch_exceptions=False)
     assert ran.exit_code == 0
@@ -120,7 +120,9 @@ def test_a_doubtful_device_is_rescued_by_the_stand_in_and_the_table_says_so(
 def test_without_the_hybrid_nothing_speaks_of_a_cloud(
     cases: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own_home: Path
 ) -> None:
-    monkeypatch.setattr(tools, "open_caller", lambda settings: ScriptedCaller([SURE]))
+    monkeypatch.setattr(
+        tools, "open_function_model", lambda settings: ScriptedFunctionModel([SURE])
+    )
     answers = tmp_path / "answers.jsonl"
     arguments = ["tools", str(cases), "--columns", "raw,local", "--answers", str(answers)]
     arguments += ["--save", str(tmp_path)]
@@ -184,7 +186,7 @@ def test_confidence_by_hand() -> None:
 def test_the_shipped_caller_makes_a_call_of_a_plain_request(cases: Path) -> None:
     settings = Settings.load(fetch_default_model=False)
     try:
-        find_caller(settings)
+        find_function_model(settings)
     except ModelNotFound as error:
         pytest.skip(str(error))
     plan = Plan(files=[cases], columns=["local"], irrelevant=0)

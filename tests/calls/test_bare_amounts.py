@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.normalize import bare_amounts, settle
+from edgewise.calls.normalize import bare_amounts, normalize
 from edgewise.calls.values.read import hear
 from edgewise.types.messages import Tool, ToolCall
 
@@ -52,7 +52,7 @@ def test_a_unit_that_the_schema_shows_stays() -> None:
 
 
 def test_it_is_part_of_settling_and_counts_as_said() -> None:
-    call = settle(ToolCall("boil", {"minutes": "5 minutes"}, source="local"), BOIL, WORDS)
+    call = normalize(ToolCall("boil", {"minutes": "5 minutes"}, source="local"), BOIL, WORDS)
     assert (dict(call.arguments), call.complaints) == ({"minutes": "5"}, ())
     assert "bared:minutes" in call.repairs
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.calls.confidence import (
-    left_over,
     plain_values,
+    unused_words,
     use_of_words,
 )
 from edgewise.calls.values.read import hear
@@ -33,7 +33,7 @@ TRIP = Tool(
 
 
 def left(request: str, **arguments: Any) -> dict[str, float]:
-    return left_over([ToolCall("plan_trip", arguments)], {TRIP.name: TRIP}, hear(request))
+    return unused_words([ToolCall("plan_trip", arguments)], {TRIP.name: TRIP}, hear(request))
 
 
 def use(request: str, *calls: dict[str, Any]) -> dict[str, float]:
@@ -79,8 +79,8 @@ def test_names_and_numbers_in_words_are_counted_apart() -> None:
 
 def test_what_another_call_uses_is_not_left_over() -> None:
     calls = [ToolCall("plan_trip", {"distance": 463}), ToolCall("plan_trip", {"distance": 12})]
-    assert left_over(calls, {TRIP.name: TRIP}, hear("463 km, then 12 km"))["left"] == 0.0
-    assert left_over(calls[:1], {TRIP.name: TRIP}, hear("463 km, then 12 km"))["left"] == 1.0
+    assert unused_words(calls, {TRIP.name: TRIP}, hear("463 km, then 12 km"))["left"] == 0.0
+    assert unused_words(calls[:1], {TRIP.name: TRIP}, hear("463 km, then 12 km"))["left"] == 1.0
 
 
 def test_a_value_in_two_arguments_must_have_been_said_twice() -> None:
@@ -125,5 +125,5 @@ values = st.recursive(
 def test_whatever_is_said_and_called_is_survived(request: str, arguments: dict[str, Any]) -> None:
     call = ToolCall("plan_trip", arguments)
     heard = hear(request)
-    found = left_over([call], {TRIP.name: TRIP}, heard) | use_of_words(call, [call], TRIP, heard)
+    found = unused_words([call], {TRIP.name: TRIP}, heard) | use_of_words(call, [call], TRIP, heard)
     assert all(value >= 0.0 for value in found.values())

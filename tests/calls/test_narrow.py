@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgewise.calls.rank_tools import (
     fit_scores,
-    narrow,
+    rank_tools,
     stem,
     words_of,
 )
@@ -62,16 +62,16 @@ def test_nothing_said_fits_nothing() -> None:
 
 
 def test_the_kept_tools_stay_in_their_order() -> None:
-    kept = narrow("the moon over the sauna at high tide", OFFERED, 3)
+    kept = rank_tools("the moon over the sauna at high tide", OFFERED, 3)
     assert [t.name for t in kept] == ["get_tide", "bookSauna", "get_moon"]
-    assert narrow("tide", OFFERED, 9) == OFFERED
-    assert narrow("tide", OFFERED, 0) == []
+    assert rank_tools("tide", OFFERED, 9) == OFFERED
+    assert rank_tools("tide", OFFERED, 0) == []
 
 
 def test_the_right_one_of_hundreds_is_kept() -> None:
     many = [tool(f"get_{n}_report", f"Report number {n} about things") for n in range(600)]
     many[417] = OFFERED[1]
-    assert OFFERED[1] in narrow("book the sauna for one hour and report", many, 8)
+    assert OFFERED[1] in rank_tools("book the sauna for one hour and report", many, 8)
 
 
 def test_a_tool_is_read_once_but_equal_tools_are_not_confused() -> None:
@@ -121,7 +121,7 @@ def test_any_tools_get_scores_between_nothing_and_one(
 ) -> None:
     scores = fit_scores(request_text, tools)
     assert len(scores) == len(tools) and all(0.0 <= score <= 1.0 for score in scores)
-    kept = narrow(request_text, tools, limit)
+    kept = rank_tools(request_text, tools, limit)
     assert len(kept) == min(limit, len(tools))
     places = [next(n for n, t in enumerate(tools) if t is one) for one in kept]
     assert places == sorted(places)

@@ -15,7 +15,7 @@ SMALL = [
 TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
-def spell(value: int, hyphen: str = "-", joint: str = " and ") -> str:
+def spell(value: int, hyphen: str = "-", boundary: str = " and ") -> str:
     """A number below a million in words, the other way round from what is tested."""
     if value < 20:
         return SMALL[value]
@@ -23,9 +23,9 @@ def spell(value: int, hyphen: str = "-", joint: str = " and ") -> str:
         return TENS[value // 10] + (hyphen + SMALL[value % 10] if value % 10 else "")
     size, name = (1000, "thousand") if value >= 1000 else (100, "hundred")
     rest = value % size
-    mark = joint if rest < 100 else " "
-    return f"{spell(value // size, hyphen, joint)} {name}" + (
-        mark + spell(rest, hyphen, joint) if rest else ""
+    mark = boundary if rest < 100 else " "
+    return f"{spell(value // size, hyphen, boundary)} {name}" + (
+        mark + spell(rest, hyphen, boundary) if rest else ""
     )
 
 
@@ -63,8 +63,8 @@ def test_a_number_is_read_in_every_common_form(text: str, expected: list[float])
 
 
 @given(st.integers(0, 9999), st.sampled_from(["-", " "]), st.sampled_from([" and ", " "]))
-def test_a_number_spelled_out_is_read_back(value: int, hyphen: str, joint: str) -> None:
-    assert values(f"give me {spell(value, hyphen, joint)} of them") == [value]
+def test_a_number_spelled_out_is_read_back(value: int, hyphen: str, boundary: str) -> None:
+    assert values(f"give me {spell(value, hyphen, boundary)} of them") == [value]
 
 
 @given(st.integers(-(10**15), 10**15))

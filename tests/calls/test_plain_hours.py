@@ -41,8 +41,8 @@ def test_an_hour_is_taken_as_it_was_said(request_text: str, written: int, meant:
 
 def test_the_change_is_named_and_other_numbers_are_left_alone() -> None:
     call = ToolCall("set_alarm", {"hour": 19, "count": 19})
-    settled, made = plain_hours(call, ALARM, hear("Wake me at seven o'clock"))
-    assert settled.arguments == {"hour": 7, "count": 19}
+    normalized, made = plain_hours(call, ALARM, hear("Wake me at seven o'clock"))
+    assert normalized.arguments == {"hour": 7, "count": 19}
     assert made == ("as_said:hour",)
 
 

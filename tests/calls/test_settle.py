@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgewise.calls.normalize import (
     FATAL,
-    settle,
+    normalize,
 )
 from edgewise.calls.values.read import hear
 from edgewise.types.messages import Source, Tool, ToolCall
@@ -31,65 +31,69 @@ def local(name: str, **arguments: Any) -> ToolCall:
 
 def test_a_good_call_is_left_as_it_is() -> None:
     call = ToolCall("set_timer", {"minutes": 5}, id="call_1", source="cloud", confidence=0.9)
-    assert settle(call, TIMER, hear("Set a timer for 5 minutes")) == call
+    assert normalize(call, TIMER, hear("Set a timer for 5 minutes")) == call
 
 
 @pytest.mark.parametrize(("given_value", "settled"), [("5", 5), (5.0, 5)], ids=["text", "float"])
-def test_numbers_are_brought_to_their_type(given_value: Any, settled: int) -> None:
-    call = settle(
+def test_numbers_are_brought_to_their_type(given_value: Any, normalized: int) -> None:
+    call = normalize(
         ToolCall("set_timer", {"minutes": given_value}), TIMER, hear("Set a timer for 5 minutes")
     )
     value = call.arguments["minutes"]
-    assert (value, type(value)) == (settled, int)
+    assert (value, type(value)) == (normalized, int)
     assert call.complaints == () and call.repairs
 
 
 def test_a_tool_nobody_offered_is_flagged_and_nothing_else_is_touched() -> None:
     call = ToolCall("order_pizza", {"size": "5"})
-    settled = settle(call, None, hear("Order a pizza"))
-    assert (settled.arguments, settled.complaints) == (call.arguments, ("unknown_tool",))
+    normalized = normalize(call, None, hear("Order a pizza"))
+    assert (normalized.arguments, normalized.complaints) == (call.arguments, ("unknown_tool",))
     assert "unknown_tool" in FATAL
 
 
 def test_what_the_words_say_is_filled_in() -> None:
-    settled = settle(local("get_weather"), WEATHER, hear("What is the weather in London?"))
-    assert (settled.arguments, settled.complaints) == ({"location": "London"}, ())
+    normalized = normalize(local("get_weather"), WEATHER, hear("What is the weather in London?"))
+    assert (normalized.arguments, normalized.complaints) == ({"location": "London"}, ())
 
 
 def test_what_nobody_says_is_missed() -> None:
-    settled = settle(local("set_timer"), TIMER, hear("Set a timer"))
-    assert "missing_argument" in settled.complaints
+    normalized = normalize(local("set_timer"), TIMER, hear("Set a timer"))
+    assert "missing_argument" in normalized.complaints
 
 
 def test_what_is_made_up_is_replaced_or_complained_about() -> None:
-    settled = settle(local("get_weather", location="Paris"), WEATHER, hear("the weather in London"))
-    assert settled.arguments == {"location": "London"} or "ungrounded" in settled.complaints
+    normalized = normalize(
+        local("get_weather", location="Paris"), WEATHER, hear("the weather in London")
+    )
+    assert normalized.arguments == {"location": "London"} or "ungrounded" in normalized.complaints
 
 
 def test_what_the_cloud_knows_beyond_the_words_is_left_to_it() -> None:
     call = ToolCall("get_weather", {"location": "Paris"}, source="cloud")
-    settled = settle(call, WEATHER, hear("the weather where the Eiffel Tower is, not in London"))
-    assert settled.arguments == {"location": "Paris"}
+    normalized = normalize(
+        call, WEATHER, hear("the weather where the Eiffel Tower is, not in London")
+    )
+    assert normalized.arguments == {"location": "Paris"}
 
 
 def test_what_is_said_in_another_part_of_the_request_is_not_made_up() -> None:
     call = local("send_message", recipient="Tom", message="good luck")
     whole = hear("Find Tom in my contacts and send him a message saying good luck")
-    settled = settle(call, MESSAGE, hear("send him a message saying good luck"), whole=whole)
-    assert settled.arguments["recipient"] == "Tom"
+    normalized = normalize(call, MESSAGE, hear("send him a message saying good luck"), whole=whole)
+    assert normalized.arguments["recipient"] == "Tom"
 
 
 def test_choices_are_snapped_and_numbers_kept_in_range() -> None:
     call = ToolCall("set_light", {"room": "Kitchn", "level": 140})
-    settled = settle(call, LIGHT, hear("Set the kitchen light to 140"))
-    assert settled.arguments["room"] == "kitchen"
-    assert settled.arguments["level"] == 100 or "out_of_range" in settled.complaints
+    normalized = normalize(call, LIGHT, hear("Set the kitchen light to 140"))
+    assert normalized.arguments["room"] == "kitchen"
+    assert normalized.arguments["level"] == 100 or "out_of_range" in normalized.complaints
 
 
 def test_earlier_repairs_are_kept_and_none_is_told_twice() -> None:
     call = ToolCall("set_timer", {"minutes": "5"}, repairs=("renamed_tool", "coerced:minutes"))
-    settled = settle(call, TIMER, hear("Set a timer for 5 minutes"))
-    assert settled.repairs == ("renamed_tool", "coerced:minutes")
+    normalized = normalize(call, TIMER, hear("Set a timer for 5 minutes"))
+    assert normalized.repairs == ("renamed_tool", "coerced:minutes")
 
 
 SAID = st.sampled_from(["5", "seven", "London", "kitchen", "tomorrow", "7pm", "Tom"])
@@ -119,8 +123,8 @@ def any_call(draw: st.DrawFn) -> tuple[ToolCall, Tool, str]:
 @given(any_call())
 def test_settling_twice_changes_nothing_more(case: tuple[ToolCall, Tool, str]) -> None:
     call, chosen, request = case
-    once = settle(call, chosen, hear(request))
-    again = settle(once, chosen, hear(request))
+    once = normalize(call, chosen, hear(request))
+    again = normalize(once, chosen, hear(request))
     assert repr(again.arguments) == repr(once.arguments)
     assert again.complaints == once.complaints
 
@@ -139,7 +143,7 @@ def test_settling_is_idempotent_for_everyday_tools(
     case: tuple[Tool, dict[str, Any]], request_text: str
 ) -> None:
     chosen, arguments = case
-    once = settle(local(chosen.name, **arguments), chosen, hear(request_text))
-    again = settle(once, chosen, hear(request_text))
+    once = normalize(local(chosen.name, **arguments), chosen, hear(request_text))
+    again = normalize(once, chosen, hear(request_text))
     assert repr(again.arguments) == repr(once.arguments)
     assert again.complaints == once.complaints

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.normalize import settle
+from edgewise.calls.normalize import normalize
 from edgewise.calls.values.read import hear
 from edgewise.types.messages import Tool, ToolCall
 
@@ -68,7 +68,7 @@ def test_a_call_is_brought_to_its_schema_and_to_the_words(
     expected: dict[str, Any],
     repairs: tuple[str, ...],
 ) -> None:
-    call = settle(
+    call = normalize(
         ToolCall("rent_stall", arguments, source="local"), STALL, hear(request_text), today=TODAY
     )
     assert dict(call.arguments) == expected
@@ -78,14 +78,14 @@ def test_a_call_is_brought_to_its_schema_and_to_the_words(
 def test_without_today_a_day_without_its_year_is_left() -> None:
     call = ToolCall("rent_stall", {"town": "Visby", "from": "2023-05-01 08:00"}, source="local")
     heard = hear("a stall in Visby from May 1 at 8am")
-    assert settle(call, STALL, heard).arguments["from"] == "2023-05-01 08:00"
+    assert normalize(call, STALL, heard).arguments["from"] == "2023-05-01 08:00"
 
 
 def test_what_the_whole_request_says_is_kept() -> None:
     call = ToolCall("rent_stall", {"town": "Visby", "tables": 12}, source="local")
     heard, whole = hear("a stall in Visby"), hear("everywhere 12 tables: a stall in Visby, ...")
-    assert settle(call, STALL, heard).arguments == {"town": "Visby"}
-    assert settle(call, STALL, heard, whole=whole).arguments == {"town": "Visby", "tables": 12}
+    assert normalize(call, STALL, heard).arguments == {"town": "Visby"}
+    assert normalize(call, STALL, heard, whole=whole).arguments == {"town": "Visby", "tables": 12}
 
 
 VALUES = st.sampled_from(
@@ -104,7 +104,7 @@ def test_a_settled_call_stays_settled(
     arguments: dict[str, Any], request: str, today: datetime.date | None
 ) -> None:
     heard = hear(request)
-    once = settle(ToolCall("rent_stall", arguments, source="local"), STALL, heard, today=today)
-    twice = settle(once, STALL, heard, today=today)
+    once = normalize(ToolCall("rent_stall", arguments, source="local"), STALL, heard, today=today)
+    twice = normalize(once, STALL, heard, today=today)
     assert dict(twice.arguments) == dict(once.arguments)
     assert twice.complaints == once.complaints

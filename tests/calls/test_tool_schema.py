@@ -12,7 +12,7 @@ import pytest
 from edgewise.calls.difficulty import difficulty
 from edgewise.calls.intents import split
 from edgewise.calls.prompt import render_tools
-from edgewise.calls.rank_tools import narrow
+from edgewise.calls.rank_tools import rank_tools
 from edgewise.calls.tools import (
     Toolbox,
     as_toolbox,
@@ -256,6 +256,6 @@ def test_ten_thousand_spoilt_tools_are_read_or_refused_by_name() -> None:
         # What is accepted must not break those who read it next.
         render_tools(tools)
         asked = "wake Ana at 7 and then a bell"
-        assert len(narrow(asked, tools, 1)) == min(1, len(tools))
+        assert len(rank_tools(asked, tools, 1)) == min(1, len(tools))
         assert 0.0 <= difficulty(asked, tools, intents=len(split(asked, tools))).score <= 1.0
     assert 2_000 < refused < 9_500

@@ -15,7 +15,7 @@ from edgewise.assembly import parts
 from edgewise.cli import act as command
 from edgewise.cli.act import EXAMPLES, read_toolbox
 from edgewise.settings import Settings
-from edgewise.testing import ScriptedCaller, ScriptedEars, heard
+from edgewise.testing import ScriptedFunctionModel, ScriptedTranscriber, heard
 from tests.cli.conftest import Run
 from tests.speech.made_voice import silence, voice, wav
 
@@ -33,11 +33,13 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
         return settings
 
     def scripted(words: str, *answers: str) -> None:
-        ears = ScriptedEars([[heard(words, 0.3, 1.8)] if words else []])
-        monkeypatch.setattr(parts, "open_ears", lambda _: ears)
-        monkeypatch.setattr(parts, "open_caller", lambda _: ScriptedCaller(answers or ["none"]))
-        monkeypatch.setattr(command, "ensure_ears", same)
-        monkeypatch.setattr(command, "ensure_caller", same)
+        transcriber = ScriptedTranscriber([[heard(words, 0.3, 1.8)] if words else []])
+        monkeypatch.setattr(parts, "open_transcriber", lambda _: transcriber)
+        monkeypatch.setattr(
+            parts, "open_function_model", lambda _: ScriptedFunctionModel(answers or ["none"])
+        )
+        monkeypatch.setattr(command, "ensure_transcriber", same)
+        monkeypatch.setattr(command, "ensure_function_model", same)
 
     return scripted
 

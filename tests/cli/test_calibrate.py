@@ -14,7 +14,13 @@ from edgewise.assembly import parts
 from edgewise.engine import Engine
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
-from edgewise.testing import ScriptedBackend, ScriptedCaller, ScriptedEars, heard, word_tokens
+from edgewise.testing import (
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
+    heard,
+    word_tokens,
+)
 from tests.cli.conftest import Run
 from tests.record.test_audits import AUDIT
 from tests.speech.made_voice import silence, voice, wav
@@ -133,8 +139,8 @@ def test_labelled_calls_fit_the_caller(
             },
         },
     }
-    caller = ScriptedCaller([f'set_timer {{"minutes":{n}}}' for n in range(1, 41)])
-    monkeypatch.setattr(parts, "open_caller", lambda settings: caller)
+    function_model = ScriptedFunctionModel([f'set_timer {{"minutes":{n}}}' for n in range(1, 41)])
+    monkeypatch.setattr(parts, "open_function_model", lambda settings: function_model)
     path = tmp_path / "calls.jsonl"
     rows = [
         {
@@ -165,8 +171,8 @@ def test_labelled_sound_fits_the_ears(
         lines.append(json.dumps({"audio": sound.name, "text": said}))
     path = tmp_path / "speech.jsonl"
     path.write_text("\n".join(lines), "utf-8")
-    ears = ScriptedEars([[heard("the first part", 0.3, 1.2, 0.9)]])
-    monkeypatch.setattr(parts, "open_ears", lambda settings: ears)
+    transcriber = ScriptedTranscriber([[heard("the first part", 0.3, 1.2, 0.9)]])
+    monkeypatch.setattr(parts, "open_transcriber", lambda settings: transcriber)
     ran = run("calibrate", str(path), "--json")
     assert ran.code == 0, ran.err
     assert ran.json["kind"] == "speech"

@@ -12,7 +12,7 @@ import pytest
 from edgewise.assembly import parts
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.settings import Settings
-from edgewise.testing import Answer, LoopbackCloud, ScriptedCaller
+from edgewise.testing import Answer, LoopbackCloud, ScriptedFunctionModel
 from edgewise.types.messages import ToolCall
 from tests.cli.conftest import Run
 
@@ -42,7 +42,7 @@ TOOLS = [
 BOTH = "What's the weather in Zürich and set a timer for 5 minutes"
 WEATHER, TIMER = 'get_weather {"place":"Zürich"}', 'set_timer {"minutes":5}'
 
-Write = Callable[..., ScriptedCaller]
+Write = Callable[..., ScriptedFunctionModel]
 
 
 @pytest.fixture
@@ -56,11 +56,13 @@ def tools(tmp_path: Path) -> str:
 def write(monkeypatch: pytest.MonkeyPatch) -> Write:
     """`write('set_timer {"minutes":5}')` is what the device will write, without its weights."""
 
-    def script(*answers: str, doubtful: bool = False) -> ScriptedCaller:
-        caller = ScriptedCaller.doubtful(*answers) if doubtful else ScriptedCaller(answers)
-        monkeypatch.setattr(parts, "open_caller", lambda _: caller)
-        monkeypatch.setattr("edgewise.cli.call.ensure_caller", same)
-        return caller
+    def script(*answers: str, doubtful: bool = False) -> ScriptedFunctionModel:
+        function_model = (
+            ScriptedFunctionModel.doubtful(*answers) if doubtful else ScriptedFunctionModel(answers)
+        )
+        monkeypatch.setattr(parts, "open_function_model", lambda _: function_model)
+        monkeypatch.setattr("edgewise.cli.call.ensure_function_model", same)
+        return function_model
 
     def same(settings: Settings, policy: str | None = None) -> Settings:
         return settings
@@ -140,11 +142,11 @@ def test_why_tells_the_walk(run: Run, tools: str, write: Write) -> None:
 def test_the_request_may_be_piped_in_and_so_may_the_tools(
     run: Run, tools: str, write: Write
 ) -> None:
-    caller = write(TIMER)
+    function_model = write(TIMER)
     assert run("call", "--local", "--tools", tools, stdin="a timer for 5 minutes").out
     piped = run("call", "--local", "--tools", "-", "a timer", "for 5", stdin=json.dumps(TOOLS))
     assert piped.out == f"{TIMER}\n"
-    assert "a timer for 5<|im_end|>" in caller.asked[-1].prompt
+    assert "a timer for 5<|im_end|>" in function_model.asked[-1].prompt
     ran = run("call", "--tools", "-", stdin=json.dumps(TOOLS))
     assert (ran.code, ran.out) == (2, "")
     assert "give the REQUEST in words" in ran.err
@@ -258,7 +260,7 @@ def test_the_model_option_names_the_one_that_writes_calls(run: Run, tools: str) 
 
 @pytest.mark.real_model
 def test_the_script_calls_with_the_real_model(
-    script: Run, tools: str, default_caller: object
+    script: Run, tools: str, default_function_model: object
 ) -> None:
     ran = script("call", "--local", "--tools", tools, "Set a timer for ten minutes")
     assert (ran.code, ran.out) == (0, 'set_timer {"minutes":10}\n')

@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 
 @pytest.mark.real_model
 def test_without_a_key_everything_stays_on_the_device_and_says_so(
-    script: Run, default_model: object, default_caller: object
+    script: Run, default_model: object, default_function_model: object
 ) -> None:
     ran = script("demo")
     assert ran.code == 0
@@ -31,7 +31,7 @@ def test_without_a_key_everything_stays_on_the_device_and_says_so(
 
 @pytest.mark.real_model
 def test_with_a_key_the_long_request_goes_to_the_cloud(
-    run: Run, cloud: LoopbackCloud, default_model: object, default_caller: object
+    run: Run, cloud: LoopbackCloud, default_model: object, default_function_model: object
 ) -> None:
     cloud.always(Answer(text="It was decided to meet again."))
     ran = run("demo", "--json")

@@ -68,8 +68,11 @@ def test_a_model_nobody_knows_is_no_model_to_pull(
 def test_a_caller_that_is_not_here_yet_is_a_note_with_the_command_that_gets_it(
     run: Run, no_model: Path
 ) -> None:
-    caller = finding(check(run), "caller")
-    assert (caller["state"], caller["fix"]) == ("note", "edgewise pull edgewise-caller")
+    function_model = finding(check(run), "function model")
+    assert (function_model["state"], function_model["fix"]) == (
+        "note",
+        "edgewise pull edgewise-caller",
+    )
     assert not no_model.exists()
 
 
@@ -77,13 +80,13 @@ def test_a_caller_of_ones_own_is_shown_and_a_wrong_one_is_broken(
     run: Run, monkeypatch: pytest.MonkeyPatch, default_model: InstalledModel, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("EDGEWISE_CALLER_MODEL", str(default_model.path))
-    caller = finding(check(run), "caller")
-    assert (caller["state"], caller["fix"]) == ("ok", "")
-    assert str(default_model.path) in caller["detail"]
+    function_model = finding(check(run), "function model")
+    assert (function_model["state"], function_model["fix"]) == ("ok", "")
+    assert str(default_model.path) in function_model["detail"]
     for wrong in (str(tmp_path / "gone.gguf"), "edgewise-callr"):
         monkeypatch.setenv("EDGEWISE_CALLER_MODEL", wrong)
-        caller = finding(check(run), "caller")
-        assert caller["state"] == "broken" and caller["fix"]
+        function_model = finding(check(run), "function model")
+        assert function_model["state"] == "broken" and function_model["fix"]
 
 
 def test_a_file_that_is_no_model_is_found_by_loading_it(

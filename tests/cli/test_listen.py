@@ -18,7 +18,7 @@ from edgewise.speech import chunks as live_utterances
 from edgewise.speech.audio import as_wav
 from edgewise.testing import Answer, LoopbackCloud, Status
 from tests.cli.conftest import Run
-from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, said_in, spoken
+from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, said_in, spoken
 
 TALK = numpy.concatenate(
     [spoken(101, 102, 103), pause(), spoken(501, 502), pause(), spoken(104, 105)]
@@ -33,8 +33,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         return settings
 
     monkeypatch.setattr(live_utterances, "VoiceActivity", LoudnessActivity)
-    monkeypatch.setattr(assembly, "open_ears", lambda _: LevelEars())
-    monkeypatch.setattr(command, "ensure_ears", same)
+    monkeypatch.setattr(assembly, "open_transcriber", lambda _: LevelTranscriber())
+    monkeypatch.setattr(command, "ensure_transcriber", same)
     path = tmp_path / "talk.wav"
     path.write_bytes(as_wav(TALK))
     return str(path)

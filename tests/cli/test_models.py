@@ -48,8 +48,8 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "name": "qwen3-0.6b",
         "installed": False,
         "default": False,
-        "caller": False,
-        "ears": False,
+        "function_model": False,
+        "transcriber": False,
         "embedder": False,
         "kind": "text",
         "bytes": 639_446_688,
@@ -63,7 +63,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "problem": None,
     }
     assert row(rows, DEFAULT)["default"] is True
-    assert [each["name"] for each in rows if each["caller"]] == ["edgewise-caller"]
+    assert [each["name"] for each in rows if each["function_model"]] == ["edgewise-caller"]
     assert [each["name"] for each in rows if each["embedder"]] == ["all-minilm-l6-v2"]
 
 
@@ -93,7 +93,7 @@ def test_an_installed_model_is_marked_and_has_a_path(
 
 @pytest.mark.real_model
 def test_pulling_what_is_there_does_nothing(
-    run: Run, default_model: InstalledModel, default_caller: InstalledModel
+    run: Run, default_model: InstalledModel, default_function_model: InstalledModel
 ) -> None:
     before = default_model.path.stat()
     ran = run("pull")
@@ -104,7 +104,7 @@ def test_pulling_what_is_there_does_nothing(
     assert first == f"{DEFAULT}: 145 MB, SHA-256 {default_model.sha256[:16]}… verified"
     assert second == str(default_model.path)
     assert third.startswith("edgewise-caller: 145 MB, SHA-256 ")
-    assert fourth == str(default_caller.path)
+    assert fourth == str(default_function_model.path)
     assert run("pull", "--json").json["name"] == DEFAULT
     assert run("pull", DEFAULT.upper(), "--json").json == {
         "name": DEFAULT,

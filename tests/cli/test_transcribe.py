@@ -8,7 +8,7 @@ import pytest
 from edgewise.cli import transcribe as command
 from edgewise.engine import Engine
 from edgewise.settings import Settings
-from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, heard
+from edgewise.testing import Answer, LoopbackCloud, ScriptedTranscriber, heard
 from tests.cli.conftest import Run
 from tests.speech.made_voice import silence, voice, wav
 
@@ -19,9 +19,9 @@ KEY = "sk-never-shown-5512"
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of a made voice, which scripted ears hear as two segments."""
-    monkeypatch.setattr(command, "ensure_ears", lambda settings, policy=None: settings)
+    monkeypatch.setattr(command, "ensure_transcriber", lambda settings, policy=None: settings)
     monkeypatch.setattr(
-        command, "Engine", lambda settings: Engine(settings, ears=ScriptedEars([TWO]))
+        command, "Engine", lambda settings: Engine(settings, transcriber=ScriptedTranscriber([TWO]))
     )
     path = tmp_path / "talk.wav"
     path.write_bytes(wav(silence(0.5), voice(5.0), silence(0.5)))

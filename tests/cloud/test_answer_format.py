@@ -12,13 +12,13 @@ from edgewise.cloud import (
 )
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import PROVIDERS
-from edgewise.types.messages import AnswerSchema, Message, Request
+from edgewise.types.messages import Message, Request, ResponseFormat
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 QUESTION = (Message("user", "Name a city."),)
 PLAIN = Request(messages=QUESTION)
-HELD = Request(messages=QUESTION, answer_schema=AnswerSchema(SCHEMA, "city", strict=True))
-ANY_OBJECT = Request(messages=QUESTION, answer_schema=AnswerSchema())
+HELD = Request(messages=QUESTION, response_format=ResponseFormat(SCHEMA, "city", strict=True))
+ANY_OBJECT = Request(messages=QUESTION, response_format=ResponseFormat())
 
 
 def test_openai_has_a_field_for_both() -> None:

@@ -48,7 +48,7 @@ LIMITS = TimeLimits(connect_s=0.4, first_token_s=0.6, total_s=2.0, patience_s=0.
 
 
 @dataclass
-class NotedPurse:
+class NotedBudgetGuard:
     """Writes down what it was asked; refuses when told to."""
 
     refuse: Exception | None = None
@@ -95,13 +95,13 @@ def cloud() -> Iterator[LoopbackCloud]:
 
 
 @pytest.fixture
-def purse() -> NotedPurse:
-    return NotedPurse()
+def budget_guard() -> NotedBudgetGuard:
+    return NotedBudgetGuard()
 
 
 @pytest.fixture
-def door(cloud: LoopbackCloud, purse: NotedPurse) -> Iterator[Door]:
-    made = Door([lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+def door(cloud: LoopbackCloud, budget_guard: NotedBudgetGuard) -> Iterator[Door]:
+    made = Door([lane(cloud.openai_url)], budget_guard, TenPerToken(), LIMITS)
     yield made
     made.close()
 
@@ -116,40 +116,42 @@ def drain(
 
 
 def test_an_answer_is_streamed_reserved_and_settled_once(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     cloud.script(Answer(text="By the sea.", input_tokens=7, output_tokens=3))
     text, journal = drain(door)
     assert text == "By the sea."
     (attempt,) = journal
     assert (attempt.outcome, attempt.cost_microdollars) == ("answered", 100)
-    assert list(purse.settled) == list(purse.reserved) == [f"{ASK.id}/0"]
-    assert purse.reserved[f"{ASK.id}/0"] >= attempt.cost_microdollars
-    assert purse.settled[f"{ASK.id}/0"] == [attempt]
+    assert list(budget_guard.settled) == list(budget_guard.reserved) == [f"{ASK.id}/0"]
+    assert budget_guard.reserved[f"{ASK.id}/0"] >= attempt.cost_microdollars
+    assert budget_guard.settled[f"{ASK.id}/0"] == [attempt]
 
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_private_request_is_turned_back_at_the_door(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse, live: bool
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, live: bool
 ) -> None:
     private = replace(ASK, private=True)
     with pytest.raises(CloudClosed) as caught:
         drain(door, private, live=live)
     assert caught.value.code == "private"
-    assert (cloud.connections, purse.reserved) == (0, {})
+    assert (cloud.connections, budget_guard.reserved) == (0, {})
 
 
-def test_a_door_without_providers_says_what_is_missing(purse: NotedPurse) -> None:
-    shut = Door([], purse, TenPerToken()).closed(ASK)
+def test_a_door_without_providers_says_what_is_missing(budget_guard: NotedBudgetGuard) -> None:
+    shut = Door([], budget_guard, TenPerToken()).closed(ASK)
     assert shut is not None
     assert shut.code == "no_key" and "edgewise auth" in str(shut)
 
 
-def test_the_chain_goes_on_to_the_next_provider(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+def test_the_chain_goes_on_to_the_next_provider(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
     cloud.always(Answer(text="Second."))
     door = Door(
         [lane(refused_url(), "first"), lane(cloud.openai_url, "second")],
-        purse,
+        budget_guard,
         TenPerToken(),
         LIMITS,
     )
@@ -159,18 +161,18 @@ def test_the_chain_goes_on_to_the_next_provider(cloud: LoopbackCloud, purse: Not
         ("first", "cloud_refused"),
         ("second", "answered"),
     ]
-    assert all(len(rows) == 1 for rows in purse.settled.values())
+    assert all(len(rows) == 1 for rows in budget_guard.settled.values())
     text, journal = drain(door, replace(ASK, id="again"))
     assert [a.backend for a in journal] == ["second"], "the first one's breaker is open"
     door.close()
 
 
 def test_a_cut_stream_is_tried_elsewhere_only_while_nobody_saw_it(
-    cloud: LoopbackCloud, purse: NotedPurse
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     door = Door(
         [lane(cloud.openai_url, "first"), lane(cloud.openai_url, "second")],
-        purse,
+        budget_guard,
         TenPerToken(),
         LIMITS,
     )
@@ -187,7 +189,7 @@ def test_a_cut_stream_is_tried_elsewhere_only_while_nobody_saw_it(
 
 
 def test_a_server_error_is_retried_once_and_is_one_attempt(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     cloud.script(Status(500), Answer(text="Second try."))
     text, journal = drain(door)
@@ -197,11 +199,13 @@ def test_a_server_error_is_retried_once_and_is_one_attempt(
         drain(door, replace(ASK, id="again"))
 
 
-def test_refusals_cost_nothing(door: Door, cloud: LoopbackCloud, purse: NotedPurse) -> None:
+def test_refusals_cost_nothing(
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
     cloud.script(Status(401))
     with pytest.raises(CloudAuthFailed):
         drain(door)
-    ((attempt,),) = purse.settled.values()
+    ((attempt,),) = budget_guard.settled.values()
     assert (attempt.outcome, attempt.cost_microdollars) == ("cloud_auth_failed", 0)
     assert "secret" not in attempt.error
 
@@ -221,11 +225,13 @@ def test_silence_ends_with_patience(door: Door, cloud: LoopbackCloud) -> None:
     cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
 
 
-def test_patience_is_for_the_whole_chain(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+def test_patience_is_for_the_whole_chain(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
     cloud.always(Silence())
     door = Door(
         [lane(cloud.openai_url, name) for name in ("a", "b", "c", "d")],
-        purse,
+        budget_guard,
         TenPerToken(),
         LIMITS,
     )
@@ -237,7 +243,7 @@ def test_patience_is_for_the_whole_chain(cloud: LoopbackCloud, purse: NotedPurse
 
 
 def test_a_stream_that_never_ends_is_ended_by_the_total(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     cloud.script(Answer(text="drip " * 400, chunk_size=5, delay_between_s=0.05))
     journal: list[Attempt] = []
@@ -247,11 +253,13 @@ def test_a_stream_that_never_ends_is_ended_by_the_total(
     cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
 
 
-def test_a_black_hole_costs_the_connect_limit_once_then_nothing(purse: NotedPurse) -> None:
+def test_a_black_hole_costs_the_connect_limit_once_then_nothing(
+    budget_guard: NotedBudgetGuard,
+) -> None:
     with black_hole() as url:
         hole = lane(f"{url}/v1")
         hole.breaker = Breaker(60.0)
-        door = Door([hole], purse, TenPerToken(), LIMITS)
+        door = Door([hole], budget_guard, TenPerToken(), LIMITS)
         with pytest.raises(CloudError) as caught:
             drain(door, patience=2.0)
         assert caught.value.code in ("cloud_connect_timeout", "cloud_timeout")
@@ -284,9 +292,9 @@ def test_routing_resumes_by_itself_when_the_provider_is_back(
     ],
 )
 def test_without_money_or_record_nothing_is_sent(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse, refusal: Exception, code: str
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, refusal: Exception, code: str
 ) -> None:
-    purse.refuse = refusal
+    budget_guard.refuse = refusal
     with pytest.raises(CloudClosed) as caught:
         drain(door)
     assert caught.value.code == code
@@ -295,16 +303,19 @@ def test_without_money_or_record_nothing_is_sent(
 
 
 def test_an_answer_is_not_lost_when_its_settlement_cannot_be_written(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse, caplog: pytest.LogCaptureFixture
+    door: Door,
+    cloud: LoopbackCloud,
+    budget_guard: NotedBudgetGuard,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    purse.broken = True
+    budget_guard.broken = True
     cloud.script(Answer(text="Still here."))
     assert drain(door)[0] == "Still here."
     assert "could not settle" in caplog.text
 
 
 def test_leaving_half_way_breaks_the_connection_and_settles(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     cloud.script(Answer(text="one two three four five six", chunk_size=4, delay_between_s=0.2))
     journal: list[Attempt] = []
@@ -312,7 +323,7 @@ def test_leaving_half_way_breaks_the_connection_and_settles(
     next(stream)
     stream.close()
     assert [a.outcome for a in journal] == ["cancelled"]
-    assert len(purse.settled[f"{ASK.id}/0"]) == 1
+    assert len(budget_guard.settled[f"{ASK.id}/0"]) == 1
     cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=5)
     assert door.lanes[0].breaker.state == "closed"
 
@@ -328,7 +339,7 @@ def test_threads_do_not_pile_up(door: Door, cloud: LoopbackCloud) -> None:
 
 
 def test_a_provider_that_cannot_be_opened_is_passed_over(
-    cloud: LoopbackCloud, purse: NotedPurse
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     def refuse(config: ProviderConfig) -> CloudProvider:
         raise SettingsError("the key has a line break in it")
@@ -336,10 +347,10 @@ def test_a_provider_that_cannot_be_opened_is_passed_over(
     cloud.script(Answer(text="Second."))
     broken = lane(cloud.openai_url, "broken")
     broken.open = refuse
-    door = Door([broken, lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+    door = Door([broken, lane(cloud.openai_url)], budget_guard, TenPerToken(), LIMITS)
     door.prepare()
     assert drain(door)[0] == "Second."
-    alone = Door([broken], purse, TenPerToken(), LIMITS)
+    alone = Door([broken], budget_guard, TenPerToken(), LIMITS)
     with pytest.raises(CloudClosed, match="line break") as caught:
         drain(alone, replace(ASK, id="again"))
     assert caught.value.code == "provider_unusable"
@@ -361,11 +372,11 @@ def stopped(door: Door, journal: list[Attempt], stop: Stop) -> threading.Thread:
 
 @pytest.mark.parametrize("reply", [Silence(), Silence(after_chunks=2)], ids=["first", "later"])
 def test_a_stream_can_be_stopped_from_another_thread(
-    cloud: LoopbackCloud, purse: NotedPurse, reply: Silence
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, reply: Silence
 ) -> None:
     cloud.always(reply)
     limits = replace(LIMITS, first_token_s=600.0, total_s=600.0)
-    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), limits)
+    door = Door([lane(cloud.openai_url)], budget_guard, TenPerToken(), limits)
     journal: list[Attempt] = []
     stop = Stop()
     thread = stopped(door, journal, stop)
@@ -376,16 +387,18 @@ def test_a_stream_can_be_stopped_from_another_thread(
     cloud.wait_for(lambda seen: seen.disconnects == 1)
     (attempt,) = journal
     assert (attempt.outcome, attempt.estimated) == ("cancelled", True)
-    assert purse.settled == {f"{ASK.id}/0": [attempt]}
+    assert budget_guard.settled == {f"{ASK.id}/0": [attempt]}
     assert attempt.cost_microdollars > 0
     assert door.lanes[0].breaker.would_allow(), "nothing was wrong with the provider"
     door.close()
 
 
-def test_a_stop_ends_the_pause_before_a_retry(cloud: LoopbackCloud, purse: NotedPurse) -> None:
+def test_a_stop_ends_the_pause_before_a_retry(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
     cloud.always(Status(429, retry_after_s=2))
     limits = replace(LIMITS, total_s=600.0)
-    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), limits)
+    door = Door([lane(cloud.openai_url)], budget_guard, TenPerToken(), limits)
     journal: list[Attempt] = []
     stop = Stop()
     thread = stopped(door, journal, stop)
@@ -398,13 +411,13 @@ def test_a_stop_ends_the_pause_before_a_retry(cloud: LoopbackCloud, purse: Noted
 
 
 def test_a_stop_that_comes_first_costs_nothing(
-    door: Door, cloud: LoopbackCloud, purse: NotedPurse
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
     stop = Stop()
     assert not stop.ask(), "nothing had begun"
     journal: list[Attempt] = []
     assert list(door.stream(ASK, journal, live=False, patience_s=None, stop=stop)) == []
-    assert (journal, purse.reserved, cloud.connections) == ([], {}, 0)
+    assert (journal, budget_guard.reserved, cloud.connections) == ([], {}, 0)
     assert drain(door)[0], "the lane is free for the next"
 
 
@@ -413,15 +426,15 @@ def test_a_stop_between_the_reservation_and_the_sending_is_not_charged(
 ) -> None:
     stop = Stop()
 
-    class StopsOnReserve(NotedPurse):
+    class StopsOnReserve(NotedBudgetGuard):
         @override
         def reserve(
             self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
         ) -> None:
             stop.ask()
 
-    purse = StopsOnReserve()
-    door = Door([lane(cloud.openai_url)], purse, TenPerToken(), LIMITS)
+    budget_guard = StopsOnReserve()
+    door = Door([lane(cloud.openai_url)], budget_guard, TenPerToken(), LIMITS)
     journal: list[Attempt] = []
     assert list(door.stream(ASK, journal, live=False, patience_s=None, stop=stop)) == []
     assert [(each.outcome, each.cost_microdollars) for each in journal] == [("cancelled", 0)]

@@ -182,6 +182,6 @@ def test_a_rate_limit_without_a_delay_is_one_all_the_same() -> None:
 def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "toolConfig" not in sent_for(request)
-    body = sent_for(replace(request, may_call=False))
+    body = sent_for(replace(request, tool_choice="none"))
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
     assert len(body["tools"]) == 1

@@ -323,6 +323,6 @@ def test_two_streams_run_side_by_side(cloud: LoopbackCloud) -> None:
 def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "tool_choice" not in payload(request, "gpt-6-luna", OPENAI)
-    body = payload(replace(request, may_call=False), "gpt-6-luna", OPENAI)
+    body = payload(replace(request, tool_choice="none"), "gpt-6-luna", OPENAI)
     assert (body["tool_choice"], len(body["tools"])) == ("none", 1)
-    assert "tool_choice" not in payload(replace(request, tools=(), may_call=False), "m", OPENAI)
+    assert "tool_choice" not in payload(replace(request, tools=(), tool_choice="none"), "m", OPENAI)

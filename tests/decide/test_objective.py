@@ -34,8 +34,8 @@ MEASURED = Measured(
 FITTED = replace(UNCALIBRATED, name="mine", threshold=0.6, measured=MEASURED)
 
 
-def asks(**aims: Any) -> Request:
-    return Request(messages=(Message("user", "hi"),), **aims)
+def asks(**objectives: Any) -> Request:
+    return Request(messages=(Message("user", "hi"),), **objectives)
 
 
 def test_without_an_aim_the_threshold_is_the_requests_or_the_calibrations() -> None:

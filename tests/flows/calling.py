@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from edgewise import Settings
-from edgewise.testing import Answer, LoopbackCloud, ScriptedCaller
+from edgewise.testing import Answer, LoopbackCloud, ScriptedFunctionModel
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.replies import CallReply
 
@@ -47,7 +47,9 @@ FIVE = ToolCall("set_timer", {"minutes": 5})
 LONDON = ToolCall("get_weather", {"location": "London"})
 
 
-def caller(*answers: str, doubt: Sequence[str] = (), **options: Any) -> ScriptedCaller:
+def function_model(
+    *answers: str, doubt: Sequence[str] = (), **options: Any
+) -> ScriptedFunctionModel:
     """Writes `answers`, each call near certain but those of the tools in `doubt`."""
     evidence = []
     for answer in answers:
@@ -57,7 +59,7 @@ def caller(*answers: str, doubt: Sequence[str] = (), **options: Any) -> Scripted
                 doubted = piece in doubt
             logprobs.append(-2.5 if doubted else -0.001)
         evidence.append(logprobs)
-    return ScriptedCaller(answers, logprobs=evidence, **options)
+    return ScriptedFunctionModel(answers, logprobs=evidence, **options)
 
 
 def settings_for(cloud: LoopbackCloud, **overrides: Any) -> Settings:

@@ -55,7 +55,7 @@ def said_in(wav: bytes) -> str:
     return " ".join(f"W{level}" for level, _, _ in words_in(samples))
 
 
-class LevelEars:
+class LevelTranscriber:
     """Fulfils SpeechBackend. A last word that is not whole yet is misheard as "uh"."""
 
     def __init__(self, *, fails: Sequence[int] = ()) -> None:

@@ -19,7 +19,7 @@ from edgewise.testing import (
     LoopbackCloud,
     Malformed,
     Scripted,
-    ScriptedCaller,
+    ScriptedFunctionModel,
     Silence,
     Status,
 )
@@ -34,8 +34,8 @@ from tests.flows.calling import (
     TOOLS,
     TWO,
     BrokenArguments,
-    caller,
     calls,
+    function_model,
     made,
     said,
     settings_for,
@@ -65,7 +65,7 @@ def ask(
     chosen: Settings | None = None,
     **options: Any,
 ) -> CallReply:
-    with Engine(chosen or settings_for(cloud), caller=device) as engine:
+    with Engine(chosen or settings_for(cloud), function_model=device) as engine:
         reply = engine.call(prompt, tools, **options)
         assert reply.degraded == bool(reply.decision.degraded_code)
         entry = engine.ledger.get(reply.id)
@@ -79,7 +79,7 @@ def ask(
 
 
 def test_calls_the_device_is_sure_of_stay_there(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller(BOTH))
+    reply = ask(cloud, function_model(BOTH))
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
     assert (reply.source, reply.decision.code) == ("local", "kept_confident")
     assert all(call.confidence is not None and call.confidence > 0.5 for call in reply.calls)
@@ -93,7 +93,7 @@ def test_calls_the_device_is_sure_of_stay_there(cloud: LoopbackCloud) -> None:
 
 
 def test_an_intent_without_a_call_is_asked_alone_on_the_device(cloud: LoopbackCloud) -> None:
-    device = caller('set_timer {"minutes":5}', 'get_weather {"location":"London"}')
+    device = function_model('set_timer {"minutes":5}', 'get_weather {"location":"London"}')
     reply = ask(cloud, device)
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
     assert "check the weather in London" in device.asked[1].prompt
@@ -102,7 +102,7 @@ def test_an_intent_without_a_call_is_asked_alone_on_the_device(cloud: LoopbackCl
 
 
 def test_the_same_question_is_not_put_to_the_device_twice(cloud: LoopbackCloud) -> None:
-    device = caller("none")
+    device = function_model("none")
     reply = ask(cloud, device, "Who wrote Faust?")
     assert (reply.calls, reply.source, len(device.asked)) == ((), "local", 1)
     assert reply.finish_reason == "stop"
@@ -112,7 +112,7 @@ def test_a_doubtful_call_of_a_tool_that_fits_less_is_tried_without_that_tool(
     cloud: LoopbackCloud,
 ) -> None:
     wrong = 'set_timer {"minutes":5}'
-    device = caller(wrong, wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
+    device = function_model(wrong, wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
     reply = ask(cloud, device, "Check the weather in London", policy="local_only")
     (call,) = reply.calls
     assert (call.name, dict(call.arguments)) == ("get_weather", {"location": "London"})
@@ -122,13 +122,13 @@ def test_a_doubtful_call_of_a_tool_that_fits_less_is_tried_without_that_tool(
 
 def test_the_other_tool_is_not_taken_where_it_is_less_likely(cloud: LoopbackCloud) -> None:
     answers = ('set_timer {"minutes":5}', 'get_weather {"location":"Paris"}')
-    device = caller(*answers, doubt=["set_timer", "get_weather"])
+    device = function_model(*answers, doubt=["set_timer", "get_weather"])
     reply = ask(cloud, device, "Check the weather for 5 minutes", policy="local_only")
     assert [call.name for call in reply.calls] == ["set_timer"]
 
 
 def test_a_sure_call_stands_where_another_tool_fits_the_words_better(cloud: LoopbackCloud) -> None:
-    device = caller('set_timer {"minutes":5}', 'get_weather {"location":"London"}')
+    device = function_model('set_timer {"minutes":5}', 'get_weather {"location":"London"}')
     reply = ask(cloud, device, "Check the weather in 5 minutes", policy="local_only")
     (call,) = reply.calls
     assert (call.name, call.complaints) == ("set_timer", ("weak_fit",))
@@ -136,14 +136,14 @@ def test_a_sure_call_stands_where_another_tool_fits_the_words_better(cloud: Loop
 
 
 def test_the_same_call_is_not_made_twice(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller('set_timer {"minutes":5}\nset_timer {"minutes":5}'))
+    reply = ask(cloud, function_model('set_timer {"minutes":5}\nset_timer {"minutes":5}'))
     assert [call.name for call in reply.calls].count("set_timer") == 1
 
 
 def test_a_retry_that_breaks_off_does_not_lose_what_was_written_before_it(
     cloud: LoopbackCloud,
 ) -> None:
-    class FailsLater(ScriptedCaller):
+    class FailsLater(ScriptedFunctionModel):
         @override
         def write_call(self, prompt: str, **options: Any) -> TokenStream:
             self._fails = bool(self.asked)
@@ -156,7 +156,7 @@ def test_a_retry_that_breaks_off_does_not_lose_what_was_written_before_it(
 
 
 def test_what_was_changed_after_the_model_wrote_it_is_told(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller('set_timr {"minutes":"5"}'), "Set a timer for 5 minutes",
+    reply = ask(cloud, function_model('set_timr {"minutes":"5"}'), "Set a timer for 5 minutes",
                 policy="local_only")  # fmt: skip
     assert made(reply) == [LOCAL_TIMER]
     assert {"renamed_tool", "coerced:minutes"} <= set(reply.calls[0].repairs)
@@ -167,7 +167,7 @@ def test_what_was_changed_after_the_model_wrote_it_is_told(cloud: LoopbackCloud)
 
 def test_only_the_doubtful_intent_leaves_the_device(cloud: LoopbackCloud) -> None:
     written = 'set_timer {"minutes":5}\nget_weather {"location":"Paris"}'
-    reply = ask(cloud, caller(written, doubt=["get_weather"]))
+    reply = ask(cloud, function_model(written, doubt=["get_weather"]))
     assert made(reply) == [LOCAL_TIMER, CLOUD_LONDON]
     assert (reply.source, reply.decision.code) == ("mixed", "handoff_low_confidence")
     assert said(cloud) == ["check the weather in London"]
@@ -179,33 +179,33 @@ def test_only_the_doubtful_intent_leaves_the_device(cloud: LoopbackCloud) -> Non
 
 def test_the_order_of_the_request_is_kept(cloud: LoopbackCloud) -> None:
     cloud.script(calls(FIVE))
-    reply = ask(cloud, caller(BOTH, doubt=["set_timer"]))
+    reply = ask(cloud, function_model(BOTH, doubt=["set_timer"]))
     assert made(reply) == [("set_timer", {"minutes": 5}, "cloud"), LOCAL_LONDON]
     assert said(cloud) == ["Set a timer for 5 minutes"]
 
 
 def test_when_all_is_doubtful_the_request_goes_as_it_is(cloud: LoopbackCloud) -> None:
     cloud.script(calls(FIVE, LONDON))
-    reply = ask(cloud, caller(BOTH, doubt=sorted(NAMES)))
+    reply = ask(cloud, function_model(BOTH, doubt=sorted(NAMES)))
     assert made(reply) == [("set_timer", {"minutes": 5}, "cloud"), CLOUD_LONDON]
     assert (reply.source, said(cloud)) == ("cloud", [TWO])
 
 
 def test_a_gap_is_filled_by_asking_for_the_missing_call_only(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller('set_timer {"minutes":5}', "none", doubt=["none"]))
+    reply = ask(cloud, function_model('set_timer {"minutes":5}', "none", doubt=["none"]))
     assert made(reply) == [LOCAL_TIMER, CLOUD_LONDON]
     assert said(cloud) == ["check the weather in London"]
 
 
 def test_a_call_unfit_to_run_is_rescued_however_sure_it_is(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller("get_weather {}"), "What is it like outside over there?")
+    reply = ask(cloud, function_model("get_weather {}"), "What is it like outside over there?")
     assert made(reply) == [CLOUD_LONDON]
     assert "missing_argument" in reply.decision.reason
 
 
 def test_the_clouds_calls_are_settled_like_the_devices(cloud: LoopbackCloud) -> None:
     cloud.script(calls(ToolCall("set_timer", {"minutes": "5"}), ToolCall("order_pizza", {})))
-    reply = ask(cloud, caller("none", doubt=["none"]), "Set a timer for 5 minutes")
+    reply = ask(cloud, function_model("none", doubt=["none"]), "Set a timer for 5 minutes")
     timer, pizza = reply.calls
     assert (timer.arguments, timer.source) == ({"minutes": 5}, "cloud")
     assert "coerced:minutes" in timer.repairs
@@ -214,20 +214,20 @@ def test_the_clouds_calls_are_settled_like_the_devices(cloud: LoopbackCloud) -> 
 
 def test_calls_the_cloud_writes_as_text_are_read(cloud: LoopbackCloud) -> None:
     cloud.script('{"name": "get_weather", "arguments": {"location": "London"}}')
-    reply = ask(cloud, caller(PARIS, doubt=["get_weather"]), ONE)
+    reply = ask(cloud, function_model(PARIS, doubt=["get_weather"]), ONE)
     assert made(reply) == [CLOUD_LONDON]
 
 
 def test_a_cloud_that_answers_in_words_says_that_no_tool_serves(cloud: LoopbackCloud) -> None:
     cloud.script("No tool can do that.")
-    reply = ask(cloud, caller(PARIS, doubt=["get_weather"]), ONE)
+    reply = ask(cloud, function_model(PARIS, doubt=["get_weather"]), ONE)
     assert (reply.calls, reply.text, reply.source) == ((), "No tool can do that.", "cloud")
     assert not reply.degraded
 
 
 def test_words_of_the_cloud_beside_calls_of_the_device_are_mixed(cloud: LoopbackCloud) -> None:
     cloud.script("No tool can do that.")
-    reply = ask(cloud, caller(BOTH, doubt=["get_weather"]))
+    reply = ask(cloud, function_model(BOTH, doubt=["get_weather"]))
     assert made(reply) == [LOCAL_TIMER]
     assert (reply.text, reply.source) == ("No tool can do that.", "mixed")
     assert reply.cloud_handoff
@@ -251,7 +251,7 @@ def test_when_the_cloud_fails_the_devices_calls_stand(
 ) -> None:
     cloud.always(fault)
     chosen = settings_for(cloud, patience_s=0.3 if isinstance(fault, Silence) else 5.0)
-    reply = ask(cloud, caller(BOTH, doubt=["get_weather"]), chosen=chosen)
+    reply = ask(cloud, function_model(BOTH, doubt=["get_weather"]), chosen=chosen)
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
     assert (reply.source, reply.decision.code) == ("local", "fallback_local")
     assert reply.decision.degraded_code == code
@@ -260,7 +260,7 @@ def test_when_the_cloud_fails_the_devices_calls_stand(
 
 
 def test_without_a_key_the_devices_calls_stand(cloud: LoopbackCloud) -> None:
-    device = caller(BOTH, doubt=["get_weather"])
+    device = function_model(BOTH, doubt=["get_weather"])
     reply = ask(cloud, device, chosen=Settings.load())
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
     assert (reply.decision.code, reply.decision.degraded_code) == ("kept_in_doubt", "no_key")
@@ -268,7 +268,7 @@ def test_without_a_key_the_devices_calls_stand(cloud: LoopbackCloud) -> None:
 
 def test_a_budget_that_is_spent_keeps_the_calls_on_the_device(cloud: LoopbackCloud) -> None:
     chosen = settings_for(cloud, budgets=("$0.000001/day",))
-    reply = ask(cloud, caller(BOTH, doubt=["get_weather"]), chosen=chosen)
+    reply = ask(cloud, function_model(BOTH, doubt=["get_weather"]), chosen=chosen)
     assert (reply.source, reply.decision.degraded_code) == ("local", "budget_spent")
     assert cloud.requests == []
 
@@ -278,7 +278,7 @@ def test_a_budget_that_is_spent_keeps_the_calls_on_the_device(cloud: LoopbackClo
 def test_private_requests_never_leave(
     cloud: LoopbackCloud, policy: str, options: dict[str, Any]
 ) -> None:
-    device = caller(BOTH, doubt=sorted(NAMES))
+    device = function_model(BOTH, doubt=sorted(NAMES))
     chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0)
     reply = ask(cloud, device, chosen=chosen, private=True, policy=policy, **options)
     assert (reply.source, cloud.requests) == ("local", [])
@@ -286,7 +286,9 @@ def test_private_requests_never_leave(
 
 
 def test_signal_mode_asks_nobody_and_makes_no_call(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller(BOTH, doubt=["get_weather"]), handoff="signal", speculative=True)
+    reply = ask(
+        cloud, function_model(BOTH, doubt=["get_weather"]), handoff="signal", speculative=True
+    )
     assert reply.signalled and reply.calls == ()
     assert (reply.decision.code, cloud.requests) == ("signalled_low_confidence", [])
     assert reply.confidence is not None and reply.confidence < 0.5
@@ -297,7 +299,7 @@ def test_signal_mode_asks_nobody_and_makes_no_call(cloud: LoopbackCloud) -> None
 
 
 def test_a_difficult_request_goes_to_the_cloud_first(cloud: LoopbackCloud) -> None:
-    device = caller(PARIS)
+    device = function_model(PARIS)
     chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0)
     reply = ask(cloud, device, ONE, chosen=chosen)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_difficult")
@@ -309,7 +311,7 @@ def test_a_difficult_request_goes_to_the_cloud_first(cloud: LoopbackCloud) -> No
 def test_a_difficult_request_falls_back_to_the_device_soon(cloud: LoopbackCloud) -> None:
     cloud.always(Silence())
     chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0, patience_s=0.2, first_token_s=60)
-    reply = ask(cloud, caller(BOTH), chosen=chosen)
+    reply = ask(cloud, function_model(BOTH), chosen=chosen)
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
     assert (reply.source, reply.decision.degraded_code) == ("local", "cloud_timeout")
 
@@ -318,15 +320,15 @@ def test_prefer_cloud_lets_the_device_rest_and_cloud_only_never_opens_it(
     cloud: LoopbackCloud,
 ) -> None:
     for policy in ("prefer_cloud", "cloud_only"):
-        device = caller(PARIS)
+        device = function_model(PARIS)
         reply = ask(cloud, device, ONE, policy=policy)
         assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], f"policy_{policy}")
         assert (device.asked, reply.confidence) == ([], None)
     cloud.always(Status(500))
     with pytest.raises(CloudError):
-        ask(cloud, caller(PARIS), ONE, policy="cloud_only")
+        ask(cloud, function_model(PARIS), ONE, policy="cloud_only")
     with pytest.raises(CloudClosed, match="private"):
-        ask(cloud, caller(PARIS), ONE, policy="cloud_only", private=True)
+        ask(cloud, function_model(PARIS), ONE, policy="cloud_only", private=True)
 
 
 def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
@@ -335,7 +337,7 @@ def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
     def none_here(settings: Settings) -> CallBackend:
         raise ModelNotFound("no function caller: edgewise pull one")
 
-    monkeypatch.setattr("edgewise.assembly.parts.open_caller", none_here)
+    monkeypatch.setattr("edgewise.assembly.parts.open_function_model", none_here)
     reply = ask(cloud, None, ONE)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_no_local_model")
     with pytest.raises(ModelNotFound, match="edgewise pull"):
@@ -346,7 +348,7 @@ def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
 
 
 def test_a_caller_that_breaks_off_hands_over_or_says_so(cloud: LoopbackCloud) -> None:
-    broken = ScriptedCaller(["none"], fails=True)
+    broken = ScriptedFunctionModel(["none"], fails=True)
     reply = ask(cloud, broken, ONE)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_local_failed")
     assert [attempt.outcome for attempt in reply.attempts] == ["generation_failed", "answered"]
@@ -358,7 +360,7 @@ def test_a_caller_that_breaks_off_hands_over_or_says_so(cloud: LoopbackCloud) ->
 def test_tools_that_do_not_fit_the_context_are_narrowed(cloud: LoopbackCloud) -> None:
     extra = [tool(f"extra_{n}", "Feed the fish " * 20, fish={"type": "string"}) for n in range(8)]
     facts = replace(SCRIPTED_CALLER_FACTS, context_tokens=200)
-    device = ScriptedCaller(['get_weather {"location":"London"}'], facts=facts)
+    device = ScriptedFunctionModel(['get_weather {"location":"London"}'], facts=facts)
     reply = ask(cloud, device, ONE, (*extra, *TOOLS))
     assert (made(reply), cloud.requests) == ([LOCAL_LONDON], [])
     assert "get_weather" in device.asked[-1].prompt
@@ -369,7 +371,7 @@ def test_tools_that_do_not_fit_the_context_are_narrowed(cloud: LoopbackCloud) ->
 def test_words_that_do_not_fit_the_context_go_to_the_cloud(
     cloud: LoopbackCloud, speculative: bool
 ) -> None:
-    device = ScriptedCaller(["none"], facts=replace(SCRIPTED_CALLER_FACTS, context_tokens=5))
+    device = ScriptedFunctionModel(["none"], facts=replace(SCRIPTED_CALLER_FACTS, context_tokens=5))
     reply = ask(cloud, device, ONE, speculative=speculative)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_context_exceeded")
     assert len(cloud.requests) == 1
@@ -390,7 +392,7 @@ def test_hundreds_of_tools_are_offered_by_relevance(cloud: LoopbackCloud) -> Non
         tool(f"tool_{n}", f"Repair the machine number {n}", part={"type": "string"})
         for n in range(400)
     ]
-    device = caller(PARIS, doubt=["get_weather"])
+    device = function_model(PARIS, doubt=["get_weather"])
     reply = ask(cloud, device, ONE, [*many[:200], *TOOLS, *many[200:]])
     assert made(reply) == [CLOUD_LONDON]
     assert "get_weather" in device.asked[0].prompt
@@ -401,7 +403,7 @@ def test_hundreds_of_tools_are_offered_by_relevance(cloud: LoopbackCloud) -> Non
 
 def test_pictures_go_to_the_cloud(cloud: LoopbackCloud) -> None:
     message = Message("user", ONE, images=(Image(one_pixel()),))
-    reply = ask(cloud, caller(PARIS), [message])
+    reply = ask(cloud, function_model(PARIS), [message])
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_images_unsupported")
 
 
@@ -411,7 +413,7 @@ def test_a_deadline_the_device_would_miss_sends_the_request_to_the_cloud(
     slow = replace(
         SCRIPTED_CALLER_FACTS, prompt_tokens_per_second=100.0, output_tokens_per_second=10.0
     )
-    device = ScriptedCaller(['get_weather {"location":"London"}'], facts=slow)
+    device = ScriptedFunctionModel(['get_weather {"location":"London"}'], facts=slow)
     assert ask(cloud, device, ONE).source == "local"
     assert ask(cloud, device, ONE, deadline_ms=600_000).source == "local"
     reply = ask(cloud, device, ONE, deadline_ms=1000)
@@ -428,7 +430,7 @@ def test_tools_that_the_device_has_read_already_cost_no_time_again(cloud: Loopba
     slow = replace(
         SCRIPTED_CALLER_FACTS, prompt_tokens_per_second=20.0, output_tokens_per_second=1000.0
     )
-    device = ScriptedCaller(['get_weather {"location":"London"}'], facts=slow)
+    device = ScriptedFunctionModel(['get_weather {"location":"London"}'], facts=slow)
     deadline: dict[str, Any] = {"deadline_ms": 2500}
     assert ask(cloud, device, ONE, **deadline).source == "cloud", "the tools are new to it"
     assert ask(cloud, device, "What is the weather in Rome?").source != "none"
@@ -462,7 +464,7 @@ def test_what_is_good_enough_for_an_easy_request_is_not_for_a_middling_one(
         cloud.requests.clear()
         answers = written.split("\n")
         chosen = settings_for(cloud, **limits)
-        reply = ask(cloud, caller(*answers), prompt, chosen=chosen, threshold=0.1)
+        reply = ask(cloud, function_model(*answers), prompt, chosen=chosen, threshold=0.1)
         assert len(cloud.requests) == asked, (limits, reply.decision.reason)
         assert asked == (reply.decision.code == "handoff_low_confidence")
         assert asked == (code in reply.decision.reason)
@@ -471,7 +473,7 @@ def test_what_is_good_enough_for_an_easy_request_is_not_for_a_middling_one(
 def test_a_tool_that_another_one_fits_better_than_is_doubted_even_in_an_easy_request(
     cloud: LoopbackCloud,
 ) -> None:
-    device = caller('set_timer {"minutes":5}')
+    device = function_model('set_timer {"minutes":5}')
     reply = ask(cloud, device, "Check the weather in 5 minutes", chosen=settings_for(cloud, **EASY))
     assert made(reply) == [CLOUD_LONDON]
     assert "weak_fit" in reply.decision.reason
@@ -479,7 +481,7 @@ def test_a_tool_that_another_one_fits_better_than_is_doubted_even_in_an_easy_req
 
 
 def test_a_device_that_refuses_in_words_is_not_believed(cloud: LoopbackCloud) -> None:
-    device = caller("I am sorry, I cannot do that.")
+    device = function_model("I am sorry, I cannot do that.")
     reply = ask(cloud, device, ONE, chosen=settings_for(cloud, **EASY))
     assert (made(reply), reply.complaints) == ([CLOUD_LONDON], ())
     assert "refusal" in reply.decision.reason
@@ -505,14 +507,14 @@ def test_the_model_runs_a_bounded_number_of_times(
 ) -> None:
     tools = (*TOOLS, Tool("roll_die", "Roll a die"))
     for written in ("none", MADE_UP, 'set_timer {"minutes":7}'):
-        device = ScriptedCaller.doubtful(written)
+        device = ScriptedFunctionModel.doubtful(written)
         ask(cloud, device, words, tools, settings_for(cloud, **limits), **options)
         assert 1 < len(device.asked) <= most
         assert most > 2 or len(device.asked) == 2
 
 
 def test_what_no_call_was_made_for_is_told_with_the_reply(cloud: LoopbackCloud) -> None:
-    reply = ask(cloud, caller('set_timer {"minutes":5}', "none"), policy="local_only")
+    reply = ask(cloud, function_model('set_timer {"minutes":5}', "none"), policy="local_only")
     assert [(one.code, one.intent) for one in reply.complaints] == [("uncovered_intent", 1)]
     (told,) = reply.to_dict()["complaints"]
     assert (told["code"], told["intent"]) == ("uncovered_intent", 1)
@@ -520,7 +522,7 @@ def test_what_no_call_was_made_for_is_told_with_the_reply(cloud: LoopbackCloud) 
 
 
 def test_a_cloud_that_asks_back_is_told_from_one_that_finds_no_tool(cloud: LoopbackCloud) -> None:
-    device = caller(PARIS, doubt=["get_weather"])
+    device = function_model(PARIS, doubt=["get_weather"])
     for text, codes in (
         ("Which London do you mean?", ["question"]),
         ("I'm sorry, I can't help with that.", ["refusal"]),
@@ -542,7 +544,7 @@ def test_the_words_before_the_last_go_with_it_to_the_cloud(cloud: LoopbackCloud)
         Message("assistant", "Good."),
         Message("user", ONE),
     ]
-    ask(cloud, caller(PARIS, doubt=["get_weather"]), history)
+    ask(cloud, function_model(PARIS, doubt=["get_weather"]), history)
     assert [turn["role"] for turn in cloud.requests[0].body["messages"]] == [
         "user", "assistant", "user",
     ]  # fmt: skip
@@ -550,7 +552,7 @@ def test_the_words_before_the_last_go_with_it_to_the_cloud(cloud: LoopbackCloud)
 
 def test_calls_are_for_the_users_words(cloud: LoopbackCloud) -> None:
     with pytest.raises(InvalidRequest, match="last message"):
-        ask(cloud, caller(PARIS), [Message("user", ONE), Message("assistant", "Sunny.")])
+        ask(cloud, function_model(PARIS), [Message("user", ONE), Message("assistant", "Sunny.")])
 
 
 @pytest.mark.parametrize(("bad", "words"), [([Tool("")], "name"), ([*TOOLS, *TOOLS], "set_timer")])
@@ -558,4 +560,4 @@ def test_tools_that_cannot_be_are_refused_in_words(
     cloud: LoopbackCloud, bad: list[Tool], words: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=words):
-        ask(cloud, caller(PARIS), ONE, bad)
+        ask(cloud, function_model(PARIS), ONE, bad)

@@ -26,7 +26,7 @@ from edgewise.flows.chat import Parts, answer
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.testing import ScriptedBackend, word_tokens
 from edgewise.testing.scripted import SCRIPTED_FACTS
-from edgewise.types.messages import AnswerSchema, Image, Message, Request, Tool, ToolCall
+from edgewise.types.messages import Image, Message, Request, ResponseFormat, Tool, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
 from tests.flows.clouds import PlayedCloud
 
@@ -318,21 +318,21 @@ class Pickier(ScriptedBackend):
 
     @override
     def generate(self, request: Request, *, already: str = "") -> TokenStream:
-        if request.answer_schema is not None:
+        if request.response_format is not None:
             raise SchemaUnsupported("$: 'uniqueItems' is not understood")
         return super().generate(request, already=already)
 
 
 def test_a_schema_that_the_device_does_not_understand_goes_to_the_cloud_or_is_named() -> None:
     backend = Pickier.confident("[1]", facts=replace(SCRIPTED_FACTS, schemas=True))
-    wanted = AnswerSchema({"type": "array", "uniqueItems": True})
-    _, reply = run(backend, PlayedCloud(), answer_schema=wanted)
+    wanted = ResponseFormat({"type": "array", "uniqueItems": True})
+    _, reply = run(backend, PlayedCloud(), response_format=wanted)
     assert (reply.source, reply.decision.code) == ("cloud", "handoff_schema_unsupported")
     assert "uniqueItems" in reply.decision.reason
     with pytest.raises(DoesNotFit, match="uniqueItems"):
-        run(backend, PlayedCloud(shut=NO_KEY), answer_schema=wanted)
+        run(backend, PlayedCloud(shut=NO_KEY), response_format=wanted)
     with pytest.raises(DoesNotFit, match="uniqueItems"):
-        run(backend, PlayedCloud(), policy="local_only", answer_schema=wanted)
+        run(backend, PlayedCloud(), policy="local_only", response_format=wanted)
 
 
 def test_a_runtime_that_breaks_before_anything_was_shown_is_rescued_by_the_cloud() -> None:

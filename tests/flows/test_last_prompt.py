@@ -12,24 +12,24 @@ from edgewise.flows.call import (
     unread,
 )
 from edgewise.local.backend import CallBackend
-from edgewise.testing import ScriptedCaller
+from edgewise.testing import ScriptedFunctionModel
 
 TEXT = st.text("ab", max_size=8)
 
 
 @given(TEXT, TEXT)
 def test_what_two_prompts_begin_with_is_read_once(before: str, after: str) -> None:
-    caller = ScriptedCaller(["none"])
-    assert unread(caller, after) == after
-    note(caller, before)
-    rest = unread(caller, after)
+    function_model = ScriptedFunctionModel(["none"])
+    assert unread(function_model, after) == after
+    note(function_model, before)
+    rest = unread(function_model, after)
     shared = after.removesuffix(rest) if rest else after
     assert shared + rest == after and before.startswith(shared)
     assert not rest or not before.startswith(shared + rest[0])
 
 
 def test_each_caller_has_read_its_own() -> None:
-    one, other = ScriptedCaller(["none"]), ScriptedCaller(["none"])
+    one, other = ScriptedFunctionModel(["none"]), ScriptedFunctionModel(["none"])
     note(one, "tools and words")
     assert unread(one, "tools and more") == "more"
     assert unread(other, "tools and more") == "tools and more"
@@ -39,6 +39,6 @@ def test_a_backend_that_cannot_be_remembered_is_new_every_time() -> None:
     class Slotted:
         __slots__ = ()
 
-    caller = cast(CallBackend, Slotted())
-    note(caller, "tools")
-    assert unread(caller, "tools") == "tools"
+    function_model = cast(CallBackend, Slotted())
+    note(function_model, "tools")
+    assert unread(function_model, "tools") == "tools"

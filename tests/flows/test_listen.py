@@ -28,10 +28,17 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import ProviderSettings
 from edgewise.speech import chunks
-from edgewise.testing import Answer, LoopbackCloud, ScriptedEars, Silence, Status, heard
+from edgewise.testing import Answer, LoopbackCloud, ScriptedTranscriber, Silence, Status, heard
 from edgewise.types.transcripts import LiveUpdate, Transcript
 from tests.flows.hearing_clouds import HearingCloud
-from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, said_in, spoken
+from tests.flows.live_sound import (
+    LevelTranscriber,
+    LoudnessActivity,
+    Samples,
+    pause,
+    said_in,
+    spoken,
+)
 from tests.recordings import sound_of
 from tests.speech.made_voice import noise, silence, voice
 
@@ -53,10 +60,10 @@ def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
 def make(tmp_path: Path) -> Iterator[Make]:
     opened: list[Engine] = []
 
-    def engine(cloud: Any = None, ears: Any = None, **changes: Any) -> Engine:
+    def engine(cloud: Any = None, transcriber: Any = None, **changes: Any) -> Engine:
         made = Engine(
             Settings.load(data_dir=tmp_path / f"data{len(opened)}", **changes),
-            ears=ears or LevelEars(),
+            transcriber=transcriber or LevelTranscriber(),
             cloud=cloud if cloud is not None else HearingCloud(),
         )
         opened.append(made)
@@ -75,7 +82,7 @@ def over_http(server: LoopbackCloud, tmp_path: Path, **changes: Any) -> Engine:
     environment = {"OPENAI_API_KEY": "k"}
     found = Settings.load(environment, data_dir=tmp_path / "data", providers={"openai": row},
                           chain=("openai",), **changes)  # fmt: skip
-    return Engine(found, ears=LevelEars())
+    return Engine(found, transcriber=LevelTranscriber())
 
 
 def feed(live: LiveTranscriber, sound: Samples, piece: int = PIECE) -> list[LiveUpdate]:
@@ -295,9 +302,9 @@ def test_how_the_sound_is_cut_into_chunks_does_not_matter(
     make: Make, cuts: list[int], whole: bool
 ) -> None:
     def run(sizes: list[int]) -> tuple[Any, ...]:
-        ears, reader = LevelEars(), Reader()
+        transcriber, reader = LevelTranscriber(), Reader()
         data = (TALK * 32768).astype("<i2").tobytes() if whole else None
-        with make(ears=ears).listen() as live:
+        with make(transcriber=transcriber).listen() as live:
             start = 0
             for size in [*sizes, len(TALK) * 2]:
                 part = data or TALK
@@ -305,7 +312,7 @@ def test_how_the_sound_is_cut_into_chunks_does_not_matter(
                 start += size
             result = live.stop()
         shape = [(each.id, each.start, each.end, each.text, each.words) for each in result.segments]
-        return shape, result.text, result.seconds, ears.listened
+        return shape, result.text, result.seconds, transcriber.listened
 
     assert run(cuts) == run([])
 
@@ -343,9 +350,9 @@ def test_silence_noise_and_nothing_are_no_words(
 ) -> None:
     monkeypatch.undo()  # real voice activity
     hum = 0.2 * numpy.sin(2 * numpy.pi * 220 * numpy.arange(8 * 16_000) / 16_000)
-    ears = ScriptedEars([[heard("Thanks for watching!", 0.0, 1.0)]])
+    transcriber = ScriptedTranscriber([[heard("Thanks for watching!", 0.0, 1.0)]])
     for sound in (silence(8.0), noise(8.0), hum.astype("float32"), silence(0.0)):
-        with make(ears=ears).listen() as live:
+        with make(transcriber=transcriber).listen() as live:
             for update in feed(live, sound):
                 assert (update.confirmed, update.pending, update.new_segments) == ("", "", ())
             assert live.process(numpy.zeros(0, "float32")) == LiveUpdate(
@@ -353,7 +360,7 @@ def test_silence_noise_and_nothing_are_no_words(
             )
             result = live.stop()
         assert (result.text, result.segments, result.confidence) == ("", (), None)
-    assert not ears.listened
+    assert not transcriber.listened
 
 
 def test_a_made_voice_is_heard_and_words_after_it_are_not_believed(
@@ -361,46 +368,48 @@ def test_a_made_voice_is_heard_and_words_after_it_are_not_believed(
 ) -> None:
     monkeypatch.undo()
     hello = heard("hello there", 0.3, 0.9)
-    ears = ScriptedEars([[hello], [hello], [hello, heard("Thanks for watching!", 2.1, 2.4)]])
-    with make(ears=ears).listen(policy="local_only") as live:
+    transcriber = ScriptedTranscriber(
+        [[hello], [hello], [hello, heard("Thanks for watching!", 2.1, 2.4)]]
+    )
+    with make(transcriber=transcriber).listen(policy="local_only") as live:
         feed(live, numpy.concatenate([voice(2.0), silence(2.0)]))
         result = live.stop()
-    assert len(ears.listened) >= 3 and result.text == "hello there"
+    assert len(transcriber.listened) >= 3 and result.text == "hello there"
     assert [each.text for each in result.dropped] == ["Thanks for watching!"]
 
 
 def test_speech_without_a_pause_is_cut_and_no_word_is_lost_or_said_twice(make: Make) -> None:
-    ears = LevelEars()
-    with make(ears=ears).listen(policy="local_only") as live:
+    transcriber = LevelTranscriber()
+    with make(transcriber=transcriber).listen(policy="local_only") as live:
         reader = Reader()
         for update in feed(live, spoken(*range(101, 201))):  # 33 s in one breath
             reader.read(update)
         result = live.stop()
     assert len(result.segments) >= 3
-    assert max(ears.listened) <= 16_000 * 13
+    assert max(transcriber.listened) <= 16_000 * 13
     assert result.text.split() == [f"w{n}" for n in range(101, 201)]
 
 
 def test_somebody_who_hurries_gets_whole_utterances_only(make: Make) -> None:
-    ears = LevelEars()
-    with make(ears=ears).listen(policy="local_only") as live:
+    transcriber = LevelTranscriber()
+    with make(transcriber=transcriber).listen(policy="local_only") as live:
         sound = numpy.concatenate([spoken(*range(101, 110)), pause()])
         updates = [
             live.process(sound[at : at + PIECE], hurry=True) for at in range(0, len(sound), PIECE)
         ]
         assert live.stop().text == " ".join(f"w{n}" for n in range(101, 110))
-    assert len(ears.listened) == 1 and not any(update.pending for update in updates)
+    assert len(transcriber.listened) == 1 and not any(update.pending for update in updates)
 
 
 def test_a_runtime_that_breaks_off_costs_one_utterance_at_most(make: Make) -> None:
     cloud = HearingCloud({0: "W101"})
-    with make(cloud, LevelEars(fails=[0])).listen() as live:
+    with make(cloud, LevelTranscriber(fails=[0])).listen() as live:
         updates = feed(live, numpy.concatenate([spoken(101), pause(), spoken(102), pause()]))
         result = live.stop()
     assert "generation_failed" in {update.error for update in updates}
     assert result.text == "W101 w102"
     assert result.segments[0].codes == ("generation_failed",)
-    with make(ears=LevelEars(fails=[0])).listen(policy="local_only") as live:
+    with make(transcriber=LevelTranscriber(fails=[0])).listen(policy="local_only") as live:
         feed(live, numpy.concatenate([spoken(101), pause(), spoken(102), pause()]))
         assert live.stop().text == "w102"
 
@@ -496,8 +505,8 @@ def test_a_budget_that_is_spent_stops_the_corrections_and_not_the_captions(tmp_p
 def test_three_hours_take_no_more_memory_than_minutes(make: Make) -> None:
     """Sound alone would be 690 MB; text is kept, and may be a few."""
     minute = numpy.concatenate([spoken(101, 102, 501), pause(59.0)])
-    ears = LevelEars()
-    with make(HearingCloud(otherwise="W"), ears).listen() as live:
+    transcriber = LevelTranscriber()
+    with make(HearingCloud(otherwise="W"), transcriber).listen() as live:
         feed(live, numpy.tile(minute, 10), 16_000 * 10)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(18):
@@ -505,7 +514,7 @@ def test_three_hours_take_no_more_memory_than_minutes(make: Make) -> None:
         grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         result = live.stop()
     assert result.seconds == pytest.approx(190 * 60, rel=0.01)
-    assert len(result.segments) == 190 and max(ears.listened) < 3 * 16_000
+    assert len(result.segments) == 190 and max(transcriber.listened) < 3 * 16_000
     assert grown_kb < 60_000
 
 
@@ -544,7 +553,7 @@ def test_what_the_device_cannot_hear_is_refused_at_the_start(make: Make, tmp_pat
         backend="scripted", model="m", quantisation="none", context_tokens=1, languages=("en",)
     )
     with pytest.raises(DoesNotFit, match="knows en"):
-        make(ears=ScriptedEars([[]], facts=facts)).listen(language="de").start()
+        make(transcriber=ScriptedTranscriber([[]], facts=facts)).listen(language="de").start()
     with pytest.raises(InvalidRequest, match="step_s"):
         make().listen(step_s=0.0)
     deaf = Settings.load(data_dir=tmp_path, cache_dir=tmp_path, fetch_default_model=False)
@@ -554,14 +563,19 @@ def test_what_the_device_cannot_hear_is_refused_at_the_start(make: Make, tmp_pat
 
 @pytest.mark.real_model
 def test_the_real_model_captions_somebody_who_speaks(
-    default_ears: InstalledModel, beckett: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    default_transcriber: InstalledModel,
+    beckett: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The cloud is real HTTP; it is asked where the model is in doubt, if it is."""
     monkeypatch.undo()
     with LoopbackCloud() as server:
         server.always(lambda seen: Answer(text="said better"))
-        with over_http(server, tmp_path, threads=1, speech_model=default_ears.name) as engine:
-            engine._ears = None  # the settings' own
+        with over_http(
+            server, tmp_path, threads=1, speech_model=default_transcriber.name
+        ) as engine:
+            engine._transcriber = None  # the settings' own
             with engine.listen(language="en") as live:
                 reader = Reader()
                 updates = feed(live, sound_of(beckett), 4_800)

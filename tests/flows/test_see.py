@@ -22,7 +22,7 @@ from edgewise.types.measured import (
     Measured,
     RiskRow,
 )
-from edgewise.types.messages import AnswerSchema, Image, Message, Request
+from edgewise.types.messages import Image, Message, Request, ResponseFormat
 from edgewise.types.pictures import (
     Line,
     SeenReply,
@@ -79,7 +79,7 @@ class Stage:
         finder: ScriptedEye | LocalError | None = None,
         cloud: PlayedCloud | None = None,
     ) -> None:
-        self.eyes = {
+        self.vision_skills = {
             "reads text": reader or ScriptedEye(reads("NO ENTRY")),
             "names objects": finder or ScriptedEye(Sight(things=(Thing("dog", 0.95),))),
         }
@@ -88,10 +88,10 @@ class Stage:
         self.events: list[Any] = []
 
     def skill(self, name: str) -> VisionBackend:
-        eye = self.eyes[name]
-        if isinstance(eye, LocalError):
-            raise eye
-        return eye
+        vision_skill = self.vision_skills[name]
+        if isinstance(vision_skill, LocalError):
+            raise vision_skill
+        return vision_skill
 
     def ask(self, question: str, *, pictures: int = 1, **options: Any) -> SeenReply:
         import numpy
@@ -100,7 +100,7 @@ class Stage:
             skill=self.skill,
             cloud=self.cloud,
             policy=plugins.load("policies", options.get("policy", "prefer_local")),
-            calibration=lambda eye: CALIBRATION,
+            calibration=lambda vision_skill: CALIBRATION,
             patience_s=2.0,
             clock=lambda: 0.0,
         )
@@ -239,7 +239,7 @@ def test_a_skill_that_breaks_off_hands_off_where_it_may() -> None:
 
 
 def test_json_is_not_what_skills_write() -> None:
-    reply = Stage().ask(SIGN, answer_schema=AnswerSchema())
+    reply = Stage().ask(SIGN, response_format=ResponseFormat())
     assert reply.decision.code == "handoff_schema_unsupported"
 
 

@@ -18,7 +18,14 @@ from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
 from edgewise.flows.call import Speculation
 from edgewise.local.backend import TokenStream
-from edgewise.testing import LoopbackCloud, Scripted, ScriptedCaller, SeenRequest, Silence, Status
+from edgewise.testing import (
+    LoopbackCloud,
+    Scripted,
+    ScriptedFunctionModel,
+    SeenRequest,
+    Silence,
+    Status,
+)
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, CallReply
 from tests.flows.calling import (
@@ -28,8 +35,8 @@ from tests.flows.calling import (
     NAMES,
     TOOLS,
     TWO,
-    caller,
     calls,
+    function_model,
     made,
     said,
     settings_for,
@@ -43,10 +50,10 @@ FROM_CLOUD = [
 FROM_DEVICE = [(name, arguments, "local") for name, arguments, _ in FROM_CLOUD]
 
 
-class Waiting(ScriptedCaller):
+class Waiting(ScriptedFunctionModel):
     """Writes once something else has happened."""
 
-    def __init__(self, inner: ScriptedCaller, until: Callable[[], Any]) -> None:
+    def __init__(self, inner: ScriptedFunctionModel, until: Callable[[], Any]) -> None:
         self.__dict__.update(inner.__dict__)
         self._until = until
 
@@ -67,8 +74,8 @@ def once_asked(cloud: LoopbackCloud) -> Callable[[], Any]:
     return lambda: cloud.wait_for(lambda seen: len(seen.requests) == 1, LONGEST_S)
 
 
-def ask(settings: Settings, device: ScriptedCaller, **options: Any) -> CallReply:
-    with Engine(settings, caller=device) as engine:
+def ask(settings: Settings, device: ScriptedFunctionModel, **options: Any) -> CallReply:
+    with Engine(settings, function_model=device) as engine:
         reply = engine.call(TWO, TOOLS, speculative=True, **options)
         assert all(budget.reserved == 0 for budget in engine.ledger.remaining())
         assert engine.ledger.verify() == []
@@ -96,7 +103,7 @@ def test_a_slow_cloud_is_left_at_once_when_the_device_is_sure(
         "GOOGLE_GEMINI_BASE_URL": cloud.gemini_url,
     }
     chosen = Settings.load(environment, budgets=("$3/day",), first_token_s=600.0, patience_s=600.0)
-    reply = ask(chosen, Waiting(caller(BOTH), once_asked(cloud)))
+    reply = ask(chosen, Waiting(function_model(BOTH), once_asked(cloud)))
     cloud.wait_for(lambda seen: seen.disconnects == 1)
     assert made(reply) == FROM_DEVICE
     assert (reply.source, reply.decision.code) == ("local", "kept_confident")
@@ -109,7 +116,7 @@ def test_a_slow_cloud_is_left_at_once_when_the_device_is_sure(
 def test_an_answer_that_is_there_already_is_used_when_the_device_doubts(
     cloud: LoopbackCloud,
 ) -> None:
-    device = Waiting(caller(BOTH, doubt=["get_weather"]), once_asked(cloud))
+    device = Waiting(function_model(BOTH, doubt=["get_weather"]), once_asked(cloud))
     reply = ask(settings_for(cloud), device)
     assert made(reply) == FROM_CLOUD, "the whole answer, for it was asked for the whole request"
     assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
@@ -131,14 +138,14 @@ def test_both_work_at_the_same_time(cloud: LoopbackCloud) -> None:
 
     cloud.always(after_the_device)
     chosen = settings_for(cloud, patience_s=LONGEST_S, first_token_s=LONGEST_S)
-    reply = ask(chosen, Waiting(caller(BOTH, doubt=sorted(NAMES)), until_asked))
+    reply = ask(chosen, Waiting(function_model(BOTH, doubt=sorted(NAMES)), until_asked))
     assert made(reply) == FROM_CLOUD
     assert len(cloud.requests) == 1
 
 
 def test_when_the_cloud_fails_the_devices_calls_stand(cloud: LoopbackCloud) -> None:
     cloud.always(Status(401))
-    reply = ask(settings_for(cloud), caller(BOTH, doubt=["get_weather"]))
+    reply = ask(settings_for(cloud), function_model(BOTH, doubt=["get_weather"]))
     assert made(reply) == FROM_DEVICE
     assert (reply.source, reply.decision.degraded_code) == ("local", "cloud_auth_failed")
     assert len(cloud.requests) == 1
@@ -146,7 +153,7 @@ def test_when_the_cloud_fails_the_devices_calls_stand(cloud: LoopbackCloud) -> N
 
 def test_a_failed_cloud_does_not_touch_calls_the_device_is_sure_of(cloud: LoopbackCloud) -> None:
     cloud.always(Status(401))
-    device = Waiting(caller(BOTH), once_asked(cloud))
+    device = Waiting(function_model(BOTH), once_asked(cloud))
     reply = ask(settings_for(cloud), device)
     assert (made(reply), reply.degraded) == (FROM_DEVICE, False)
     assert reply.decision.code == "kept_confident"
@@ -155,16 +162,16 @@ def test_a_failed_cloud_does_not_touch_calls_the_device_is_sure_of(cloud: Loopba
 def test_a_device_that_breaks_off_leaves_the_answer_to_the_running_request(
     cloud: LoopbackCloud,
 ) -> None:
-    reply = ask(settings_for(cloud), ScriptedCaller(["none"], fails=True))
+    reply = ask(settings_for(cloud), ScriptedFunctionModel(["none"], fails=True))
     assert (made(reply), reply.decision.code) == (FROM_CLOUD, "handoff_local_failed")
     assert len(cloud.requests) == 1
 
 
 def test_a_budget_that_is_spent_sends_nothing(cloud: LoopbackCloud) -> None:
     chosen = settings_for(cloud, budgets=("$0.000001/day",))
-    reply = ask(chosen, caller(BOTH))
+    reply = ask(chosen, function_model(BOTH))
     assert (made(reply), reply.degraded) == (FROM_DEVICE, False)
-    reply = ask(chosen, caller(BOTH, doubt=["get_weather"]))
+    reply = ask(chosen, function_model(BOTH, doubt=["get_weather"]))
     assert (made(reply), reply.decision.degraded_code) == (FROM_DEVICE, "budget_spent")
     assert cloud.requests == []
 
@@ -175,7 +182,7 @@ def test_a_budget_that_is_spent_sends_nothing(cloud: LoopbackCloud) -> None:
 def test_what_may_not_leave_is_not_speculated_with(
     cloud: LoopbackCloud, options: dict[str, Any]
 ) -> None:
-    for device in (caller(BOTH), caller(BOTH, doubt=sorted(NAMES))):
+    for device in (function_model(BOTH), function_model(BOTH, doubt=sorted(NAMES))):
         reply = ask(settings_for(cloud), device, **options)
         assert {attempt.place for attempt in reply.attempts} == {"local"}
     assert cloud.connections == 0

@@ -23,7 +23,7 @@ from edgewise.errors import (
 from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
 from edgewise.local.backend import DeviceFacts, SpeechBackend
 from edgewise.speech.confidence import UNCALIBRATED_SPEECH
-from edgewise.testing import ScriptedEars, heard
+from edgewise.testing import ScriptedTranscriber, heard
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard, Transcript
@@ -36,7 +36,7 @@ TALK = wav(silence(0.5), voice(5.0), silence(0.5))
 
 
 def run(
-    ears: SpeechBackend | Exception,
+    transcriber: SpeechBackend | Exception,
     cloud: HearingCloud,
     audio: bytes = TALK,
     *,
@@ -46,14 +46,14 @@ def run(
 ) -> Transcript:
     request = Request(messages=(Message("user", "a file"),), task="transcribe", **options)
 
-    def open_ears() -> SpeechBackend:
-        if isinstance(ears, Exception):
-            raise ears
-        return ears
+    def open_transcriber() -> SpeechBackend:
+        if isinstance(transcriber, Exception):
+            raise transcriber
+        return transcriber
 
     ticks = itertools.count()
     parts = Parts(
-        ears=open_ears,
+        transcriber=open_transcriber,
         cloud=cloud,
         policy=plugins.load("policies", request.policy),
         calibration=lambda _: UNCALIBRATED_SPEECH,
@@ -72,7 +72,7 @@ def seconds_of(data: bytes) -> float:
 
 def test_only_the_segment_in_doubt_goes_to_the_cloud_and_comes_back_into_its_place() -> None:
     cloud = HearingCloud({1: "the second part"})
-    result = run(ScriptedEars([TWO]), cloud)
+    result = run(ScriptedTranscriber([TWO]), cloud)
     assert cloud.segments == [1]
     assert result.text == "the first part the second part"
     assert [segment.source for segment in result.segments] == ["local", "cloud"]
@@ -83,7 +83,7 @@ def test_only_the_segment_in_doubt_goes_to_the_cloud_and_comes_back_into_its_pla
 
 
 def test_times_stay_and_the_clouds_words_share_them() -> None:
-    result = run(ScriptedEars([TWO]), HearingCloud({1: "a longer second part"}))
+    result = run(ScriptedTranscriber([TWO]), HearingCloud({1: "a longer second part"}))
     before, after = TWO[1], result.segments[1]
     assert after.end - after.start == pytest.approx(before.end - before.start)
     assert [word.text for word in after.words] == ["a", "longer", "second", "part"]
@@ -96,7 +96,7 @@ def test_times_stay_and_the_clouds_words_share_them() -> None:
 def test_a_little_sound_around_the_segment_is_sent_but_not_the_neighbours_words() -> None:
     close = [heard("sure words here", 0.2, 2.5, SURE), heard("mumble", 2.6, 3.6, UNSURE)]
     cloud = HearingCloud()
-    run(ScriptedEars([close]), cloud)
+    run(ScriptedTranscriber([close]), cloud)
     (audio,) = cloud.asked[0].messages[0].audio
     # Half of the 0.1 s before it; after it nobody speaks, and 0.4 s is as much as is ever sent.
     assert audio.media_type == "audio/wav"
@@ -107,7 +107,7 @@ def test_a_little_sound_around_the_segment_is_sent_but_not_the_neighbours_words(
 
 def test_a_sure_device_asks_nobody() -> None:
     cloud = HearingCloud()
-    result = run(ScriptedEars([TWO[:1]]), cloud)
+    result = run(ScriptedTranscriber([TWO[:1]]), cloud)
     assert not cloud.asked
     assert (result.decision.code, result.source) == ("kept_confident", "local")
     assert result.confidence is not None and 0.5 < result.confidence < 1.0
@@ -115,9 +115,9 @@ def test_a_sure_device_asks_nobody() -> None:
 
 def test_a_threshold_of_zero_never_hands_off_and_one_of_one_always_does() -> None:
     cloud = HearingCloud()
-    assert run(ScriptedEars([TWO]), cloud, threshold=0.0).source == "local"
+    assert run(ScriptedTranscriber([TWO]), cloud, threshold=0.0).source == "local"
     assert not cloud.asked
-    assert run(ScriptedEars([TWO]), cloud, threshold=1.0).source == "cloud"
+    assert run(ScriptedTranscriber([TWO]), cloud, threshold=1.0).source == "cloud"
     assert cloud.segments == [0, 1]
 
 
@@ -133,7 +133,7 @@ def test_a_closed_cloud_leaves_the_devices_words_and_says_why(
     options: dict[str, Any], shut: CloudClosed | None, code: str
 ) -> None:
     cloud = HearingCloud(shut=shut)
-    result = run(ScriptedEars([TWO]), cloud, **options)
+    result = run(ScriptedTranscriber([TWO]), cloud, **options)
     assert not cloud.asked
     assert result.text == "the first part mumble mumble"
     assert result.decision.code == "kept_in_doubt"
@@ -144,7 +144,7 @@ def test_a_closed_cloud_leaves_the_devices_words_and_says_why(
 def test_a_failing_cloud_leaves_the_devices_words_and_the_segment_says_why() -> None:
     cloud = HearingCloud(otherwise=CloudFailed("500"))
     attempts: list[Attempt] = []
-    result = run(ScriptedEars([TWO]), cloud, attempts=attempts)
+    result = run(ScriptedTranscriber([TWO]), cloud, attempts=attempts)
     assert result.text == "the first part mumble mumble"
     assert result.segments[1].error == "cloud_server_error"
     assert result.segments[1].source == "local"
@@ -159,7 +159,7 @@ def test_one_failure_among_many_degrades_the_whole_and_spoils_no_other() -> None
     four = [heard(f"mumble number {n}", n + 0.1, n + 0.9, UNSURE) for n in range(4)]
     answers: dict[int, str | CloudError] = {n: f"segment {n}" for n in (0, 1, 3)}
     cloud = HearingCloud(answers | {2: CloudTimeout("late")})
-    result = run(ScriptedEars([four]), cloud)
+    result = run(ScriptedTranscriber([four]), cloud)
     assert [segment.text for segment in result.segments] == [
         "segment 0",
         "segment 1",
@@ -181,7 +181,7 @@ def test_answers_out_of_order_land_in_their_own_segments() -> None:
         cloud.release()
 
     threading.Thread(target=watch, daemon=True).start()
-    result = run(ScriptedEars([four]), cloud)
+    result = run(ScriptedTranscriber([four]), cloud)
     assert [segment.text for segment in result.segments] == [f"segment {n}" for n in range(4)]
     assert 2 <= cloud.most_busy <= 3
 
@@ -189,7 +189,7 @@ def test_answers_out_of_order_land_in_their_own_segments() -> None:
 def test_each_segments_attempts_are_named_apart_and_the_devices_comes_first() -> None:
     attempts: list[Attempt] = []
     cloud = HearingCloud()
-    result = run(ScriptedEars([TWO]), cloud, attempts=attempts, threshold=1.0)
+    result = run(ScriptedTranscriber([TWO]), cloud, attempts=attempts, threshold=1.0)
     assert sorted(request.part for request in cloud.asked) == ["s0.", "s1."]
     assert len({request.id for request in cloud.asked}) == 1
     assert [attempt.place for attempt in attempts] == ["local", "cloud", "cloud"]
@@ -198,7 +198,7 @@ def test_each_segments_attempts_are_named_apart_and_the_devices_comes_first() ->
 
 def test_signal_sends_nothing_and_names_the_doubt() -> None:
     cloud = HearingCloud()
-    result = run(ScriptedEars([TWO]), cloud, handoff="signal")
+    result = run(ScriptedTranscriber([TWO]), cloud, handoff="signal")
     assert not cloud.asked
     assert result.decision.code == "signalled_low_confidence"
     assert result.cloud_handoff and result.needs_cloud_handoff
@@ -206,7 +206,7 @@ def test_signal_sends_nothing_and_names_the_doubt() -> None:
 
 
 def test_local_only_keeps_what_is_in_doubt_without_being_degraded() -> None:
-    result = run(ScriptedEars([TWO]), HearingCloud(), policy="local_only")
+    result = run(ScriptedTranscriber([TWO]), HearingCloud(), policy="local_only")
     assert result.decision.code == "policy_local_only"
     assert result.source == "local" and not result.degraded and result.needs_cloud_handoff
 
@@ -221,15 +221,19 @@ def test_cloud_only_never_opens_the_device() -> None:
 
 def test_cloud_only_raises_where_the_cloud_fails_or_is_shut() -> None:
     with pytest.raises(CloudFailed):
-        run(ScriptedEars([TWO]), HearingCloud(otherwise=CloudFailed("500")), policy="cloud_only")
+        run(
+            ScriptedTranscriber([TWO]),
+            HearingCloud(otherwise=CloudFailed("500")),
+            policy="cloud_only",
+        )
     shut = HearingCloud(shut=CloudClosed("no key", code="no_key"))
     with pytest.raises(CloudClosed):
-        run(ScriptedEars([TWO]), shut, policy="cloud_only")
+        run(ScriptedTranscriber([TWO]), shut, policy="cloud_only")
 
 
 def test_prefer_cloud_falls_back_to_the_device_for_what_the_cloud_did_not_hear() -> None:
-    ears = ScriptedEars([TWO])
-    result = run(ears, HearingCloud(otherwise=CloudFailed("500")), policy="prefer_cloud")
+    transcriber = ScriptedTranscriber([TWO])
+    result = run(transcriber, HearingCloud(otherwise=CloudFailed("500")), policy="prefer_cloud")
     assert (result.text, result.source) == ("the first part mumble mumble", "local")
     assert result.decision.code == "fallback_local"
     assert result.degraded and result.decision.degraded_code == "cloud_server_error"
@@ -249,26 +253,26 @@ def test_a_language_the_model_does_not_know_is_the_clouds_or_refused() -> None:
     facts = DeviceFacts(
         backend="scripted", model="deaf", quantisation="none", context_tokens=1, languages=("en",)
     )
-    ears = ScriptedEars([TWO], facts=facts)
+    transcriber = ScriptedTranscriber([TWO], facts=facts)
     cloud = HearingCloud({0: "alles"})
-    result = run(ears, cloud, language="de")
+    result = run(transcriber, cloud, language="de")
     assert (result.text, result.decision.code) == ("alles", "handoff_language_unsupported")
     assert (result.language, cloud.asked[0].language) == ("de", "de")
     with pytest.raises(DoesNotFit, match="knows en"):
-        run(ears, cloud, language="de", policy="local_only")
-    assert not ears.listened
+        run(transcriber, cloud, language="de", policy="local_only")
+    assert not transcriber.listened
 
 
 def test_a_device_that_breaks_off_hands_the_chunk_over_or_raises() -> None:
-    result = run(ScriptedEars([TWO], fails=True), HearingCloud({0: "all of it"}))
+    result = run(ScriptedTranscriber([TWO], fails=True), HearingCloud({0: "all of it"}))
     assert (result.text, result.decision.code) == ("all of it", "handoff_local_failed")
     with pytest.raises(GenerationFailed):
-        run(ScriptedEars([TWO], fails=True), HearingCloud(), policy="local_only")
+        run(ScriptedTranscriber([TWO], fails=True), HearingCloud(), policy="local_only")
 
 
 def test_words_on_silence_are_dropped_and_kept_apart() -> None:
     quiet = [TWO[0], heard("Thanks for watching!", 5.3, 5.9, SURE)]
-    result = run(ScriptedEars([quiet]), HearingCloud(), wav(voice(5.0), silence(1.5)))
+    result = run(ScriptedTranscriber([quiet]), HearingCloud(), wav(voice(5.0), silence(1.5)))
     assert result.text == "the first part"
     (dropped,) = result.dropped
     assert (dropped.text, dropped.codes, dropped.confidence) == (
@@ -279,19 +283,19 @@ def test_words_on_silence_are_dropped_and_kept_apart() -> None:
 
 
 def test_silence_and_noise_hold_no_words_and_never_reach_the_model() -> None:
-    ears = ScriptedEars([TWO])
+    transcriber = ScriptedTranscriber([TWO])
     for sound in (silence(8.0), noise(8.0)):
-        result = run(ears, HearingCloud(), wav(sound))
+        result = run(transcriber, HearingCloud(), wav(sound))
         assert (result.text, result.segments, result.confidence) == ("", (), None)
         assert result.seconds == pytest.approx(8.0, abs=0.1)
         assert result.speech_seconds == 0.0
-    assert not ears.listened
+    assert not transcriber.listened
 
 
 def test_a_loop_is_said_once_and_doubted_however_sure_it_looks() -> None:
     loop = " ".join(["and so on"] * 20)
     cloud = HearingCloud(shut=CloudClosed("no key", code="no_key"))
-    result = run(ScriptedEars([[heard(loop, 0.2, 4.8, 0.99)]]), cloud)
+    result = run(ScriptedTranscriber([[heard(loop, 0.2, 4.8, 0.99)]]), cloud)
     (segment,) = result.segments
     assert segment.text == "and so on"
     assert segment.codes == ("repetition",)
@@ -301,13 +305,13 @@ def test_a_loop_is_said_once_and_doubted_however_sure_it_looks() -> None:
 
 def test_the_same_segment_again_and_again_is_dropped_after_the_second() -> None:
     again = [heard("Thank you.", n + 0.1, n + 0.9, SURE) for n in range(5)]
-    result = run(ScriptedEars([again]), HearingCloud())
+    result = run(ScriptedTranscriber([again]), HearingCloud())
     assert result.text == "Thank you. Thank you."
     assert [segment.codes for segment in result.dropped] == [("repetition",)] * 3
 
 
 def test_where_the_cloud_hears_nobody_the_devices_words_are_dropped() -> None:
-    result = run(ScriptedEars([TWO]), HearingCloud({1: ""}))
+    result = run(ScriptedTranscriber([TWO]), HearingCloud({1: ""}))
     assert result.text == "the first part"
     assert [segment.replaced for segment in result.dropped] == ["mumble mumble"]
 
@@ -316,7 +320,7 @@ def test_where_the_cloud_hears_nobody_the_devices_words_are_dropped() -> None:
     "nonsense", ["thank you " * 12, " ".join(f"word{number}" for number in range(60))]
 )
 def test_a_cloud_that_loses_itself_does_not_replace_anything(nonsense: str) -> None:
-    result = run(ScriptedEars([TWO]), HearingCloud({1: nonsense}))
+    result = run(ScriptedTranscriber([TWO]), HearingCloud({1: nonsense}))
     assert result.text == "the first part mumble mumble"
     assert result.segments[1].error == "cloud_malformed"
     assert result.degraded and result.decision.code == "fallback_local"
@@ -324,23 +328,23 @@ def test_a_cloud_that_loses_itself_does_not_replace_anything(nonsense: str) -> N
 
 def test_the_neighbours_words_at_the_edge_of_an_answer_are_not_said_twice() -> None:
     cloud = HearingCloud({1: "part the second part"})
-    assert run(ScriptedEars([TWO]), cloud).text == "the first part the second part"
+    assert run(ScriptedTranscriber([TWO]), cloud).text == "the first part the second part"
 
 
 def test_speech_that_the_model_makes_nothing_of_goes_to_the_cloud() -> None:
     cloud = HearingCloud({0: "what was said"})
-    result = run(ScriptedEars([[]]), cloud)
+    result = run(ScriptedTranscriber([[]]), cloud)
     assert (result.text, result.source) == ("what was said", "cloud")
     assert (result.segments[0].replaced, result.segments[0].codes) == ("", ("unheard",))
-    alone = run(ScriptedEars([[]]), cloud, policy="local_only")
+    alone = run(ScriptedTranscriber([[]]), cloud, policy="local_only")
     assert (alone.text, alone.segments) == ("", ())
     assert [segment.codes for segment in alone.dropped] == [("unheard",)]
 
 
 def test_times_are_those_of_the_whole_sound() -> None:
     sound = wav(silence(3.0), voice(3.0), silence(6.0), voice(3.0))
-    ears = ScriptedEars([[heard("one", 0.5, 1.5)], [heard("two", 0.5, 1.5)]])
-    result = run(ears, HearingCloud(), sound)
+    transcriber = ScriptedTranscriber([[heard("one", 0.5, 1.5)], [heard("two", 0.5, 1.5)]])
+    result = run(transcriber, HearingCloud(), sound)
     assert [segment.text for segment in result.segments] == ["one", "two"]
     first, second = result.segments
     assert 2.5 < first.start < 4.5 and 11.5 < second.start < 14.5
@@ -349,7 +353,7 @@ def test_times_are_those_of_the_whole_sound() -> None:
 
 def test_progress_grows_to_the_end_of_the_sound() -> None:
     told: list[tuple[float, float]] = []
-    run(ScriptedEars([TWO]), HearingCloud(), wav(silence(20.0), voice(2.0)), progress=told)
+    run(ScriptedTranscriber([TWO]), HearingCloud(), wav(silence(20.0), voice(2.0)), progress=told)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == pytest.approx((22.0, 22.0), abs=0.1)
 
@@ -357,14 +361,14 @@ def test_progress_grows_to_the_end_of_the_sound() -> None:
 def test_no_more_than_a_few_segments_wait_for_the_cloud_at_once() -> None:
     many = [heard(f"mumble number {n}", n / 2 + 1, n / 2 + 1.5, UNSURE) for n in range(16)]
     cloud = HearingCloud({n: f"segment {n}" for n in range(16)})
-    result = run(ScriptedEars([many]), cloud, wav(voice(10.0)))
+    result = run(ScriptedTranscriber([many]), cloud, wav(voice(10.0)))
     assert len(result.segments) > MOST_OUTSTANDING  # the made voice is not always taken for one
     assert all(segment.text == f"segment {segment.id}" for segment in result.segments)
     assert cloud.most_busy <= 3 < MOST_OUTSTANDING
 
 
 def test_leaving_stops_what_is_under_way_and_settles_it() -> None:
-    class Leaving(ScriptedEars):
+    class Leaving(ScriptedTranscriber):
         @override
         def hear(self, samples: Samples, **options: Any) -> list[Heard]:
             if self.listened:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from edgewise import Engine
 from edgewise.local.backend import TokenStream
-from edgewise.testing import LoopbackCloud, ScriptedCaller
+from edgewise.testing import LoopbackCloud, ScriptedFunctionModel
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.replies import CallReply
 from edgewise.types.tokens import Token
@@ -19,7 +19,7 @@ TIMER_FIVE = 'set_timer {"minutes":5}'
 LONDON = 'get_weather {"location":"London"}'
 
 
-class Hesitant(ScriptedCaller):
+class Hesitant(ScriptedFunctionModel):
     """Tells how likely `none` was beside the first token of each answer."""
 
     none = -9.0
@@ -40,12 +40,12 @@ def cloud() -> Iterator[LoopbackCloud]:
 
 def ask(
     cloud: LoopbackCloud,
-    device: ScriptedCaller,
+    device: ScriptedFunctionModel,
     prompt: str,
     tools: Sequence[Tool] = (TIMER, WEATHER, MESSAGE),
     **options: Any,
 ) -> CallReply:
-    with Engine(settings_for(cloud), caller=device) as engine:
+    with Engine(settings_for(cloud), function_model=device) as engine:
         return engine.call(prompt, tools, **{"policy": "local_only", **options})
 
 
@@ -85,7 +85,7 @@ def test_a_withheld_call_is_the_clouds_to_make(cloud: LoopbackCloud) -> None:
 
 def test_an_unlikely_answer_is_written_again_with_the_tools_it_calls(cloud: LoopbackCloud) -> None:
     six = 'set_timer {"minutes":50}'
-    device = ScriptedCaller([six, TIMER_FIVE], logprobs=[[-0.5], [-0.01]])
+    device = ScriptedFunctionModel([six, TIMER_FIVE], logprobs=[[-0.5], [-0.01]])
     reply = ask(cloud, device, "Set a timer for 50 or 5 minutes")
     assert [dict(call.arguments) for call in reply.calls] == [{"minutes": 5}]
     assert "get_weather" in device.asked[0].prompt
@@ -93,13 +93,15 @@ def test_an_unlikely_answer_is_written_again_with_the_tools_it_calls(cloud: Loop
 
 
 def test_what_is_less_likely_than_the_first_answer_is_not_taken(cloud: LoopbackCloud) -> None:
-    device = ScriptedCaller(['set_timer {"minutes":50}', TIMER_FIVE], logprobs=[[-0.2], [-0.6]])
+    device = ScriptedFunctionModel(
+        ['set_timer {"minutes":50}', TIMER_FIVE], logprobs=[[-0.2], [-0.6]]
+    )
     reply = ask(cloud, device, "Set a timer for 50 or 5 minutes")
     assert [dict(call.arguments) for call in reply.calls] == [{"minutes": 50}]
 
 
 def test_an_answer_that_is_likely_enough_is_not_written_again(cloud: LoopbackCloud) -> None:
-    device = ScriptedCaller([TIMER_FIVE], logprobs=[[-0.01]])
+    device = ScriptedFunctionModel([TIMER_FIVE], logprobs=[[-0.01]])
     ask(cloud, device, "Set a timer for 5 minutes")
     assert len(device.asked) == 1
 
@@ -108,7 +110,7 @@ def test_intents_asked_alone_are_taken_where_they_are_likelier_together(
     cloud: LoopbackCloud,
 ) -> None:
     mixed = 'set_timer {"minutes":50}\nget_weather {"location":"London"}'
-    device = ScriptedCaller(
+    device = ScriptedFunctionModel(
         [mixed, mixed, TIMER_FIVE, LONDON], logprobs=[[-0.5], [-0.5], [-0.01], [-0.01]]
     )
     reply = ask(cloud, device, "Set a timer for 5 minutes and check the weather in London")
@@ -126,7 +128,7 @@ def test_a_value_carried_over_from_another_part_is_left_as_it_is(cloud: Loopback
     both = (
         'move_file {"file":"a.txt","folder":"taxes"}\nmove_file {"file":"b.txt","folder":"taxes"}'
     )
-    device = ScriptedCaller(
+    device = ScriptedFunctionModel(
         [both, 'move_file {"file":"b.txt","folder":"b"}'], logprobs=[[-0.001]] * 2
     )
     reply = ask(cloud, device, "Move a.txt to taxes, then move b.txt", [move])

@@ -17,15 +17,17 @@ pytestmark = pytest.mark.real_model
 
 
 @pytest.fixture(scope="module")
-def ears(default_ears: InstalledModel) -> Iterator[FasterWhisper]:
-    backend = open_backend(default_ears, threads=1)
+def transcriber(default_transcriber: InstalledModel) -> Iterator[FasterWhisper]:
+    backend = open_backend(default_transcriber, threads=1)
     yield backend
     backend.close()
 
 
-def test_it_hears_a_person_with_times_and_probabilities(ears: FasterWhisper, beckett: Path) -> None:
+def test_it_hears_a_person_with_times_and_probabilities(
+    transcriber: FasterWhisper, beckett: Path
+) -> None:
     samples = sound_of(beckett)
-    heard = ears.hear(samples)
+    heard = transcriber.hear(samples)
     text = " ".join(each.text for each in heard)
     assert word_errors(BECKETT_WORDS, text).rate <= 0.1
     words = [word for each in heard for word in each.words]
@@ -37,12 +39,12 @@ def test_it_hears_a_person_with_times_and_probabilities(ears: FasterWhisper, bec
     assert -1.0 < heard[0].mean_logprob < 0.0
 
 
-def test_the_same_sound_is_heard_the_same_twice(ears: FasterWhisper, beckett: Path) -> None:
+def test_the_same_sound_is_heard_the_same_twice(transcriber: FasterWhisper, beckett: Path) -> None:
     samples = sound_of(beckett)[: 5 * 16_000]
-    assert ears.hear(samples) == ears.hear(samples)
+    assert transcriber.hear(samples) == transcriber.hear(samples)
 
 
-def test_noise_makes_it_less_sure(ears: FasterWhisper, beckett: Path) -> None:
+def test_noise_makes_it_less_sure(transcriber: FasterWhisper, beckett: Path) -> None:
     samples = sound_of(beckett)
     noise = numpy.random.default_rng(0).normal(size=len(samples))
     loud = numpy.asarray(samples + 1.5 * numpy.abs(samples).std() * noise, "float32")
@@ -50,34 +52,34 @@ def test_noise_makes_it_less_sure(ears: FasterWhisper, beckett: Path) -> None:
     def mean(found: list[float]) -> float:
         return sum(found) / max(1, len(found))
 
-    clean = [w.probability or 0.0 for each in ears.hear(samples) for w in each.words]
-    noisy = [w.probability or 0.0 for each in ears.hear(loud) for w in each.words]
+    clean = [w.probability or 0.0 for each in transcriber.hear(samples) for w in each.words]
+    noisy = [w.probability or 0.0 for each in transcriber.hear(loud) for w in each.words]
     assert mean(noisy) < mean(clean) - 0.1
 
 
 def test_a_hint_shows_how_words_are_spelt_and_a_temperature_is_drawn_at(
-    ears: FasterWhisper, beckett: Path
+    transcriber: FasterWhisper, beckett: Path
 ) -> None:
     samples = sound_of(beckett)
-    told = ears.hear(samples, hint="Mr. Phail fails. Phail again. Phail better.")
+    told = transcriber.hear(samples, hint="Mr. Phail fails. Phail again. Phail better.")
     assert "Phail again" in " ".join(each.text for each in told)
-    assert {each.temperature for each in ears.hear(samples)} == {0.0}
-    drawn = ears.hear(samples, temperature=0.6)
+    assert {each.temperature for each in transcriber.hear(samples)} == {0.0}
+    drawn = transcriber.hear(samples, temperature=0.6)
     assert [each.temperature for each in drawn] == pytest.approx([0.6] * len(drawn))
 
 
-def test_words_can_be_left_out(ears: FasterWhisper, beckett: Path) -> None:
-    found = ears.hear(sound_of(beckett), words=False)
+def test_words_can_be_left_out(transcriber: FasterWhisper, beckett: Path) -> None:
+    found = transcriber.hear(sound_of(beckett), words=False)
     assert found and not any(each.words for each in found)
 
 
-def test_silence_does_not_break_it(ears: FasterWhisper) -> None:
-    for each in ears.hear(silence(2.0)):
+def test_silence_does_not_break_it(transcriber: FasterWhisper) -> None:
+    for each in transcriber.hear(silence(2.0)):
         assert each.no_speech > 0.1
 
 
-def test_facts_are_known_before_anything_is_loaded(default_ears: InstalledModel) -> None:
-    facts = open_backend(default_ears, threads=1).facts()
+def test_facts_are_known_before_anything_is_loaded(default_transcriber: InstalledModel) -> None:
+    facts = open_backend(default_transcriber, threads=1).facts()
     assert (facts.backend, facts.model, facts.quantisation) == (
         "faster_whisper",
         "whisper-tiny.en",
@@ -96,9 +98,9 @@ def test_a_folder_that_holds_no_model_is_said_to(tmp_path: Path) -> None:
 
 
 def test_closing_and_using_it_again_starts_over(
-    default_ears: InstalledModel, beckett: Path
+    default_transcriber: InstalledModel, beckett: Path
 ) -> None:
-    backend = open_backend(default_ears, threads=1)
+    backend = open_backend(default_transcriber, threads=1)
     samples = sound_of(beckett)[: 3 * 16_000]
     before = backend.hear(samples)
     backend.close()

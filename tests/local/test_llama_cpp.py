@@ -27,7 +27,7 @@ from edgewise.local.llama_cpp import (
     read_tokens,
 )
 from edgewise.local.store.store import InstalledModel
-from edgewise.types.messages import AnswerSchema, Message, Request
+from edgewise.types.messages import Message, Request, ResponseFormat
 from edgewise.types.tokens import Finish, Token
 
 pytestmark = pytest.mark.real_model
@@ -132,8 +132,10 @@ def text_of(tokens: list[Token]) -> str:
 def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
     backend: LlamaCpp,
 ) -> None:
-    caller: CallBackend = backend
-    tokens, finish = split(list(caller.write_call(turn("What is the chemical symbol for gold?"))))
+    function_model: CallBackend = backend
+    tokens, finish = split(
+        list(function_model.write_call(turn("What is the chemical symbol for gold?")))
+    )
     assert "Au" in text_of(tokens) and "<|" not in text_of(tokens)
     assert (tokens[-1].text, tokens[-1].has_evidence) == ("", True)
     assert all(token.logprob <= 0 and token.margin >= 0 for token in tokens)
@@ -207,10 +209,12 @@ def test_a_raw_prompt_that_is_too_long_is_refused(backend: LlamaCpp) -> None:
 def test_chat_and_calls_run_on_two_models_at_once(
     backend: LlamaCpp, default_model: InstalledModel
 ) -> None:
-    caller = open_backend(default_model, threads=1, context_tokens=512)
+    function_model = open_backend(default_model, threads=1, context_tokens=512)
     try:
         chat = backend.generate(ask("What is the chemical symbol for gold?"))
-        call = caller.write_call(turn("What is the chemical symbol for gold?"), max_tokens=24)
+        call = function_model.write_call(
+            turn("What is the chemical symbol for gold?"), max_tokens=24
+        )
         said: tuple[list[Token | Finish], list[Token | Finish]] = ([], [])
         for pair in zip(chat, call, strict=False):
             for items, item in zip(said, pair, strict=True):
@@ -219,7 +223,7 @@ def test_chat_and_calls_run_on_two_models_at_once(
         chat.close()
         call.close()
     finally:
-        caller.close()
+        function_model.close()
 
 
 def test_a_file_that_is_no_model_is_a_clear_error(tmp_path: Path) -> None:
@@ -253,7 +257,7 @@ def test_entropy_and_margin_of_a_coin_toss() -> None:
 
 # -- schemas, slots, breaking off -------------------------------------------------------------
 
-CITY = AnswerSchema(
+CITY = ResponseFormat(
     {
         "type": "object",
         "properties": {"city": {"type": "string"}, "population": {"type": "integer"}},
@@ -268,32 +272,32 @@ def test_a_vocabulary_that_cannot_spell_every_text_is_held_to_nothing(
     monkeypatch.setattr(llama_cpp, "spelt_bytes", lambda _: PLAIN_BYTES - {0xC3})
     poor = open_backend(default_model, threads=1, context_tokens=512)
     with pytest.raises(SchemaUnsupported, match="no token for every byte"):
-        poor.generate(ask("Name a city.", answer_schema=CITY))
+        poor.generate(ask("Name a city.", response_format=CITY))
     with pytest.raises(GenerationFailed, match="no token for every byte"):
         poor.write_call("Hello.", grammar='root ::= "a"')
     poor.close()
 
 
 def test_an_answer_is_held_to_its_schema(backend: LlamaCpp) -> None:
-    request = ask("Name a city and say how many live there.", answer_schema=CITY, max_tokens=60)
+    request = ask("Name a city and say how many live there.", response_format=CITY, max_tokens=60)
     answer = json.loads(text_of(split(list(backend.generate(request)))[0]))
     assert isinstance(answer["city"], str) and isinstance(answer["population"], int)
 
 
 def test_an_empty_schema_is_any_object(backend: LlamaCpp) -> None:
-    request = ask("Name a colour, as JSON.", answer_schema=AnswerSchema(), max_tokens=120)
+    request = ask("Name a colour, as JSON.", response_format=ResponseFormat(), max_tokens=120)
     text = text_of(split(list(backend.generate(request)))[0])
     assert text.lstrip().startswith("{")
 
 
 def test_a_schema_that_is_none_is_the_request_s_fault(backend: LlamaCpp) -> None:
     with pytest.raises(InvalidRequest, match="nonsense"):
-        list(backend.generate(ask("Hello.", answer_schema=AnswerSchema({"type": "nonsense"}))))
+        list(backend.generate(ask("Hello.", response_format=ResponseFormat({"type": "nonsense"}))))
 
 
 def test_a_grammar_does_not_go_on_where_a_text_broke_off(backend: LlamaCpp) -> None:
     with pytest.raises(GenerationFailed, match="broke off"):
-        list(backend.generate(ask("Name a city.", answer_schema=CITY), already='{"city'))
+        list(backend.generate(ask("Name a city.", response_format=CITY), already='{"city'))
 
 
 def test_alternatives_come_where_evidence_is_asked_for(backend: LlamaCpp) -> None:

@@ -70,11 +70,11 @@ def test_a_converted_model_says_how_large_it_becomes(row: ModelRow) -> None:
 
 
 def test_the_caller_is_the_default_models_file_with_an_adapter() -> None:
-    chat, caller = ROWS[:2]
-    assert (chat.name, caller.name) == (DEFAULT_MODEL, CALLER_MODEL)
-    assert (caller.source, caller.sha256) == (chat.source, chat.sha256)
-    assert chat.adapter is None and caller.adapter is not None
-    assert re.fullmatch(r"[0-9a-f]{64}", caller.adapter.sha256)
+    chat, function_model = ROWS[:2]
+    assert (chat.name, function_model.name) == (DEFAULT_MODEL, CALLER_MODEL)
+    assert (function_model.source, function_model.sha256) == (chat.source, chat.sha256)
+    assert chat.adapter is None and function_model.adapter is not None
+    assert re.fullmatch(r"[0-9a-f]{64}", function_model.adapter.sha256)
     assert [row.name for row in ROWS if row.adapter and not row.requantise_to] == []
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_model
 
 
 @pytest.fixture(scope="module")
-def ears() -> Iterator[Moonshine]:
+def transcriber() -> Iterator[Moonshine]:
     """Not a default, so `make test` does not pull it."""
     try:
         model = ModelStore(MODELS_DIR).find("moonshine-tiny")
@@ -32,26 +32,26 @@ def ears() -> Iterator[Moonshine]:
     backend.close()
 
 
-def test_it_hears_a_person_with_probabilities(ears: Moonshine, beckett: Path) -> None:
+def test_it_hears_a_person_with_probabilities(transcriber: Moonshine, beckett: Path) -> None:
     samples = sound_of(beckett)
-    (heard,) = ears.hear(samples)
+    (heard,) = transcriber.hear(samples)
     assert word_errors(BECKETT_WORDS, heard.text).rate <= 0.1
     assert [word.text for word in heard.words] == heard.text.split()
     assert all(0.0 < (word.probability or 0.0) <= 1.0 for word in heard.words)
     assert heard.words[-1].end == pytest.approx(len(samples) / 16_000, abs=0.01)
-    assert ears.hear(samples) == [heard], "the same sound is heard the same"
+    assert transcriber.hear(samples) == [heard], "the same sound is heard the same"
 
 
-def test_noise_makes_it_less_sure(ears: Moonshine, beckett: Path) -> None:
+def test_noise_makes_it_less_sure(transcriber: Moonshine, beckett: Path) -> None:
     samples = sound_of(beckett)
     noise = numpy.random.default_rng(0).normal(size=len(samples))
     loud = numpy.asarray(samples + 1.5 * numpy.abs(samples).std() * noise, "float32")
-    clean, noisy = ears.hear(samples), ears.hear(loud)
+    clean, noisy = transcriber.hear(samples), transcriber.hear(loud)
     assert not noisy or noisy[0].mean_logprob < clean[0].mean_logprob
 
 
-def test_too_little_sound_is_nothing(ears: Moonshine) -> None:
-    assert ears.hear(silence(0.05)) == []
+def test_too_little_sound_is_nothing(transcriber: Moonshine) -> None:
+    assert transcriber.hear(silence(0.05)) == []
 
 
 def test_a_folder_that_holds_no_model_is_said_to(tmp_path: Path) -> None:

@@ -26,14 +26,14 @@ def rows(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     data = write_tiny_qwen(tmp_path / "source.gguf")
     chat = fake_row("chat", build_parts(wheels, [data[:50_000], data[50_000:]]), data)
     adapter = install_adapter(tmp_path / "packages", monkeypatch, ATTENTION, architecture="qwen2")
-    caller = replace(
+    function_model = replace(
         chat,
         name="caller",
         adapter=replace(adapter, one_embedding=True),
         requantise_to="q8_0",
         result_bytes=2 * len(data),
     )
-    return [chat, caller]
+    return [chat, function_model]
 
 
 @pytest.fixture
@@ -49,17 +49,17 @@ def test_a_file_that_lies_here_is_not_fetched_again_and_not_touched(
     shutil.rmtree(wheels)
     labels: list[str] = []
 
-    caller = store.pull("caller", lambda _done, _all, label: labels.append(label))
+    function_model = store.pull("caller", lambda _done, _all, label: labels.append(label))
 
     assert list(dict.fromkeys(labels)) == ["checking", "merging the adapter"]
     after = chat.path.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert store.find("chat") == store.verify("chat") == chat
-    assert sorted(path.name for path in caller.path.parent.iterdir()) == [
+    assert sorted(path.name for path in function_model.path.parent.iterdir()) == [
         "caller.Q8_0.gguf",
         "manifest.json",
     ]
-    manifest = read_manifest(caller.path.parent)
+    manifest = read_manifest(function_model.path.parent)
     assert manifest is not None
     assert (manifest.source_sha256, manifest.vouched_by) == (rows[0].sha256, "edgewise")
     assert manifest.source["packages"] == ["fake-weights-part1==1.0", "fake-weights-part2==1.0"]
@@ -75,9 +75,9 @@ def test_it_makes_the_same_weights_as_the_fetched_one(store: ModelStore, tmp_pat
 
 def test_kept_beside_the_caller_it_is_a_copy(store: ModelStore, rows: list[ModelRow]) -> None:
     chat = store.pull("chat")
-    caller = store.pull("caller", keep_source=True)
+    function_model = store.pull("caller", keep_source=True)
     store.remove("chat")
-    kept = caller.path.parent / "caller.Q4_K_M.gguf"
+    kept = function_model.path.parent / "caller.Q4_K_M.gguf"
     assert not chat.path.exists() and sha256_of(kept) == rows[0].sha256
 
 

@@ -13,9 +13,9 @@ from tests.pictures import page
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[TextReader]:
-    eye = TextReader(threads=1)
-    yield eye
-    eye.close()
+    vision_skill = TextReader(threads=1)
+    yield vision_skill
+    vision_skill.close()
 
 
 @pytest.mark.real_model

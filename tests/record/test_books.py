@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.errors import GenerationFailed, LedgerUnavailable
 from edgewise.record.ledger import Ledger
-from edgewise.record.recorder import Books
+from edgewise.record.recorder import RequestRecorder
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, Decision, Reply
 
@@ -34,49 +34,49 @@ def reply(request: Request, attempts: list[Attempt]) -> Reply:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Books:
-    return Books(Ledger(tmp_path / "ledger.sqlite3"), lambda: (2_000_000, 4_000_000))
+def recorder(tmp_path: Path) -> RequestRecorder:
+    return RequestRecorder(Ledger(tmp_path / "ledger.sqlite3"), lambda: (2_000_000, 4_000_000))
 
 
-def test_an_answer_is_written_with_its_task_and_what_it_saved(books: Books) -> None:
-    assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
-    row = books.ledger.get("one")
+def test_an_answer_is_written_with_its_task_and_what_it_saved(recorder: RequestRecorder) -> None:
+    assert recorder.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+    row = recorder.ledger.get("one")
     assert row is not None
     assert row["task"] == "call"
     assert row["cost_avoided_microdollars"] == 1000 * 2 + 500 * 4
 
 
-def test_an_error_is_written_and_raised(books: Books) -> None:
+def test_an_error_is_written_and_raised(recorder: RequestRecorder) -> None:
     def fail(attempts: list[Attempt]) -> Reply:
         raise GenerationFailed("broke off")
 
     with pytest.raises(GenerationFailed):
-        books.keep(REQUEST, fail)
-    row = books.ledger.get("one")
+        recorder.keep(REQUEST, fail)
+    row = recorder.ledger.get("one")
     assert row is not None
     assert row["error_code"] == "generation_failed"
 
 
-def test_leaving_with_control_c_is_written_as_cancelled(books: Books) -> None:
+def test_leaving_with_control_c_is_written_as_cancelled(recorder: RequestRecorder) -> None:
     def leave(attempts: list[Attempt]) -> Reply:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        books.keep(REQUEST, leave)
-    row = books.ledger.get("one")
+        recorder.keep(REQUEST, leave)
+    row = recorder.ledger.get("one")
     assert row is not None
     assert row["error_code"] == "cancelled"
 
 
 def test_an_answer_is_worth_more_than_its_record(
-    books: Books, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    recorder: RequestRecorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise LedgerUnavailable("disk full")
 
-    monkeypatch.setattr(books.ledger, "record", full)
+    monkeypatch.setattr(recorder.ledger, "record", full)
     with caplog.at_level(logging.WARNING, "edgewise"):
-        assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+        assert recorder.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
     assert "disk full" in caplog.text
 
 
@@ -87,32 +87,32 @@ def test_watchers_see_each_answer_after_it_is_written(tmp_path: Path) -> None:
     def look(request: Request, reply: Reply) -> None:
         seen.append((request.id, reply.text, ledger.get(request.id) is not None))
 
-    books = Books(ledger, lambda: (0, 0), watchers=[look])
-    books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts))
+    recorder = RequestRecorder(ledger, lambda: (0, 0), watchers=[look])
+    recorder.keep(REQUEST, lambda attempts: reply(REQUEST, attempts))
     assert seen == [("one", "Hi", True)]
 
 
 def test_what_a_watcher_raises_reaches_neither_the_caller_nor_the_next_watcher(
-    books: Books, caplog: pytest.LogCaptureFixture
+    recorder: RequestRecorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
 
     def broken(request: Request, reply: Reply) -> None:
         raise ZeroDivisionError("a watcher of somebody's")
 
-    books.watchers = [broken, lambda request, _: seen.append(request.id)]
-    assert books.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
+    recorder.watchers = [broken, lambda request, _: seen.append(request.id)]
+    assert recorder.keep(REQUEST, lambda attempts: reply(REQUEST, attempts)).text == "Hi"
     assert seen == ["one"]
     assert "a watcher of somebody's" in caplog.text
 
 
-def test_watchers_are_not_told_of_failures(books: Books) -> None:
+def test_watchers_are_not_told_of_failures(recorder: RequestRecorder) -> None:
     seen: list[str] = []
-    books.watchers = [lambda request, _: seen.append(request.id)]
+    recorder.watchers = [lambda request, _: seen.append(request.id)]
 
     def fail(attempts: list[Attempt]) -> Reply:
         raise GenerationFailed("broke off")
 
     with pytest.raises(GenerationFailed):
-        books.keep(REQUEST, fail)
+        recorder.keep(REQUEST, fail)
     assert seen == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.cloud.provider import Purse
+from edgewise.cloud.provider import BudgetGuard
 from edgewise.errors import BudgetExceeded
 from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
@@ -48,9 +48,9 @@ def attempts(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def test_the_ledger_is_a_purse(ledger: Ledger) -> None:
-    purse: Purse = ledger
-    purse.reserve("r/0", asking("r"), PROVIDER, 10)
-    purse.settle("r/0", cloud_attempt(7))
+    budget_guard: BudgetGuard = ledger
+    budget_guard.reserve("r/0", asking("r"), PROVIDER, 10)
+    budget_guard.settle("r/0", cloud_attempt(7))
     assert [row["cost_microdollars"] for row in attempts(ledger)] == [7]
 
 

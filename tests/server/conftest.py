@@ -34,8 +34,8 @@ class Serving:
         *,
         environment: dict[str, str] | None = None,
         settings: dict[str, Any] | None = None,
-        caller: Any = None,
-        ears: Any = None,
+        function_model: Any = None,
+        transcriber: Any = None,
         embedder: Any = None,
         **server: Any,
     ) -> Served:
@@ -49,7 +49,7 @@ class Serving:
             **(settings or {}),
         )
         backend = backend or ScriptedBackend.confident("Paris is the capital of France.")
-        parts = {"caller": caller, "ears": ears, "embedder": embedder}
+        parts = {"function_model": function_model, "transcriber": transcriber, "embedder": embedder}
         return self._stack.enter_context(Served.started(loaded, backend, **parts))
 
 

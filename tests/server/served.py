@@ -16,23 +16,23 @@ import httpx2
 import openai
 
 from edgewise.server import serve
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.settings import Settings
 
 HELLO: Any = [{"role": "user", "content": "What is the capital of France?"}]
 
 
 class Served:
-    def __init__(self, url: str, house: House) -> None:
+    def __init__(self, url: str, state: ServerState) -> None:
         self.url = url
-        self.house = house
+        self.state = state
         self.http = httpx2.Client(base_url=url, timeout=30)
         self._clients: list[openai.OpenAI | anthropic.Anthropic] = []
 
     @classmethod
     @contextlib.contextmanager
     def started(cls, settings: Settings, backend: Any, **parts: Any) -> Iterator[Served]:
-        houses: list[House] = []
+        houses: list[ServerState] = []
         with serve.running(settings, houses.append, backend=backend, **parts) as url:
             served = cls(url, houses[0])
             try:
@@ -82,7 +82,7 @@ class Served:
 
     def settle(self) -> None:
         """Wait until nothing of any request is left."""
-        wait_until(lambda: len(self.house.inside) == 0)
+        wait_until(lambda: len(self.state.inside) == 0)
 
 
 def wait_until(so: Callable[[], bool], seconds: float = 20.0) -> None:

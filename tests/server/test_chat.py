@@ -14,7 +14,14 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
+from edgewise.testing import (
+    Answer,
+    Cut,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    Status,
+)
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import Token
@@ -182,7 +189,7 @@ def test_a_schema_reaches_the_device_and_the_cloud(serving: Serving, cloud: Loop
         response_format={"type": "json_schema", "json_schema": named},
     )
     assert json.loads(answer.choices[0].message.content or "") == {"city": "Paris"}
-    held = backend.requests[0].answer_schema
+    held = backend.requests[0].response_format
     assert held and (held.schema, held.name, held.strict) == (schema, "city", True)
     assert cloud.requests[0].body["response_format"]["json_schema"]["schema"] == schema
 
@@ -191,7 +198,7 @@ def test_any_json_object_can_be_asked_for(serving: Serving) -> None:
     backend = ScriptedBackend.confident("{}", facts=HOLDS_SCHEMAS)
     served = serving(backend)
     assert served.chat(response_format={"type": "json_object"}).status_code == 200
-    held = backend.requests[0].answer_schema
+    held = backend.requests[0].response_format
     assert held and held.schema == {}
 
 
@@ -218,7 +225,7 @@ def test_images_in_data_urls_go_where_they_can_be_seen(
 
 
 def test_the_device_calls_tools(serving: Serving, cloud: LoopbackCloud) -> None:
-    served = serving(caller=ScriptedCaller(['set_timer {"minutes":5}']))
+    served = serving(function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']))
     asked = [{"role": "user", "content": "Set a timer for 5 minutes."}]
     answer = served.openai().chat.completions.create(
         model="local",
@@ -238,7 +245,7 @@ def test_the_device_calls_tools(serving: Serving, cloud: LoopbackCloud) -> None:
 
 
 def test_calls_are_streamed_too(serving: Serving) -> None:
-    served = serving(caller=ScriptedCaller(['set_timer {"minutes":5}']))
+    served = serving(function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']))
     asked = [{"role": "user", "content": "Set a timer for 5 minutes."}]
     stream = served.openai().chat.completions.stream(
         model="local",

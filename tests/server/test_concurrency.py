@@ -61,7 +61,7 @@ def in_parallel(count: int, ask: Callable[[int], httpx2.Response]) -> list[Futur
 
 
 def waiting(served: Served) -> int:
-    return sum(each.waiting for each in served.house.engine.turnstiles.values())
+    return sum(each.waiting for each in served.state.engine.fair_queues.values())
 
 
 def test_as_many_run_as_there_are_slots_and_the_rest_wait(serving: Serving) -> None:
@@ -144,7 +144,7 @@ def test_many_cloud_streams_are_held_at_once(serving: Serving, cloud: LoopbackCl
             request = client.build_request("POST", "/v1/chat/completions", json=body)
             responses.append(client.send(request, stream=True))
         assert {response.status_code for response in responses} == {200}
-        assert len(served.house.inside) == count
+        assert len(served.state.inside) == count
         for response in responses:
             response.close()
     served.settle()
@@ -199,7 +199,7 @@ def test_nothing_of_the_loop_waits_for_a_model_that_loads(serving: Serving) -> N
 
     served = serving(Slow.confident("Yes."))
     (future,) = in_parallel(1, lambda _: served.chat())
-    wait_until(lambda: len(served.house.inside) == 1)
+    wait_until(lambda: len(served.state.inside) == 1)
     assert served.http.get("/healthz").status_code == 200
     assert not future.done(), "it was answered in between"
     future.result()

@@ -13,8 +13,14 @@ import pytest
 from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing
 from edgewise.speech import chunks
-from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedCaller, Status, word_tokens
-from tests.flows.live_sound import LevelEars, LoudnessActivity, pause, spoken
+from edgewise.testing import (
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    Status,
+    word_tokens,
+)
+from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, spoken
 from tests.pictures import one_pixel
 from tests.server.browser import Browser, chromium
 from tests.server.conftest import Serving
@@ -50,7 +56,7 @@ def busy(serving: Serving, cloud: LoopbackCloud) -> Served:
     answers = [SURE, SURE, UNSURE] * 4 + [SURE]
     served = serving(
         ScriptedBackend(answers, delay_s=0.001),
-        caller=ScriptedCaller(['set_timer {"minutes":5}']),
+        function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']),
         settings={"budgets": ["$1/day"]},
     )
     for _ in range(12):
@@ -320,7 +326,7 @@ def test_captions_of_a_file_appear_while_it_plays(
     cloud.always("what was really said")
     sound = tmp_path / "talk.wav"
     sound.write_bytes(wav(spoken(100, 101, 102), pause(0.9), spoken(700, 701, 702), pause(0.9)))
-    opened(page, serving(ears=LevelEars()), "#captions")
+    opened(page, serving(transcriber=LevelTranscriber()), "#captions")
     page.choose_file("#sound", sound)
     page.wait("document.querySelector('#caption-state').textContent === 'Listening.'")
     page.wait("document.querySelector('#caption-text').textContent.includes('w101')")
@@ -335,7 +341,7 @@ def test_captions_say_what_to_install_where_nothing_can_hear(
     def missing(_: object) -> None:
         raise ExtraMissing("speech", "faster-whisper")
 
-    monkeypatch.setattr(parts, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_transcriber", missing)
     opened(page, serving(), "#captions")
     page.click("#listen")  # a beep, from the browser's pretended microphone
     page.wait("document.querySelector('#caption-state').textContent.includes('edgewise[speech]')")

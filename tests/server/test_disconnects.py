@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.server.cancellation import Visit
+from edgewise.server.cancellation import Cancellation
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.server.conftest import Serving
@@ -43,8 +43,8 @@ def clean(served: Served) -> None:
     """Nothing of any request is left."""
     served.settle()
     wait_until(lambda: request_threads() == 0)
-    for turnstile in served.house.engine.turnstiles.values():
-        assert (turnstile.busy, turnstile.waiting) == (0, 0)
+    for fair_queue in served.state.engine.fair_queues.values():
+        assert (fair_queue.busy, fair_queue.waiting) == (0, 0)
 
 
 def slow_model(slots: int = 1) -> ScriptedBackend:
@@ -62,7 +62,7 @@ def test_leaving_stops_the_local_model(serving: Serving, stream: bool) -> None:
     wait_until(lambda: backend.closed_early == 1)
     clean(served)
     assert served.metric('edgewise_disconnects_total{endpoint="chat.completions"}') == 1
-    row = served.house.engine.ledger.recent()[0]
+    row = served.state.engine.ledger.recent()[0]
     assert row["error_code"] == "cancelled"
 
 
@@ -78,8 +78,8 @@ def test_leaving_breaks_the_cloud_call_and_settles_it(
     connection.close()
     cloud.wait_for(lambda seen: seen.disconnects == 1)
     clean(served)
-    (row,) = served.house.engine.ledger.recent()
-    found = served.house.engine.ledger.get(row["id"])
+    (row,) = served.state.engine.ledger.recent()
+    found = served.state.engine.ledger.get(row["id"])
     assert found and [each["state"] for each in found["attempts"]] == ["settled"]
 
 
@@ -88,12 +88,12 @@ def test_leaving_the_queue_frees_the_place(serving: Serving) -> None:
     served = serving(backend, queue=1, settings={"max_tokens": 400})
     first = post(served, model="local")
     wait_until(lambda: backend.generated > 0)
-    turnstile = served.house.engine.turnstiles["scripted-1"]
+    fair_queue = served.state.engine.fair_queues["scripted-1"]
     waiting = post(served, model="local")
-    wait_until(lambda: turnstile.waiting == 1)
+    wait_until(lambda: fair_queue.waiting == 1)
     assert served.chat(model="local").status_code == 429
     waiting.close()
-    wait_until(lambda: turnstile.waiting == 0)
+    wait_until(lambda: fair_queue.waiting == 0)
     assert backend.started == 1, "it never began"
     first.close()
     clean(served)
@@ -242,8 +242,8 @@ def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
     assert served.chat(model="cloud/openai").status_code == 200
     states = {
         attempt["state"]
-        for row in served.house.engine.ledger.recent(limit=1000)
-        for attempt in (served.house.engine.ledger.get(row["id"]) or {})["attempts"]
+        for row in served.state.engine.ledger.recent(limit=1000)
+        for attempt in (served.state.engine.ledger.get(row["id"]) or {})["attempts"]
     }
     assert states == {"settled"}, "no reservation is left open"
 
@@ -254,9 +254,9 @@ def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
         ScriptedBackend.confident("word " * words), stall_s=0.5, settings={"max_tokens": words}
     )
     with post(served, model="local", stream=True) as connection:
-        turnstile = served.house.engine.turnstiles["scripted-1"]
-        wait_until(lambda: turnstile.busy == 1)
-        wait_until(lambda: turnstile.busy == 0)
+        fair_queue = served.state.engine.fair_queues["scripted-1"]
+        wait_until(lambda: fair_queue.busy == 1)
+        wait_until(lambda: fair_queue.busy == 0)
         clean(served)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         taken = 0
@@ -268,11 +268,11 @@ def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
 
 def test_a_visit_wakes_whoever_waits_and_only_while_it_does() -> None:
     woken: list[str] = []
-    visit = Visit()
-    with visit.waking(lambda: woken.append("first")):
+    cancellation = Cancellation()
+    with cancellation.waking(lambda: woken.append("first")):
         pass
-    with visit.waking(lambda: woken.append("second")):
-        visit.leave()
-        visit.leave()
+    with cancellation.waking(lambda: woken.append("second")):
+        cancellation.leave()
+        cancellation.leave()
     assert woken == ["second"]
-    assert visit.gone
+    assert cancellation.gone

@@ -127,7 +127,7 @@ def test_a_cloud_that_fails_is_a_fault_of_the_cloud(serving: Serving, cloud: Loo
 def test_embedding_is_in_the_ledger_without_its_text(serving: Serving) -> None:
     served = serving(embedder=ScriptedEmbedder())
     made = served.openai().embeddings.create(model="auto", input="a secret boat")
-    row = served.house.engine.ledger.get(made.edgewise["id"])
+    row = served.state.engine.ledger.get(made.edgewise["id"])
     assert row is not None and row["task"] == "embed" and row["prompt_text"] is None
 
 

@@ -21,7 +21,7 @@ def test_it_lives_and_is_ready(served: Served) -> None:
 
 
 def test_drift_is_told_by_calibration(served: Served) -> None:
-    served.house.engine.watch.found["mine"] = Drift(
+    served.state.engine.watch.found["mine"] = Drift(
         calibration="mine", distance=0.3, bound=0.1, reasons=("far",)
     )
     assert served.metric('edgewise_drift{calibration="mine"}') == 1
@@ -30,7 +30,7 @@ def test_drift_is_told_by_calibration(served: Served) -> None:
 
 
 def test_it_is_not_ready_while_it_drains(served: Served) -> None:
-    served.house.draining = True
+    served.state.draining = True
     response = served.http.get("/readyz")
     assert (response.status_code, response.json()["status"]) == (503, "draining")
 

@@ -133,7 +133,7 @@ class Child:
 @pytest.fixture(scope="module")
 def child(
     default_model: InstalledModel,
-    default_caller: InstalledModel,
+    default_function_model: InstalledModel,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Child]:
     started = Child(tmp_path_factory.mktemp("data"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.testing import LoopbackCloud, ScriptedEars, heard
+from edgewise.testing import LoopbackCloud, ScriptedTranscriber, heard
 from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.speech.made_voice import silence, voice, wav
@@ -122,28 +122,28 @@ def serves_sound(served: Served) -> None:
 def test_an_upload_that_points_elsewhere_is_refused(
     serving: Serving, cloud: LoopbackCloud, here: Path, port: int, trick: str
 ) -> None:
-    ears = ScriptedEars([SURE])
-    served = serving(ears=ears)
+    transcriber = ScriptedTranscriber([SURE])
+    served = serving(transcriber=transcriber)
     data = POINTING[trick].format(here=here, port=port).encode()
     with bound_ports() as ports:
         told = [refused(served, data, name, kind) for name, kind in NAMES]
     assert port not in ports
-    assert not ears.listened and not cloud.requests
+    assert not transcriber.listened and not cloud.requests
     for words in told:
         assert "refers to" in words and "is not read" in words
     serves_sound(served)
-    assert len(ears.listened) == 1
+    assert len(transcriber.listened) == 1
 
 
 @pytest.mark.parametrize("what", OTHER)
 def test_an_upload_that_is_something_else_is_refused(
     serving: Serving, cloud: LoopbackCloud, here: Path, what: str
 ) -> None:
-    ears = ScriptedEars([SURE])
-    served = serving(ears=ears)
+    transcriber = ScriptedTranscriber([SURE])
+    served = serving(transcriber=transcriber)
     for name, kind in NAMES:
         assert "not sound that can be read" in refused(served, OTHER[what], name, kind)
-    assert not ears.listened and not cloud.requests
+    assert not transcriber.listened and not cloud.requests
     serves_sound(served)
 
 
@@ -155,7 +155,7 @@ def test_nothing_is_sent_to_a_provider(
     serving: Serving, cloud: LoopbackCloud, here: Path, trick: str, form: dict[str, str], port: int
 ) -> None:
     cloud.always("what the file says")
-    served = serving(ears=ScriptedEars([SURE]))
+    served = serving(transcriber=ScriptedTranscriber([SURE]))
     data = POINTING[trick].format(here=here, port=port).encode()
     refused(served, data, "x.wav", "audio/wav", **form)
     assert not cloud.requests

@@ -64,7 +64,7 @@ def asked(text: str, **options: Any) -> dict[str, Any]:
 
 def prompts(served: Served) -> list[str]:
     """What is stored, the latest first."""
-    ledger = served.house.engine.ledger
+    ledger = served.state.engine.ledger
     rows_found = [ledger.get(row["id"]) or {} for row in ledger.recent(10)]
     return [json.loads(row["prompt_text"])[0]["content"] for row in rows_found]
 
@@ -116,8 +116,8 @@ def test_a_hostile_reply_is_stored_too(serving: Serving, masked: Masked) -> None
     served = serving(ScriptedBackend.confident(HOSTILE), settings={"store_text": True})
     assert served.http.post("/v1/chat/completions", json=asked("hi")).status_code == 200
     served.settle()
-    (row,) = served.house.engine.ledger.recent(1)
-    assert (served.house.engine.ledger.get(row["id"]) or {})["reply_text"] == HOSTILE
+    (row,) = served.state.engine.ledger.recent(1)
+    assert (served.state.engine.ledger.get(row["id"]) or {})["reply_text"] == HOSTILE
 
 
 def test_a_prompt_beyond_the_bound_is_searched_only_as_far_as_it_is_stored(

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 from edgewise.speech import chunks
 from edgewise.testing import Answer, LoopbackCloud
-from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, spoken
+from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 from tests.server.test_disconnects import clean, descriptors, reset
@@ -96,7 +96,7 @@ def test_many_rounds_of_hanging_up_in_every_phase_leak_nothing(
     serving: Serving, cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
-    served = serving(ears=LevelEars(), header_s=2.0)
+    served = serving(transcriber=LevelTranscriber(), header_s=2.0)
     cloud.always(Answer(text="what was really said", delay_between_s=0.05))
     ways = phases(served, cloud)
     for way in ways:  # what is made once is made
@@ -112,8 +112,8 @@ def test_many_rounds_of_hanging_up_in_every_phase_leak_nothing(
     wait_until(lambda: tasks() <= running)
     states = {
         attempt["state"]
-        for row in served.house.engine.ledger.recent(limit=ROUNDS)
-        for attempt in (served.house.engine.ledger.get(row["id"]) or {})["attempts"]
+        for row in served.state.engine.ledger.recent(limit=ROUNDS)
+        for attempt in (served.state.engine.ledger.get(row["id"]) or {})["attempts"]
     }
     assert cloud.requests and states == {"settled"}, "no reservation is left open"
     assert served.chat(model="local").status_code == 200

@@ -8,7 +8,14 @@ from typing import Any
 import anthropic
 import pytest
 
-from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
+from edgewise.testing import (
+    Answer,
+    Cut,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    Status,
+)
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 from tests.server.test_chat import png
@@ -57,7 +64,7 @@ def test_a_message_is_streamed(serving: Serving, cloud: LoopbackCloud) -> None:
 
 
 def test_tools_are_called_and_answered_from(serving: Serving) -> None:
-    served = serving(caller=ScriptedCaller(['set_timer {"minutes":5}']))
+    served = serving(function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']))
     client = served.anthropic()
     asked: list[Any] = [{"role": "user", "content": "Set a timer for 5 minutes."}]
     answer = client.messages.create(model="local", max_tokens=50, messages=asked, tools=[TIMER])

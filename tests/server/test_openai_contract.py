@@ -14,7 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.testing import ScriptedBackend, ScriptedCaller, ScriptedEars, ScriptedEmbedder
+from edgewise.testing import (
+    ScriptedBackend,
+    ScriptedEmbedder,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
+)
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.server.conftest import Serving
 
@@ -27,8 +32,8 @@ PYTHONS = [sys.executable, *([str(Path(OLD).absolute())] if OLD else [])]
 def test_the_official_client_gets_what_it_expects(serving: Serving, python: str) -> None:
     served = serving(
         ScriptedBackend.confident('{"city": "Paris"}', facts=replace(SCRIPTED_FACTS, schemas=True)),
-        caller=ScriptedCaller(['set_timer {"minutes":5}']),
-        ears=ScriptedEars([[]]),
+        function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']),
+        transcriber=ScriptedTranscriber([[]]),
         embedder=ScriptedEmbedder(),
     )
     done = subprocess.run(

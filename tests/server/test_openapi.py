@@ -29,9 +29,9 @@ from edgewise.settings import Settings
 from edgewise.testing import (
     LoopbackCloud,
     ScriptedBackend,
-    ScriptedCaller,
-    ScriptedEars,
     ScriptedEmbedder,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
     heard,
 )
 from tests.server.conftest import Serving
@@ -76,8 +76,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             server={"port": 0},
         )
         parts = {
-            "caller": ScriptedCaller(['set_timer {"minutes":5}']),
-            "ears": ScriptedEars([[heard("the first part", 0.2, 2.0, 0.97)]]),
+            "function_model": ScriptedFunctionModel(['set_timer {"minutes":5}']),
+            "transcriber": ScriptedTranscriber([[heard("the first part", 0.2, 2.0, 0.97)]]),
             "embedder": ScriptedEmbedder(),
         }
         with Served.started(loaded, ScriptedBackend.confident("Paris."), **parts) as served:
@@ -90,7 +90,7 @@ def schema(described: Served) -> Any:
 
 
 def served_routes(served: Served) -> set[tuple[str, str]]:
-    routes = [each for each in make_app(served.house).routes if isinstance(each, Route)]
+    routes = [each for each in make_app(served.state).routes if isinstance(each, Route)]
     return {
         (method.lower(), re.sub(r":\w+}", "}", route.path))
         for route in routes

@@ -114,8 +114,8 @@ def test_events_tell_each_request_as_it_ends_and_stop_with_their_reader(serving:
         event = json.loads(data.removeprefix("data: "))
         assert (event["endpoint"], event["source"]) == ("chat.completions", "local")
         assert "Paris" not in data and "capital" not in data
-        assert len(served.house.journal.listeners) == 1
-    wait_until(lambda: not served.house.journal.listeners)
+        assert len(served.state.access_log.listeners) == 1
+    wait_until(lambda: not served.state.access_log.listeners)
     served.settle()
 
 
@@ -123,5 +123,5 @@ def test_an_open_page_does_not_hold_up_a_server_that_stops(served: Served) -> No
     with served.http.stream("GET", "/edgewise/events") as response:
         lines = response.iter_lines()
         assert next(lines) == ": listening"
-        served.house.draining = True
+        served.state.draining = True
         assert list(lines) == [""]

@@ -54,7 +54,7 @@ class SlowEye:
 
 
 @pytest.fixture
-def eye(monkeypatch: pytest.MonkeyPatch) -> SlowEye:
+def vision_skill(monkeypatch: pytest.MonkeyPatch) -> SlowEye:
     one = SlowEye()
     monkeypatch.setattr(vision_requests, "open_skill", lambda *_, **__: one)
     return one
@@ -65,41 +65,41 @@ def look(served: Served) -> httpx2.Response:
 
 
 def test_pictures_are_looked_at_in_turn_and_a_full_queue_is_429(
-    serving: Serving, eye: SlowEye
+    serving: Serving, vision_skill: SlowEye
 ) -> None:
     served = serving(queue=1)
     with ThreadPoolExecutor(2) as pool:
         first: Future[httpx2.Response] = pool.submit(look, served)
-        wait_until(lambda: eye.looking == 1)
-        turnstile = served.house.engine.turnstiles["eye-1"]
+        wait_until(lambda: vision_skill.looking == 1)
+        fair_queue = served.state.engine.fair_queues["eye-1"]
         second = pool.submit(look, served)
-        wait_until(lambda: turnstile.waiting == 1)
+        wait_until(lambda: fair_queue.waiting == 1)
         full = look(served)
         assert (full.status_code, full.json()["error"]["code"]) == (429, "device_busy")
         assert int(full.headers["retry-after"]) >= 1
         assert 'edgewise_slots_busy{model="eye-1"} 1' in served.http.get("/metrics").text
-        eye.let_go.set()
+        vision_skill.let_go.set()
         answers = [first.result(), second.result()]
     assert [each.status_code for each in answers] == [200, 200]
     assert [each.json()["choices"][0]["message"]["content"] for each in answers] == ["NO ENTRY"] * 2
-    assert (eye.most, eye.looked) == (1, 2)
+    assert (vision_skill.most, vision_skill.looked) == (1, 2)
     clean(served)
 
 
 def test_one_who_leaves_the_queue_before_a_picture_is_passed_over(
-    serving: Serving, eye: SlowEye
+    serving: Serving, vision_skill: SlowEye
 ) -> None:
     served = serving(queue=4)
     asked: dict[str, Any] = {"model": "local", "messages": [{"role": "user", "content": SIGN}]}
     first = post(served, **asked)
-    wait_until(lambda: eye.looking == 1)
-    turnstile = served.house.engine.turnstiles["eye-1"]
+    wait_until(lambda: vision_skill.looking == 1)
+    fair_queue = served.state.engine.fair_queues["eye-1"]
     second = post(served, **asked)
-    wait_until(lambda: turnstile.waiting == 1)
+    wait_until(lambda: fair_queue.waiting == 1)
     second.close()
-    wait_until(lambda: turnstile.waiting == 0)
-    eye.let_go.set()
+    wait_until(lambda: fair_queue.waiting == 0)
+    vision_skill.let_go.set()
     assert b"200 OK" in first.recv(65536)
     first.close()
     clean(served)
-    assert eye.looked == 1
+    assert vision_skill.looked == 1

@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from edgewise.local.store.store import InstalledModel
 from edgewise.server.serve import running
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.settings import Settings
 from edgewise.speech.word_errors import word_errors
 from tests.conftest import MODELS_DIR
@@ -33,7 +33,7 @@ def served(default_model: InstalledModel, tmp_path: Path) -> Iterator[Served]:
         data_dir=tmp_path,
         server={"port": 0, "slots": 2, "drain_s": 2.0},
     )
-    houses: list[House] = []
+    houses: list[ServerState] = []
     with running(settings, houses.append) as url:
         served = Served(url, houses[0])
         assert houses[0].trouble == ""
@@ -73,12 +73,12 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     )
     assert wrong.status_code == 400 and "nonsense" in wrong.json()["error"]["message"]
 
-    turnstile = served.house.engine.turnstiles[served.house.local_model]
+    fair_queue = served.state.engine.fair_queues[served.state.local_model]
     story = [{"role": "user", "content": "Tell me a very long story."}]
     connection = post(served, model="local", stream=True, max_tokens=1500, messages=story)
-    wait_until(lambda: turnstile.busy == 1)
+    wait_until(lambda: fair_queue.busy == 1)
     connection.close()
-    wait_until(lambda: turnstile.busy == 0)
+    wait_until(lambda: fair_queue.busy == 0)
     wait_until(lambda: not any(each.name == "edgewise-llama" for each in threading.enumerate()))
 
 

@@ -13,8 +13,8 @@ from websockets.sync.client import ClientConnection, connect
 from edgewise.assembly import parts as assembly
 from edgewise.errors import ExtraMissing
 from edgewise.speech import chunks
-from edgewise.testing import LoopbackCloud, ScriptedEars, Status
-from tests.flows.live_sound import LevelEars, LoudnessActivity, Samples, pause, spoken
+from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status
+from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 
@@ -69,7 +69,7 @@ def calling(served: Served, **options: Any) -> Iterator[Caller]:
 
 @pytest.fixture
 def served(serving: Serving) -> Served:
-    return serving(ears=LevelEars())
+    return serving(transcriber=LevelTranscriber())
 
 
 @pytest.fixture
@@ -158,20 +158,20 @@ def test_a_wrong_message_is_told_and_the_session_goes_on(caller: Caller, message
 
 
 def test_a_client_that_leaves_is_let_go_and_recorded(serving: Serving) -> None:
-    served = serving(ears=LevelEars())
+    served = serving(transcriber=LevelTranscriber())
     for caller in calling(served):
         caller.send("session.update", session=SETTINGS)
         caller.say(spoken(*range(100, 106)), pause())
         caller.until(COMPLETED)
     served.settle()
-    wait_until(lambda: bool(served.house.engine.ledger.recent(5)))
-    (row,) = served.house.engine.ledger.recent(5)
+    wait_until(lambda: bool(served.state.engine.ledger.recent(5)))
+    (row,) = served.state.engine.ledger.recent(5)
     assert row["task"] == "transcribe"
     assert served.metric("edgewise_disconnects_total") == 1
 
 
 def test_a_stranger_and_another_origin_are_refused(serving: Serving) -> None:
-    served = serving(ears=LevelEars(), key="secret")
+    served = serving(transcriber=LevelTranscriber(), key="secret")
     for headers in ({}, {"authorization": "Bearer wrong"}):
         with pytest.raises(InvalidStatus):
             next(calling(served, additional_headers=headers))
@@ -192,7 +192,7 @@ def test_a_missing_extra_is_told_and_ends_the_session(
     def missing(_: object) -> None:
         raise ExtraMissing("speech", "faster-whisper")
 
-    monkeypatch.setattr(assembly, "open_ears", missing)
+    monkeypatch.setattr(assembly, "open_transcriber", missing)
     for caller in calling(serving()):
         caller.next()
         caller.say(spoken(100))
@@ -219,7 +219,7 @@ def test_the_official_client_captions_live(served: Served) -> None:
 
 
 def test_a_session_outlives_the_time_for_a_head(serving: Serving) -> None:
-    served = serving(ears=LevelEars(), header_s=0.3)
+    served = serving(transcriber=LevelTranscriber(), header_s=0.3)
     for caller in calling(served):
         caller.next()
         with pytest.raises(TimeoutError):
@@ -229,7 +229,7 @@ def test_a_session_outlives_the_time_for_a_head(serving: Serving) -> None:
 
 
 def test_a_server_that_stops_closes_its_sessions(caller: Caller, served: Served) -> None:
-    served.house.draining = True
+    served.state.draining = True
     with pytest.raises(ConnectionClosed) as caught:
         caller.next()
     assert caught.value.rcvd is not None and caught.value.rcvd.code == 1001
@@ -262,7 +262,7 @@ def test_speech_that_starts_and_stops_is_told_with_its_item_and_its_times(caller
 
 
 def test_speech_in_which_no_word_is_heard_is_an_item_without_text(serving: Serving) -> None:
-    for caller in calling(serving(ears=ScriptedEars([[]]))):
+    for caller in calling(serving(transcriber=ScriptedTranscriber([[]]))):
         caller.send("session.update", session=SETTINGS | {"edgewise": {"policy": "local_only"}})
         caller.say(spoken(100, 101, 102), pause())
         caller.send("input_audio_buffer.commit")
@@ -274,11 +274,11 @@ def test_speech_in_which_no_word_is_heard_is_an_item_without_text(serving: Servi
 
 
 def test_a_prompt_of_the_session_reaches_the_ears(serving: Serving) -> None:
-    ears = ScriptedEars([[]])
+    transcriber = ScriptedTranscriber([[]])
     told = {
         "audio": {"input": {**SETTINGS["audio"]["input"], "transcription": {"prompt": "Škoda"}}}
     }
-    for caller in calling(serving(ears=ears)):
+    for caller in calling(serving(transcriber=transcriber)):
         caller.send("session.update", session=told)
         assert caller.until("session.updated")[-1]["session"]["audio"]["input"]["transcription"][
             "prompt"
@@ -286,4 +286,4 @@ def test_a_prompt_of_the_session_reaches_the_ears(serving: Serving) -> None:
         caller.say(spoken(100, 101), pause())
         caller.send("input_audio_buffer.commit")
         caller.until(FINISHED)
-    assert {each.hint for each in ears.listened} == {"Škoda"}
+    assert {each.hint for each in transcriber.listened} == {"Škoda"}

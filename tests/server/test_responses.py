@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedCaller, Status
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from tests.server.conftest import Serving
 from tests.server.served import Served
 
@@ -82,7 +82,7 @@ def test_a_whole_conversation_can_be_sent(serving: Serving) -> None:
 
 
 def test_calls_and_their_results(serving: Serving) -> None:
-    served = serving(caller=ScriptedCaller(['set_timer {"minutes":5}']))
+    served = serving(function_model=ScriptedFunctionModel(['set_timer {"minutes":5}']))
     client = served.openai()
     asked: list[Any] = [{"role": "user", "content": "Set a timer for 5 minutes."}]
     first = client.responses.create(model="local", input=asked, tools=[TIMER])

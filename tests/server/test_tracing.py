@@ -26,7 +26,7 @@ class Watched:
         self.reader = InMemoryMetricReader()
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(self.spans))
-        trace_requests(served.house, tracers, MeterProvider([self.reader]))
+        trace_requests(served.state, tracers, MeterProvider([self.reader]))
 
     def finished(self) -> list[Any]:
         self.served.settle()

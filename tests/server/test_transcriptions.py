@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.testing import LoopbackCloud, ScriptedEars, Status, heard
+from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status, heard
 from tests.conftest import MODELS_DIR
 from tests.server.conftest import Serving
 from tests.server.served import Served
@@ -22,7 +22,7 @@ LONG = wav(*(part for n in range(4) for part in (voice(20.0, seed=n), silence(1.
 
 @pytest.fixture
 def sure(serving: Serving) -> Served:
-    return serving(ears=ScriptedEars([SURE]))
+    return serving(transcriber=ScriptedTranscriber([SURE]))
 
 
 def ask(served: Served, **options: Any) -> Any:
@@ -40,7 +40,7 @@ def test_sound_becomes_text_and_every_segment_says_where_it_is_from(sure: Served
 
 def test_only_what_is_in_doubt_goes_to_the_cloud(serving: Serving, cloud: LoopbackCloud) -> None:
     cloud.always("the second part")
-    served = serving(ears=ScriptedEars([TWO]))
+    served = serving(transcriber=ScriptedTranscriber([TWO]))
     answer = ask(served)
     assert answer.text == "the first part the second part"
     assert [each["source"] for each in answer.edgewise["segments"]] == ["local", "cloud"]
@@ -50,7 +50,7 @@ def test_only_what_is_in_doubt_goes_to_the_cloud(serving: Serving, cloud: Loopba
 
 
 def test_private_sound_stays(serving: Serving, cloud: LoopbackCloud) -> None:
-    served = serving(ears=ScriptedEars([TWO]))
+    served = serving(transcriber=ScriptedTranscriber([TWO]))
     answer = ask(served, extra_headers={"x-edgewise-privacy": "private"})
     assert answer.text == "the first part mumble mumble"
     assert answer.edgewise["degraded_code"] == "private"
@@ -89,7 +89,7 @@ def test_evidence_is_given_a_word_at_a_time(sure: Served) -> None:
 
 
 def test_a_stream_tells_segments_when_they_are_final_and_adds_up(serving: Serving) -> None:
-    served = serving(ears=ScriptedEars([SURE]))
+    served = serving(transcriber=ScriptedTranscriber([SURE]))
     events = list(ask(served, file=("talk.wav", LONG), stream=True, include=["logprobs"]))
     kinds = [event.type for event in events]
     assert kinds.count("transcript.text.delta") > 2 and kinds[-1] == "transcript.text.done"
@@ -102,7 +102,7 @@ def test_a_stream_never_shows_what_the_cloud_still_corrects(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
     cloud.always("the second part")
-    served = serving(ears=ScriptedEars([TWO]))
+    served = serving(transcriber=ScriptedTranscriber([TWO]))
     events = list(ask(served, file=("talk.wav", LONG), stream=True))
     assert "mumble" not in "".join(event.delta for event in events[:-1])
     assert "".join(event.delta for event in events[:-1]) == events[-1].text
@@ -110,8 +110,8 @@ def test_a_stream_never_shows_what_the_cloud_still_corrects(
 
 
 def test_a_client_that_leaves_ends_the_hearing(serving: Serving) -> None:
-    ears = ScriptedEars([SURE])
-    served = serving(ears=ears)
+    transcriber = ScriptedTranscriber([SURE])
+    served = serving(transcriber=transcriber)
     stream = ask(served, file=("talk.wav", LONG), stream=True)
     next(iter(stream))
     stream.close()
@@ -153,7 +153,7 @@ def test_a_missing_extra_says_what_to_install(
     def missing(_: object) -> None:
         raise ExtraMissing("speech", "faster-whisper")
 
-    monkeypatch.setattr(parts, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_transcriber", missing)
     with pytest.raises(openai.APIStatusError) as caught:
         ask(serving(), model="local")
     assert (caught.value.status_code, caught.value.code) == (501, "missing_extra")
@@ -166,7 +166,7 @@ def test_missing_weights_are_unavailable_and_say_how_to_get_them(
     def missing(_: object) -> None:
         raise ModelNotFound("run `edgewise pull whisper-tiny.en`")
 
-    monkeypatch.setattr(parts, "open_ears", missing)
+    monkeypatch.setattr(parts, "open_transcriber", missing)
     with pytest.raises(openai.InternalServerError) as caught:
         ask(serving(), model="local")
     assert (caught.value.status_code, caught.value.code) == (503, "no_local_model")
@@ -175,7 +175,7 @@ def test_missing_weights_are_unavailable_and_say_how_to_get_them(
 
 def test_the_cloud_alone_hears_when_it_is_named(serving: Serving, cloud: LoopbackCloud) -> None:
     cloud.always("what the cloud hears")
-    served = serving(ears=ScriptedEars([SURE]))
+    served = serving(transcriber=ScriptedTranscriber([SURE]))
     answer = ask(served, model="cloud/openai")
     assert (answer.text, answer.edgewise["source"]) == ("what the cloud hears", "cloud")
     cloud.always(Status(400))
@@ -195,9 +195,11 @@ def test_the_real_model_hears_no_words_in_a_made_voice(serving: Serving) -> None
 def test_a_prompt_and_a_temperature_reach_whoever_hears(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
-    ears = ScriptedEars([TWO])
-    ask(serving(ears=ears), prompt="Zürich, Škoda", temperature=0.4)
-    assert {(each.hint, each.temperature) for each in ears.listened} == {("Zürich, Škoda", 0.4)}
+    transcriber = ScriptedTranscriber([TWO])
+    ask(serving(transcriber=transcriber), prompt="Zürich, Škoda", temperature=0.4)
+    assert {(each.hint, each.temperature) for each in transcriber.listened} == {
+        ("Zürich, Škoda", 0.4)
+    }
     (sent,) = cloud.requests
     assert sent.body["prompt"] == "Zürich, Škoda the first part"  # and what was said before
     assert float(sent.body["temperature"]) == 0.4

@@ -8,7 +8,7 @@ from training.ablate import called, foreign, never, read_cases
 from edgewise import Engine, Settings, Tool
 from edgewise.calls.prompt import render_prompt
 from edgewise.flows import call
-from edgewise.testing import ScriptedCaller
+from edgewise.testing import ScriptedFunctionModel
 
 
 def row(query: str, name: str, calls: int) -> dict[str, object]:
@@ -24,9 +24,9 @@ def test_a_foreign_tool_takes_the_place_of_the_right_one() -> None:
 def test_a_part_is_taken_out_for_the_answer_only(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
     tools = [Tool("greet", "Greet somebody", schema), Tool("roll", "Throw dice")]
-    device = ScriptedCaller(['greet {"to":"Ada"}'], logprobs=[[-0.5]])
+    device = ScriptedFunctionModel(['greet {"to":"Ada"}'], logprobs=[[-0.5]])
     likelier = vars(call)["none_is_likelier"]
-    with Engine(Settings.load(data_dir=tmp_path), caller=device) as engine:
+    with Engine(Settings.load(data_dir=tmp_path), function_model=device) as engine:
         answer = called(engine, 8, ("DOUBTED", -99.0), ("none_is_likelier", never))
         assert answer("Greet Ada", tools) == [("greet", {"to": "Ada"})]
         assert len(device.asked) == 1

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from training.call_flow import (
-    KeepingCaller,
-    KeptCaller,
+    KeepingFunctionModel,
+    KeptFunctionModel,
     answer,
     flow_samples,
     read_kept,
@@ -26,7 +26,7 @@ from edgewise.calls.prompt import render_prompt
 from edgewise.errors import GenerationFailed
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish, Token
-from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, caller
+from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, function_model
 
 ONE = "Set a timer for 5 minutes"
 HEAT = 'get_weather {"location":"London"}'
@@ -113,20 +113,20 @@ def test_cases_without_a_kept_answer_are_left_out() -> None:
 
 
 def test_what_is_kept_is_what_was_written(tmp_path: Path) -> None:
-    told = KeepingCaller(caller('set_timer {"minutes":5}'), {})
+    told = KeepingFunctionModel(function_model('set_timer {"minutes":5}'), {})
     reply = answer(ONE, [TIMER], told, shipped())
     write_kept(told.answers, tmp_path / "kept.jsonl.gz")
     again = read_kept(tmp_path / "kept.jsonl.gz")
     assert set(again) == {render_prompt([TIMER], ONE)}
-    replayed = answer(ONE, [TIMER], KeptCaller(again), shipped())
+    replayed = answer(ONE, [TIMER], KeptFunctionModel(again), shipped())
     assert replayed.calls == reply.calls
     assert replayed.confidence == pytest.approx(reply.confidence)
-    *tokens, finish = KeptCaller(again).write_call(render_prompt([TIMER], ONE))
+    *tokens, finish = KeptFunctionModel(again).write_call(render_prompt([TIMER], ONE))
     assert isinstance(finish, Finish)
     written = "".join(token.text for token in tokens if isinstance(token, Token))
     assert read_calls(written) == [("set_timer", {"minutes": 5})]
     with pytest.raises(GenerationFailed):
-        list(KeptCaller(again).write_call("another prompt"))
+        list(KeptFunctionModel(again).write_call("another prompt"))
     assert read_kept(tmp_path / "missing.jsonl") == {}
 
 

@@ -17,12 +17,12 @@ from edgewise.types.objectives import (
 )
 
 
-def asks(**aims: Any) -> Request:
-    return Request(messages=(Message("user", "hi"),), **aims)
+def asks(**objectives: Any) -> Request:
+    return Request(messages=(Message("user", "hi"),), **objectives)
 
 
 @pytest.mark.parametrize(
-    "aims",
+    "objectives",
     [
         {},
         {"threshold": 0.0},
@@ -32,12 +32,12 @@ def asks(**aims: Any) -> Request:
         {"cloud_share": 1.0, "deadline_ms": 800.0},
     ],
 )
-def test_one_aim_within_bounds_is_fine(aims: dict[str, float]) -> None:
-    assert find_complaint(asks(**aims)) == asks(**aims).complaint == ""
+def test_one_aim_within_bounds_is_fine(objectives: dict[str, float]) -> None:
+    assert find_complaint(asks(**objectives)) == asks(**objectives).complaint == ""
 
 
 @pytest.mark.parametrize(
-    ("aims", "said"),
+    ("objectives", "said"),
     [
         ({"threshold": 1.1}, "threshold = 1.1"),
         ({"threshold": float("nan")}, "threshold = nan"),
@@ -50,8 +50,8 @@ def test_one_aim_within_bounds_is_fine(aims: dict[str, float]) -> None:
         ({"max_error": 0.1, "cloud_share": 0.0}, "max_error and cloud_share: state one"),
     ],
 )
-def test_what_cannot_be_aimed_at_is_named(aims: dict[str, float], said: str) -> None:
-    assert re.match(said, asks(**aims).complaint)
+def test_what_cannot_be_aimed_at_is_named(objectives: dict[str, float], said: str) -> None:
+    assert re.match(said, asks(**objectives).complaint)
 
 
 @pytest.mark.parametrize("text", ["5%", "5 %", " 5% ", "0.05", ".05"])

@@ -44,16 +44,16 @@ def answer(
     attempts: list[Attempt],
     *,
     settings: Settings,
-    caller: Callable[[], CallBackend],
+    function_model: Callable[[], CallBackend],
     cloud: Cloud,
     record: ToolRecord,
 ) -> CallReply:
     """The calls a request asks for."""
     parts = Parts(
-        caller=caller,
+        function_model=function_model,
         cloud=cloud,
         policy=plugins.load("policies", request.policy),
-        calibration=lambda caller: find_call_calibration(settings, caller),
+        calibration=lambda function_model: find_call_calibration(settings, function_model),
         rules=call_rules(settings),
         patience_s=settings.patience_s,
         clock=time.perf_counter,
@@ -76,11 +76,13 @@ def call_rules(settings: Settings) -> CallRules:
     )
 
 
-def find_call_calibration(settings: Settings, caller: CallBackend | None) -> CallCalibration:
+def find_call_calibration(
+    settings: Settings, function_model: CallBackend | None
+) -> CallCalibration:
     """That of this caller and quantisation, else a plain one."""
-    if caller is None:
+    if function_model is None:
         return UNCALIBRATED_CALLS
-    name = model_key(caller.facts())
+    name = model_key(function_model.facts())
     return find_fitted(settings, name, "calls", parse_call_calibration, UNCALIBRATED_CALLS)
 
 

@@ -15,7 +15,7 @@ from edgewise.cloud.door import (
     Lane,
 )
 from edgewise.cloud.prices import LibraryPrices
-from edgewise.cloud.provider import Cloud, ProviderConfig, Purse, TimeLimits
+from edgewise.cloud.provider import BudgetGuard, Cloud, ProviderConfig, TimeLimits
 from edgewise.cloud.providers import (
     PROVIDERS,
     Provider,
@@ -41,10 +41,10 @@ from edgewise.record.audits import AUDIT_KEY
 from edgewise.record.budget import Budget, parse_budget
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
-    DEFAULT_CALLER,
-    DEFAULT_EARS,
     DEFAULT_EMBEDDER,
+    DEFAULT_FUNCTION_MODEL,
     DEFAULT_MODEL,
+    DEFAULT_SPEECH_MODEL,
     ProviderSettings,
     Settings,
 )
@@ -72,15 +72,15 @@ def open_backend(settings: Settings) -> ChatBackend:
     return backend
 
 
-def open_caller(settings: Settings) -> CallBackend:
+def open_function_model(settings: Settings) -> CallBackend:
     """The model that writes function calls, not yet loaded; on llama.cpp, whatever chats."""
-    model = find_caller(settings)
+    model = find_function_model(settings)
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
-    caller: CallBackend = opener(
+    function_model: CallBackend = opener(
         model, threads=settings.threads, context_tokens=context, slots=settings.slots
     )
-    return caller
+    return function_model
 
 
 def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
@@ -89,18 +89,18 @@ def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
     return {"slots": settings.slots} if takes else {}
 
 
-def open_ears(settings: Settings) -> SpeechBackend:
+def open_transcriber(settings: Settings) -> SpeechBackend:
     """The model that hears speech, not yet loaded; one of the user's own is a Whisper's folder."""
     path = Path(settings.speech_model).expanduser()
     if (path / "model.bin").is_file():
         model = InstalledModel(path.name, path / "model.bin", "INT8", sha256="", bytes=0)
     else:
-        model = _find_or_fetch(settings, settings.speech_model, DEFAULT_EARS)
+        model = _find_or_fetch(settings, settings.speech_model, DEFAULT_SPEECH_MODEL)
     if model.row is not None and model.row.kind != "speech":
         raise ModelNotFound(f"{model.name} cannot hear; run `edgewise models` for those that can")
     opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
-    ears: SpeechBackend = opener(model, threads=settings.threads)
-    return ears
+    transcriber: SpeechBackend = opener(model, threads=settings.threads)
+    return transcriber
 
 
 def open_embedder(settings: Settings) -> EmbedBackend:
@@ -123,9 +123,9 @@ def find_model(settings: Settings) -> InstalledModel:
     )
 
 
-def find_caller(settings: Settings) -> InstalledModel:
+def find_function_model(settings: Settings) -> InstalledModel:
     """The chosen function caller. The default's base is fetched and merged on first use."""
-    return _find_or_fetch(settings, settings.caller_model, DEFAULT_CALLER)
+    return _find_or_fetch(settings, settings.function_model, DEFAULT_FUNCTION_MODEL)
 
 
 def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledModel:
@@ -181,7 +181,7 @@ def time_limits(settings: Settings) -> TimeLimits:
 
 def open_door(
     settings: Settings,
-    purse: Purse,
+    budget_guard: BudgetGuard,
     task: Task = "chat",
     breakers: dict[str, Breaker] | None = None,
 ) -> Door:
@@ -196,7 +196,7 @@ def open_door(
         for config in provider_configs(settings, task)
         if config.key or not _row_needs_key(settings, config.name)
     ]
-    return Door(lanes, purse, LibraryPrices(), time_limits(settings))
+    return Door(lanes, budget_guard, LibraryPrices(), time_limits(settings))
 
 
 def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:

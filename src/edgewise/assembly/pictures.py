@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgewise.assembly.calibrations import find_fitted
 from edgewise.errors import InvalidRequest, ModelNotFound, StoreError
 from edgewise.flows import chat, see
-from edgewise.local.backend import ChatBackend, Eyes, VisionBackend
+from edgewise.local.backend import ChatBackend, VisionBackend, VisionSkills
 from edgewise.local.store.catalogue import PROJECTOR, row_named
 from edgewise.local.store.store import (
     InstalledModel,
@@ -48,7 +48,7 @@ class Host(Protocol):
     """What pictures need of the engine."""
 
     settings: Settings
-    eyes: Eyes
+    vision_skills: VisionSkills
 
 
 def answer(
@@ -68,7 +68,7 @@ def answer(
         skill=lambda name: _skill(host, name),
         cloud=parts.cloud,
         policy=parts.policy,
-        calibration=lambda eye: find_sight_calibration(host.settings, eye),
+        calibration=lambda vision_skill: find_sight_calibration(host.settings, vision_skill),
         patience_s=parts.patience_s,
         clock=time.perf_counter,
     )
@@ -114,19 +114,19 @@ def sees(settings: Settings, backend: ChatBackend | None) -> bool:
     return row is not None and any(file.name == PROJECTOR for file in row.beside)
 
 
-def find_sight_calibration(settings: Settings, eye: VisionBackend) -> SightCalibration:
+def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> SightCalibration:
     """That of this skill's model, else a plain one."""
-    name = eye.facts().model.lower()
+    name = vision_skill.facts().model.lower()
     return find_fitted(settings, name, "see", parse_sight_calibration, UNCALIBRATED_SIGHT)
 
 
 def _skill(host: Host, name: str) -> VisionBackend:
-    if name not in host.eyes:
+    if name not in host.vision_skills:
         settings = host.settings
-        host.eyes[name] = open_skill(
+        host.vision_skills[name] = open_skill(
             name, lambda model: find_or_fetch(settings, model), threads=settings.threads
         )
-    return host.eyes[name]
+    return host.vision_skills[name]
 
 
 def find_or_fetch(settings: Settings, name: str) -> InstalledModel:

@@ -9,11 +9,11 @@ from edgewise import plugins
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request
-from edgewise.types.objectives import AIMS
+from edgewise.types.objectives import OBJECTIVES
 
 Prompt = str | Message | Sequence[Message]
 
-_DEFAULTS = ("policy", "handoff", *AIMS, "error_probability", "max_tokens", "store_text")
+_DEFAULTS = ("policy", "handoff", *OBJECTIVES, "error_probability", "max_tokens", "store_text")
 
 
 def new_request(
@@ -36,8 +36,10 @@ def new_request(
         given["tools"] = as_tools(given["tools"])
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     defaults = {name: getattr(settings, name) for name in _DEFAULTS}
-    if any(given.get(aim) is not None for aim in AIMS):
-        defaults |= dict.fromkeys(AIMS)  # what the request aims at stands in place of the settings'
+    if any(given.get(aim) is not None for aim in OBJECTIVES):
+        defaults |= dict.fromkeys(
+            OBJECTIVES
+        )  # what the request aims at stands in place of the settings'
     request = Request(messages=messages, **(defaults | given))
     if complaint := request.complaint:
         raise InvalidRequest(complaint)

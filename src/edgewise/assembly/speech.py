@@ -36,7 +36,7 @@ from edgewise.types.messages import (
     SpeechOptions,
     Task,
 )
-from edgewise.types.objectives import AIMS
+from edgewise.types.objectives import OBJECTIVES
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Transcript
 
@@ -56,7 +56,7 @@ class Host(Protocol):
 
     def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
 
-    def ears(self) -> SpeechBackend: ...
+    def transcriber(self) -> SpeechBackend: ...
 
     def cloud_for(self, task: Task) -> Cloud: ...
 
@@ -69,10 +69,10 @@ def transcribe(
     """What is said in a sound file. `settled` gets each segment when it is final, in order."""
     request = speech_request(host, name_of(audio), options)
     parts = flow.Parts(
-        ears=host.ears,
+        transcriber=host.transcriber,
         cloud=host.cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
-        calibration=lambda ears: find_speech_calibration(host.settings, ears),
+        calibration=lambda transcriber: find_speech_calibration(host.settings, transcriber),
         clock=time.perf_counter,
         progress=options.get("progress", silent),
         settled=settled,
@@ -92,10 +92,10 @@ def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
         raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
     request = speech_request(host, "live sound", options)
     parts = flow.Parts(
-        ears=host.ears,
+        transcriber=host.transcriber,
         cloud=host.cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
-        calibration=lambda ears: find_speech_calibration(host.settings, ears),
+        calibration=lambda transcriber: find_speech_calibration(host.settings, transcriber),
         clock=time.perf_counter,
         progress=silent,
     )
@@ -120,7 +120,7 @@ def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))
     hint = given.pop("hint", "").strip()
-    if not any(aim in given for aim in AIMS):
+    if not any(aim in given for aim in OBJECTIVES):
         given["threshold"] = host.settings.speech_threshold
     request = host.request(name, **given)
     return replace(request, task="transcribe", language=language, hint=hint)
@@ -136,9 +136,11 @@ def checked_language(language: str) -> str:
     return plain
 
 
-def find_speech_calibration(settings: Settings, ears: SpeechBackend | None) -> SegmentCalibration:
+def find_speech_calibration(
+    settings: Settings, transcriber: SpeechBackend | None
+) -> SegmentCalibration:
     """That of this model and quantisation, else a plain one."""
-    if ears is None:
+    if transcriber is None:
         return UNCALIBRATED_SPEECH
-    name = model_key(ears.facts())
+    name = model_key(transcriber.facts())
     return find_fitted(settings, name, "speech", parse_segment_calibration, UNCALIBRATED_SPEECH)

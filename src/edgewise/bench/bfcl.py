@@ -12,8 +12,8 @@ from typing import Any
 
 from edgewise import __version__
 from edgewise.assembly.parts import (
-    open_caller,
     open_door,
+    open_function_model,
     open_ledger,
     provider_configs,
 )
@@ -31,8 +31,8 @@ from edgewise.bench.call_systems import (
     EngineSystem,
     RawSystem,
     System,
-    WatchedCaller,
     WatchedCloud,
+    WatchedFunctionModel,
 )
 from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.metrics import auroc, share
@@ -149,15 +149,15 @@ def measure_bfcl(
     answers: Path,
     progress: Callable[[], None] = lambda: None,
     *,
-    caller: CallBackend | None = None,
+    function_model: CallBackend | None = None,
 ) -> Outcome:
     """Every case to every system. `settings.data_dir` gets a ledger: give it one to throw away."""
     check_cloud(settings, plan)
     with ExitStack() as opened:
-        if caller is None:
-            caller = open_caller(settings)
-            opened.callback(caller.close)
-        facts = caller.facts()
+        if function_model is None:
+            function_model = open_function_model(settings)
+            opened.callback(function_model.close)
+        facts = function_model.facts()
         made_by = {
             "model": f"{facts.model}-{facts.quantisation}",
             "policy": plan.policy,
@@ -165,22 +165,22 @@ def measure_bfcl(
         }
         file = AnswerFile(answers, made_by)
         file.open()
-        for name, system in _open_systems(settings, plan, caller, opened):
+        for name, system in _open_systems(settings, plan, function_model, opened):
             _answer_all(name, system, cases, file, progress)
     return Outcome({name: judge(name, cases, file.answers) for name in plan.systems})
 
 
 def _open_systems(
-    settings: Settings, plan: Plan, caller: CallBackend, opened: ExitStack
+    settings: Settings, plan: Plan, function_model: CallBackend, opened: ExitStack
 ) -> Iterator[tuple[str, System]]:
-    watched = WatchedCaller(caller)
+    watched = WatchedFunctionModel(function_model)
     if "raw" in plan.systems:
         raw = RawSystem(watched)
         raw.answer(CallCase("", "", REQUESTS[0], TOOLS, ()))  # loads the weights
         yield "raw", raw
     if "local" in plan.systems:
         cloud = _open_cloud(settings, opened) if plan.policy != "local_only" else None
-        engine = opened.enter_context(Engine(settings, caller=watched, cloud=cloud))
+        engine = opened.enter_context(Engine(settings, function_model=watched, cloud=cloud))
         engine.call(REQUESTS[0], TOOLS, policy="local_only")  # nothing may leave to get warm
         yield "local", EngineSystem(engine, plan.policy, watched, cloud)
 

@@ -79,14 +79,14 @@ class RegexSystem:
 class RawSystem:
     """The model alone: prompt, greedy answer, parse. No grammar, no repair, no checks."""
 
-    def __init__(self, caller: CallBackend) -> None:
-        self._caller = caller
+    def __init__(self, function_model: CallBackend) -> None:
+        self._function_model = function_model
 
     def answer(self, case: CallCase) -> Answered:
         started = time.perf_counter()
         prompt = render_prompt(case.tools, case.query)
         try:
-            stream = self._caller.write_call(prompt, max_tokens=LONGEST_ANSWER)
+            stream = self._function_model.write_call(prompt, max_tokens=LONGEST_ANSWER)
             text = "".join(item.text for item in stream if isinstance(item, Token))
             calls = tuple((call.name, call.arguments) for call in parse_answer(text))
         except MalformedAnswer:
@@ -100,14 +100,23 @@ class EngineSystem:
     """`Engine.call` under a policy, with the model and the cloud watched."""
 
     def __init__(
-        self, engine: Engine, policy: str, caller: WatchedCaller, cloud: WatchedCloud | None
+        self,
+        engine: Engine,
+        policy: str,
+        function_model: WatchedFunctionModel,
+        cloud: WatchedCloud | None,
     ) -> None:
-        self._engine, self._policy, self._caller, self._cloud = engine, policy, caller, cloud
+        self._engine, self._policy, self._function_model, self._cloud = (
+            engine,
+            policy,
+            function_model,
+            cloud,
+        )
 
     def answer(self, case: CallCase) -> Answered:
         if self._cloud is not None:
             self._cloud.turn_to(case)
-        written, model_ms = self._caller.asked, self._caller.ms
+        written, model_ms = self._function_model.asked, self._function_model.ms
         sent = self._cloud.asked if self._cloud else 0
         started = time.perf_counter()
         try:
@@ -116,10 +125,10 @@ class EngineSystem:
             asked = self._cloud is not None and self._cloud.asked > sent
             return Answered(ms=_since(started), cloud_asked=asked, error=error.code)
         ms = _since(started)
-        device = self._caller.asked > written
+        device = self._function_model.asked > written
         cloud = self._cloud is not None and self._cloud.asked > sent
         answered = read_reply(reply, ms, device=device, cloud=cloud)
-        own_ms = None if cloud else ms - (self._caller.ms - model_ms)
+        own_ms = None if cloud else ms - (self._function_model.ms - model_ms)
         return replace(answered, own_ms=own_ms)
 
 
@@ -151,7 +160,7 @@ def seen_source(told: str, *, device: bool, cloud: bool) -> str:
     return told if device else "cloud"
 
 
-class WatchedCaller:
+class WatchedFunctionModel:
     """Fulfils `CallBackend` with another one, and counts how often and how long it is asked."""
 
     def __init__(self, inner: CallBackend) -> None:

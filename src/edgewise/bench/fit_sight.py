@@ -47,20 +47,20 @@ class _Evidence:
 
 
 def fit_reader(
-    eye: VisionBackend, count: int, step: Callable[[], None], seed: int = FIT_SEED
+    vision_skill: VisionBackend, count: int, step: Callable[[], None], seed: int = FIT_SEED
 ) -> dict[str, Any]:
     """A calibration document for what reads text."""
     evidence = _Evidence()
     for number, case in enumerate(text_cases(count, seed)):
         if case.asked == "all_text":
-            _learn(eye, case.draw(), case.truth[0], evidence)
+            _learn(vision_skill, case.draw(), case.truth[0], evidence)
         elif number % 3 == 0:  # a picture without text, so that "there is none" can be right
             blank = random.Random(number).choice(("white", "grey", "navy"))
-            _learn(eye, _plain(blank, number), "", evidence)
+            _learn(vision_skill, _plain(blank, number), "", evidence)
         step()
     return {
         "format": FORMAT,
-        "name": eye.facts().model,
+        "name": vision_skill.facts().model,
         "whole": _document(_fit(evidence.whole, WHOLE), WHOLE),
         "row": _document(_fit(evidence.rows, ROW), ROW),
         "empty": (sum(evidence.empty) + 1) / (len(evidence.empty) + 2),
@@ -76,8 +76,8 @@ def fit_reader(
     }
 
 
-def _learn(eye: VisionBackend, pixels: Any, truth: str, evidence: _Evidence) -> None:
-    sight = see(eye, pixels)
+def _learn(vision_skill: VisionBackend, pixels: Any, truth: str, evidence: _Evidence) -> None:
+    sight = see(vision_skill, pixels)
     rows = rows_of(sight.lines)
     if not rows:
         evidence.empty.append(not truth)
@@ -90,13 +90,17 @@ def _learn(eye: VisionBackend, pixels: Any, truth: str, evidence: _Evidence) -> 
 
 
 def fit_finder(
-    eye: VisionBackend, folder: Path, count: int, step: Callable[[], None], seed: int = FIT_SEED
+    vision_skill: VisionBackend,
+    folder: Path,
+    count: int,
+    step: Callable[[], None],
+    seed: int = FIT_SEED,
 ) -> dict[str, Any]:
     """A calibration document for what names objects."""
     things: Rows = []
     present: Rows = []
     for number, view in enumerate(views(folder, "fit", count, seed)):
-        sight = see(eye, view.draw())
+        sight = see(vision_skill, view.draw())
         # The best of each kind: twenty coins that look like clocks are one mistake, not twenty.
         for name, score in _best(sight).items():
             if name not in view.unclear:
@@ -105,7 +109,7 @@ def fit_finder(
         step()
     return {
         "format": FORMAT,
-        "name": eye.facts().model,
+        "name": vision_skill.facts().model,
         "thing": _document(_fit(things, THING), THING),
         "present": _document(_fit(present, PRESENT), PRESENT),
         "empty": 0.5,
@@ -136,12 +140,12 @@ def _best(sight: Sight) -> dict[str, float]:
     return {thing.name: thing.score for thing in reversed(sight.things)}
 
 
-def see(eye: VisionBackend, pixels: Any) -> Sight:
+def see(vision_skill: VisionBackend, pixels: Any) -> Sight:
     """As the engine does it."""
     import numpy as np  # noqa: PLC0415 - benches alone need it here
 
     array: PictureArray = np.asarray(pixels.convert("RGB"), dtype=np.uint8)
-    return replace(eye.look(array), quality=measure_quality(array))
+    return replace(vision_skill.look(array), quality=measure_quality(array))
 
 
 def _plain(colour: str, seed: int) -> Any:

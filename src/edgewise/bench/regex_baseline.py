@@ -50,13 +50,13 @@ def _parts(request: str, tools: Sequence[Tool]) -> list[str]:
     """Pieces between joints; one that speaks of no tool belongs to the piece before it."""
     parts: list[str] = []
     begin = 0
-    for joint in (*_JOINTS.finditer(request), None):
-        piece = request[begin : joint.start() if joint else len(request)]
+    for boundary in (*_JOINTS.finditer(request), None):
+        piece = request[begin : boundary.start() if boundary else len(request)]
         if parts and _first_tool(piece, tools) is None:
             parts[-1] = request[request.find(parts[-1]) : begin + len(piece)]
         elif piece.strip():
             parts.append(piece)
-        begin = joint.end() if joint else begin
+        begin = boundary.end() if boundary else begin
     return parts
 
 

@@ -31,7 +31,7 @@ TARGET = 0.95  # accuracy of what the device keeps
 TARGETS: dict[str, tuple[str, float]] = {"accuracy_kept": (">=", TARGET)}
 
 
-class StandInEyes:
+class StandInVisionSkills:
     """Fulfils `Cloud`: what is handed off counts as answered right, and is never shown as more."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def measure_see(
     settings: Settings, cases: Sequence[SeeCase], step: Callable[[], None]
 ) -> list[Seen]:
     seen = []
-    with Engine(settings, cloud=StandInEyes()) as engine:
+    with Engine(settings, cloud=StandInVisionSkills()) as engine:
         for case in cases:
             seen.append(_ask(engine, case))
             step()
@@ -100,7 +100,7 @@ def _ask(engine: Engine, case: SeeCase) -> Seen:
     if wanted is None or not reply.sights:
         return Seen(case, reply.source == "local", 0.0, False, wanted is not None, ms)
     # The device's answer, also where it was handed off: the same judge over what it saw.
-    calibration = find_sight_calibration(engine.settings, engine.eyes[wanted.skill])
+    calibration = find_sight_calibration(engine.settings, engine.vision_skills[wanted.skill])
     own = answer_from(wanted, reply.sights, calibration)
     right = is_right(case, own.text)
     return Seen(case, reply.source == "local", own.confidence, right, True, ms)

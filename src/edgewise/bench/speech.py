@@ -78,32 +78,32 @@ class SpeechBench:
         path = self.folder / f"{self.settings.speech_model}.jsonl"
         known = {key_of(each): each for each in read_traces(path)} if path.is_file() else {}
         found = {}
-        ears = parts.open_ears(self.settings)
+        transcriber = parts.open_transcriber(self.settings)
         try:
             for document in self.noisy():
                 key = key_of(document)
                 if key not in known:
-                    known[key] = trace(document, ears)
+                    known[key] = trace(document, transcriber)
                     _append(path, known[key].to_dict())
                 found[key] = known[key]
                 step()
         finally:
-            ears.close()
+            transcriber.close()
         return found
 
     def heard_by_larger(self, traces: Mapping[str, Trace], step: Step) -> dict[str, list[str]]:
         """Every segment, cut as for the cloud, as the larger model hears it."""
         path = self.folder / f"{self.settings.speech_model}.{self.larger}.json"
         known: dict[str, list[str]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        ears = parts.open_ears(self.settings.with_changes(speech_model=self.larger))
+        transcriber = parts.open_transcriber(self.settings.with_changes(speech_model=self.larger))
         try:
             for document in self.noisy():
                 if key_of(document) not in known:
-                    known |= larger_texts(iter([document]), traces, ears)
+                    known |= larger_texts(iter([document]), traces, transcriber)
                     path.write_text(json.dumps(known), "utf-8")
                 step()
         finally:
-            ears.close()
+            transcriber.close()
         return {key: known[key] for key in traces}
 
 
@@ -131,18 +131,18 @@ def error_rates(traces: Sequence[Trace]) -> dict[str, float]:
 
 def measure_speed(settings: Settings, chosen: Sequence[Document], step: Step) -> dict[str, float]:
     """Our wall time over the bare runtime's, on the same files, taking turns; the best of five."""
-    ears = parts.open_ears(settings)
-    if ears.facts().backend != "faster_whisper":
+    transcriber = parts.open_transcriber(settings)
+    if transcriber.facts().backend != "faster_whisper":
         raise SettingsError("the bare runtime is faster-whisper: measure one of its models")
     ours = bare = ours_cpu = bare_cpu = seconds = 0.0
     said, heard, lost = WordErrors(0, 0), WordErrors(0, 0), 0
     with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
         quiet = settings.with_changes(data_dir=folder)
-        with Engine(quiet, ears=ears) as engine:
+        with Engine(quiet, transcriber=transcriber) as engine:
             for document in chosen:
                 path = Path(folder) / "document.wav"
                 path.write_bytes(as_wav(document.samples))
-                times = [_both(engine, ears, path) for _ in range(REPEATS)]
+                times = [_both(engine, transcriber, path) for _ in range(REPEATS)]
                 said += word_errors(document.text, times[0][0].text)
                 heard += word_errors(document.text, times[0][1].text)
                 step()
@@ -178,9 +178,9 @@ class _Timed:
         return len(self.text.split())
 
 
-def _both(engine: Engine, ears: SpeechBackend, path: Path) -> tuple[_Timed, _Timed]:
+def _both(engine: Engine, transcriber: SpeechBackend, path: Path) -> tuple[_Timed, _Timed]:
     ours = _timed(lambda: engine.transcribe(path, policy="local_only", language="en").text)
-    return ours, _timed(lambda: _bare(ears, path))
+    return ours, _timed(lambda: _bare(transcriber, path))
 
 
 def _timed(work: Callable[[], str]) -> _Timed:
@@ -189,9 +189,9 @@ def _timed(work: Callable[[], str]) -> _Timed:
     return _Timed(time.perf_counter() - wall, time.process_time() - cpu, text)
 
 
-def _bare(ears: Any, path: Path) -> str:
+def _bare(transcriber: Any, path: Path) -> str:
     """The runtime by itself, with the options that ours gives it."""
-    segments, _ = ears.runtime().transcribe(
+    segments, _ = transcriber.runtime().transcribe(
         str(path),
         language="en",
         beam_size=1,
@@ -205,9 +205,9 @@ def _bare(ears: Any, path: Path) -> str:
 
 def judge(traces: Sequence[Trace], settings: Settings) -> tuple[list[Judged], dict[str, float]]:
     """The shipped confidence's scores; with enough voices, those of one that never heard them."""
-    ears = parts.open_ears(settings)
-    calibration = find_speech_calibration(settings, ears)
-    ears.close()
+    transcriber = parts.open_transcriber(settings)
+    calibration = find_speech_calibration(settings, transcriber)
+    transcriber.close()
     shipped = [
         Judged(each, segment, *calibration.judge(segment.features, looping=segment.looping))
         for each in traces

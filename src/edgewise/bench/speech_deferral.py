@@ -63,7 +63,7 @@ def key_of(each: Trace | Document) -> str:
 
 
 def larger_texts(
-    documents: Iterator[Document], traces: Mapping[str, Trace], ears: SpeechBackend
+    documents: Iterator[Document], traces: Mapping[str, Trace], transcriber: SpeechBackend
 ) -> Iterator[tuple[str, list[str]]]:
     """What a larger model hears in each segment's sound, cut as for the cloud."""
     for document in documents:
@@ -73,12 +73,17 @@ def larger_texts(
             Segment(id=number, start=each.start, end=each.end, text=each.text)
             for number, each in enumerate(trace.segments)
         ]
-        yield key_of(document), [_heard(segment, segments, whole, ears) for segment in segments]
+        yield (
+            key_of(document),
+            [_heard(segment, segments, whole, transcriber) for segment in segments],
+        )
 
 
-def _heard(segment: Segment, segments: list[Segment], whole: Chunk, ears: SpeechBackend) -> str:
+def _heard(
+    segment: Segment, segments: list[Segment], whole: Chunk, transcriber: SpeechBackend
+) -> str:
     samples = whole.cut(*span_of(segment, segments, whole))
-    text = " ".join(each.text for each in ears.hear(samples, language="en", words=False))
+    text = " ".join(each.text for each in transcriber.hear(samples, language="en", words=False))
     if is_nonsense(text, segment.seconds):
         return segment.text  # as the flow does
     near = [each for each in segments if abs(each.id - segment.id) == 1]

@@ -72,14 +72,16 @@ def noisy(documents: Sequence[Document], seed: int = 0) -> Iterator[Document]:
             yield with_noise(document, level, noise, others or documents, seed + number)
 
 
-def trace(document: Document, ears: SpeechBackend) -> Trace:
+def trace(document: Document, transcriber: SpeechBackend) -> Trace:
     """Hear a document as the flow does, without anybody to correct it."""
     numbers = count()
-    hearing = Hearing(ears, UNCALIBRATED_SPEECH, lambda: next(numbers))
+    hearing = Hearing(transcriber, UNCALIBRATED_SPEECH, lambda: next(numbers))
     started = time.perf_counter()
     segments = [
         segment
-        for chunk in cut_into_chunks(blocks(document.samples), longest_s=ears.facts().chunk_s)
+        for chunk in cut_into_chunks(
+            blocks(document.samples), longest_s=transcriber.facts().chunk_s
+        )
         for segment in hearing.hear(chunk)
         if segment.text
     ]

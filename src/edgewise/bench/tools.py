@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.assembly.parts import (
-    open_caller,
     open_door,
+    open_function_model,
     open_ledger,
     provider_configs,
 )
@@ -23,8 +23,8 @@ from edgewise.bench.call_systems import (
     RawSystem,
     RegexSystem,
     System,
-    WatchedCaller,
     WatchedCloud,
+    WatchedFunctionModel,
 )
 from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.stand_in_cloud import STAND_IN, TYPICAL_MS, StandInCloud
@@ -113,7 +113,7 @@ def measure_tools(
     irrelevant: Sequence[CallCase],
     progress: Callable[[], None] = lambda: None,
     *,
-    caller: CallBackend | None = None,
+    function_model: CallBackend | None = None,
     answers: Path | None = None,
 ) -> Outcome:
     """Put every case to every system. `settings.data_dir` gets a ledger: one to throw away.
@@ -125,7 +125,7 @@ def measure_tools(
     with ExitStack() as opened:
         if answers is not None:
             answers.unlink(missing_ok=True)
-        for name, system in _open_systems(settings, plan, caller, opened):
+        for name, system in _open_systems(settings, plan, function_model, opened):
             found = results[name]
             for group, rows in ((cases, found.rows), (irrelevant, found.irrelevant)):
                 for case in group:
@@ -146,25 +146,25 @@ def measure_tools(
 
 
 def _open_systems(
-    settings: Settings, plan: Plan, caller: CallBackend | None, opened: ExitStack
+    settings: Settings, plan: Plan, function_model: CallBackend | None, opened: ExitStack
 ) -> Iterator[tuple[str, System]]:
     """Each system when its turn comes, and warm."""
     if "regex" in plan.systems:
         yield "regex", RegexSystem()
-    if caller is None:
-        caller = open_caller(settings)
-        opened.callback(caller.close)
-    watched = WatchedCaller(caller)
+    if function_model is None:
+        function_model = open_function_model(settings)
+        opened.callback(function_model.close)
+    watched = WatchedFunctionModel(function_model)
     raw = RawSystem(watched)
     raw.answer(CallCase("", "", REQUESTS[0], TOOLS, ()))  # loads the weights
     if "raw" in plan.systems:
         yield "raw", raw
     if "local" in plan.systems:
-        engine = opened.enter_context(Engine(settings, caller=watched))
+        engine = opened.enter_context(Engine(settings, function_model=watched))
         yield "local", _warm(EngineSystem(engine, "local_only", watched, None), engine)
     if "hybrid" in plan.systems:
         cloud = WatchedCloud(_open_cloud(settings, plan, opened))
-        engine = opened.enter_context(Engine(settings, caller=watched, cloud=cloud))
+        engine = opened.enter_context(Engine(settings, function_model=watched, cloud=cloud))
         yield "hybrid", _warm(EngineSystem(engine, plan.hybrid_policy, watched, cloud), engine)
 
 

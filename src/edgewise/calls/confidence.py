@@ -121,7 +121,7 @@ class _Used:
         return any(round(number, 6) in self.numbers for number in told)
 
 
-def left_over(
+def unused_words(
     calls: Sequence[ToolCall], tools: Mapping[str, Tool], heard: Heard
 ) -> dict[str, float]:
     """How much of what was said no call uses: values, names, and numbers in words."""
@@ -228,7 +228,7 @@ def call_features(
         told = _evidence(said[0].tokens) if said else {}
         best = max(fits, default=0.0)
         return ({"none": 1.0, "fit": best, **shared, **(whole | told if told else {})},)
-    shared |= left_over(calls, {tool.name: tool for tool in tools}, heard)
+    shared |= unused_words(calls, {tool.name: tool for tool in tools}, heard)
     found = []
     for call, group in zip(calls, _of_calls(said, calls), strict=True):
         told = _evidence(group)

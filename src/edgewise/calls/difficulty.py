@@ -39,7 +39,7 @@ class Weights:
 
     bias: float = -3.088
     intents: float = 0.217
-    joints: float = 1.009
+    boundaries: float = 1.009
     words: float = 0.653
     tools: float = 1.209
     similarity: float = 0.46

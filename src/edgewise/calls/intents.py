@@ -63,7 +63,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class ClauseBoundary:
     """Words `left_end` to `right` join what is before to what is after."""
 
     left_end: int
@@ -94,7 +94,7 @@ def read_words(request: str) -> list[Word]:
     return words
 
 
-def find_joints(words: Sequence[Word]) -> Iterator[Joint]:
+def find_clause_boundaries(words: Sequence[Word]) -> Iterator[ClauseBoundary]:
     """Every place where a request might go on to another one, in order."""
     place = 1
     while place < len(words):
@@ -106,7 +106,7 @@ def find_joints(words: Sequence[Word]) -> Iterator[Joint]:
         if right < len(words) and (stop or "," in after or right > place):
             told = bool(between - WEAK_WORDS)
             sequence = told or (stop and bool(between)) or ";" in after or "\n" in after
-            yield Joint(place, right, stop, sequence, told and stop)
+            yield ClauseBoundary(place, right, stop, sequence, told and stop)
         place = right + 1
 
 
@@ -342,10 +342,10 @@ def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
         return [whole] if request.strip() else []
     spans = []
     start = 0
-    for joint in _Splitter(words, tools).splits():
-        last = words[joint.left_end - 1]
+    for boundary in _Splitter(words, tools).splits():
+        last = words[boundary.left_end - 1]
         spans.append((words[start].start, last.end + len(last.after.rstrip("\n.,;"))))
-        start = joint.right
+        start = boundary.right
     return [*spans, (words[start].start, whole[1])]
 
 
@@ -362,86 +362,94 @@ class _Splitter:
         )
         self.verbs = {name[0] for name, described in firsts if name and name == described}
         self.titled = sum(word.capital for word in words) > 0.8 * len(words)
-        self.joints = list(find_joints(words))
+        self.boundaries = list(find_clause_boundaries(words))
 
-    def splits(self) -> Iterator[Joint]:
+    def splits(self) -> Iterator[ClauseBoundary]:
         """The joints that split. What has not asked for anything yet belongs to what follows."""
         start = 0
-        for joint in self.joints if len(self.joints) <= JOINTS_LIMIT else ():
-            if self._asked(start, joint) and self._splits(start, joint):
-                yield joint
-                start = joint.right
+        for boundary in self.boundaries if len(self.boundaries) <= JOINTS_LIMIT else ():
+            if self._asked(start, boundary) and self._splits(start, boundary):
+                yield boundary
+                start = boundary.right
 
-    def _asked(self, start: int, joint: Joint) -> bool:
+    def _asked(self, start: int, boundary: ClauseBoundary) -> bool:
         """Whether the words before the joint ask for something complete."""
-        end = joint.left_end
+        end = boundary.left_end
         last = self.words[end - 1]
         if ":" in last.after or (
-            last.text in UNFINISHED and not (joint.stop and last.text == "no")
+            last.text in UNFINISHED and not (boundary.stop and last.text == "no")
         ):
             return False
-        pieces = [start, *(j.right for j in self.joints if start < j.right < end)]
+        pieces = [start, *(j.right for j in self.boundaries if start < j.right < end)]
         opens = [place for place in pieces if self.opens(place, end) >= 2]
         if (
             opens
             and end - opens[-1] >= 2
-            and (joint.firm or not self._is_statement(opens[-1], end))
+            and (boundary.firm or not self._is_statement(opens[-1], end))
         ):
-            return joint.sequence or not joint.stop or not self.offered or self._fits(start, end)
-        sentence = max((j.right for j in self.joints if j.stop and j.right < end), default=start)
+            return (
+                boundary.sequence or not boundary.stop or not self.offered or self._fits(start, end)
+            )
+        sentence = max(
+            (j.right for j in self.boundaries if j.stop and j.right < end), default=start
+        )
         sentence = max(sentence, start)
-        if not self.offered or not (joint.stop or joint.sequence):
+        if not self.offered or not (boundary.stop or boundary.sequence):
             return bool(opens) and self._fits(start, end)
         if self._is_statement(sentence, end):
             return bool(opens) and self._fits(start, end)
-        if joint.sequence:
-            return self._fits(start, end) or (joint.firm and end - start >= 2)
-        until = self._sentence_end(joint.right)
+        if boundary.sequence:
+            return self._fits(start, end) or (boundary.firm and end - start >= 2)
+        until = self._sentence_end(boundary.right)
         return self._fits(start, end) and self._best(start, end) is not self._best(
-            joint.right, until
+            boundary.right, until
         )
 
-    def _splits(self, start: int, joint: Joint) -> bool:
-        place, until = joint.right, self._sentence_end(joint.right)
+    def _splits(self, start: int, boundary: ClauseBoundary) -> bool:
+        place, until = boundary.right, self._sentence_end(boundary.right)
         opening = self.words[place]
         if opening.inside:
             return False
-        if not (joint.stop or joint.sequence) and opening.capital and not self.titled:
+        if not (boundary.stop or boundary.sequence) and opening.capital and not self.titled:
             return False  # "Search and Destroy"
         strength = self.opens(place, until)
         fits = self._fits(place, until)
         if strength < 2:
-            return self._splits_before_no_verb(joint, place, until, fits)
-        if self._continues(start, joint, place, until):
+            return self._splits_before_no_verb(boundary, place, until, fits)
+        if self._continues(start, boundary, place, until):
             return False
         if opening.text in ("another", "one"):
-            return self.opens(start, joint.left_end) >= 2
-        if self._content(start, joint) and not joint.firm:
-            return fits if self.offered else joint.sequence
-        if not self.offered or joint.sequence or fits:
+            return self.opens(start, boundary.left_end) >= 2
+        if self._content(start, boundary) and not boundary.firm:
+            return fits if self.offered else boundary.sequence
+        if not self.offered or boundary.sequence or fits:
             return True
         # No tool says it: then it must at least be whole. "send it to Rome" may end the same call.
         whole = until - place > 2 and self.words[place + 1].text not in ("it", "them")
-        return len(self.offered) > 1 and not joint.stop and whole
+        return len(self.offered) > 1 and not boundary.stop and whole
 
-    def _splits_before_no_verb(self, joint: Joint, place: int, until: int, fits: bool) -> bool:
+    def _splits_before_no_verb(
+        self, boundary: ClauseBoundary, place: int, until: int, fits: bool
+    ) -> bool:
         """A noun alone, or a statement that leads in: "Also, its id is 140. Please fetch it." """
-        if not self.offered or not joint.sequence or self.words[place].text in _ELLIPSIS:
+        if not self.offered or not boundary.sequence or self.words[place].text in _ELLIPSIS:
             return False
         if {"same", "again", "more"} & {word.text for word in self.words[place : place + 4]}:
             return False
         if self._is_statement(place, until):
-            following = next((j for j in self.joints if j.left_end == until), None)
+            following = next((j for j in self.boundaries if j.left_end == until), None)
             return (
                 following is not None
                 and not following.firm
-                and (fits or joint.firm)
+                and (fits or boundary.firm)
                 and (self.opens(following.right, len(self.words)) >= 2)
             )
-        return joint.firm or (fits and self.words[place].text not in ("a", "an", "one", "two"))
+        return boundary.firm or (fits and self.words[place].text not in ("a", "an", "one", "two"))
 
     def _sentence_end(self, place: int) -> int:
-        ends = (j.left_end for j in self.joints if j.left_end > place and (j.stop or j.sequence))
+        ends = (
+            j.left_end for j in self.boundaries if j.left_end > place and (j.stop or j.sequence)
+        )
         return next(ends, len(self.words))
 
     def opens(self, place: int, end: int) -> int:
@@ -512,16 +520,16 @@ class _Splitter:
             self.offered, key=lambda known: sum(known.weights.get(stem, 0.0) for stem in asked)
         )
 
-    def _continues(self, start: int, joint: Joint, place: int, end: int) -> bool:
+    def _continues(self, start: int, boundary: ClauseBoundary, place: int, end: int) -> bool:
         """ "… and sort by price", "…, call it Draft": more of the call that was asked for."""
-        if joint.sequence or not self.offered:
+        if boundary.sequence or not self.offered:
             return False
         texts = [word.text for word in self.words[place : place + 2]]
         if texts[0] in NAMING and texts[1:] == ["it"]:
             return True
         verb = rank_tools.stem(texts[0])
-        before = self._stems(start, joint.left_end)
-        best = self._best(start, joint.left_end)
+        before = self._stems(start, boundary.left_end)
+        best = self._best(start, boundary.left_end)
         elsewhere = any(
             known.weights.get(verb, 0.0) >= rank_tools.DESCRIPTION_WEIGHT for known in self.offered
         )
@@ -533,9 +541,9 @@ class _Splitter:
         said_twice = set(before) & set(self._stems(place, end)) & set(best.weights)
         return not said_twice
 
-    def _content(self, start: int, joint: Joint) -> bool:
+    def _content(self, start: int, boundary: ClauseBoundary) -> bool:
         """Whether the joint stands in what somebody is to be told or reminded of."""
-        left = self.words[start : joint.left_end]
+        left = self.words[start : boundary.left_end]
         texts = [word.text for word in left]
         opened = bool(CONTENT_OPENERS & set(texts[1:])) or any(
             text in CONTENT_VERBS and len(texts) - place > 3 for place, text in enumerate(texts[:4])

@@ -158,7 +158,7 @@ FATAL = frozenset(
 )
 
 
-def settle(
+def normalize(
     call: ToolCall,
     tool: Tool | None,
     heard: Heard,

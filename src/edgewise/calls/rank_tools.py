@@ -71,7 +71,7 @@ class ToolWords(NamedTuple):
     name: frozenset[str]
 
 
-def narrow(request: str, tools: Sequence[Tool], limit: int) -> list[Tool]:
+def rank_tools(request: str, tools: Sequence[Tool], limit: int) -> list[Tool]:
     """The `limit` tools whose words fit the request best, in the order they were offered."""
     if len(tools) <= limit:
         return list(tools)

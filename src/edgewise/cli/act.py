@@ -23,7 +23,7 @@ from edgewise.calls.tools import (
 from edgewise.cli import options
 from edgewise.cli.call import about, about_intent, call_line, read_tools
 from edgewise.cli.listen import Captions, Sound, follow, open_source
-from edgewise.cli.ready import ensure_caller, ensure_ears
+from edgewise.cli.ready import ensure_function_model, ensure_transcriber
 from edgewise.cli.render import (
     COLOURS,
     Screen,
@@ -147,7 +147,7 @@ _LABEL = 8  # characters
 )
 @click.option("--yes", "-y", is_flag=True, help="Run the calls without asking.")
 @options.placement
-@options.aims
+@options.objectives
 @click.option("--model", "-m", help="The model that writes the calls.")
 @click.option("--speech-model", help="The model that hears.")
 @click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
@@ -179,7 +179,9 @@ def act(
     side = console(stderr=True)
     spoken = place | ({"language": language} if language else {})
     with open_source(None, False, device) if audio is None else nullcontext() as sound:
-        settings = ensure_caller(ensure_ears(settings, place.get("policy")), place.get("policy"))
+        settings = ensure_function_model(
+            ensure_transcriber(settings, place.get("policy")), place.get("policy")
+        )
         with Engine(settings) as engine:
             if sound is not None:
                 heard = _hear_live(engine, sound, side, spoken)
@@ -190,7 +192,7 @@ def act(
 
 
 def _settings(model: str | None, speech_model: str | None) -> Settings:
-    chosen = {"caller_model": model, "speech_model": speech_model}
+    chosen = {"function_model": model, "speech_model": speech_model}
     return Settings.load().with_changes(**{name: v for name, v in chosen.items() if v})
 
 

@@ -74,24 +74,26 @@ def overhead(
     report(new_scorecard("overhead", command, metrics), save, as_json, verdicts(metrics))
 
 
-@bench.command()
+@bench.command("caller")
 @_model
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few requests: shows that it runs, not how fast.")
 @save_option
 @as_json_option
-def caller(model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool) -> None:
-    """How fast the function caller writes calls for five tools, and the memory it takes."""
-    from edgewise.bench.caller import QUICK, TARGETS, Rounds, measure_caller  # noqa: PLC0415
+def function_model(
+    model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool
+) -> None:
+    """How fast the function model writes calls for five tools, and the memory it takes."""
+    from edgewise.bench.function_model import QUICK, TARGETS, Rounds, measure_function_model  # noqa: PLC0415
     from edgewise.bench.overhead import verdicts  # noqa: PLC0415
     from edgewise.settings import Settings  # noqa: PLC0415
 
     rounds = QUICK if quick else Rounds()
     settings = Settings.load(threads=threads)
     if model:
-        settings = settings.with_changes(caller_model=model)
+        settings = settings.with_changes(function_model=model)
     with progress("calls", rounds.steps) as step:
-        metrics = measure_caller(settings, rounds, step)
+        metrics = measure_function_model(settings, rounds, step)
     command = command_line("caller", model=model, threads=threads if threads > 1 else None)
     command += " --quick" if quick else ""
     report(new_scorecard("caller", command, metrics), save, as_json, verdicts(metrics, TARGETS))

@@ -195,4 +195,4 @@ def _settings(model: str | None, threads: int) -> Iterator[Settings]:
 
     with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
         settings = Settings.load(threads=threads, data_dir=folder)
-        yield settings.with_changes(caller_model=model) if model else settings
+        yield settings.with_changes(function_model=model) if model else settings

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MODELS: tuple[tuple[Kind, str], ...] = (
     ("chat", "model"),
-    ("calls", "caller_model"),
+    ("calls", "function_model"),
     ("speech", "speech_model"),
 )
 _SCORES = {
@@ -144,7 +144,7 @@ def _proven(document: dict[str, Any]) -> dict[str, Any]:
 
 
 KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
-_SETTING = {"chat": "model", "call": "caller_model", "transcribe": "speech_model"}
+_SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
 _file = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -308,10 +308,14 @@ def _fit_audits(
 
 
 def _installed(settings: Settings, task: str) -> InstalledModel:
-    from edgewise.cli.ready import ensure_caller, ensure_ears, ensure_model  # noqa: PLC0415
+    from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber  # noqa: PLC0415
     from edgewise.local.store.store import ModelStore  # noqa: PLC0415
 
-    ensure = {"chat": ensure_model, "call": ensure_caller, "transcribe": ensure_ears}[task]
+    ensure = {
+        "chat": ensure_model,
+        "call": ensure_function_model,
+        "transcribe": ensure_transcriber,
+    }[task]
     settings = ensure(settings, "local_only")
     return ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
 

@@ -14,7 +14,7 @@ from edgewise.calls.tools import parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.options import read_prompt
-from edgewise.cli.ready import ensure_caller
+from edgewise.cli.ready import ensure_function_model
 from edgewise.cli.render import (
     COLOURS,
     PLACES,
@@ -102,7 +102,7 @@ def call(
     settings, request = _split(given)
     if signal:
         request["handoff"] = "signal"
-    settings = ensure_caller(settings, request.get("policy"))
+    settings = ensure_function_model(settings, request.get("policy"))
     with warnings_last(), Engine(settings) as engine:
         with Waiting(console(stderr=True), "thinking"):
             reply = engine.call(prompt, tools, **request)
@@ -118,7 +118,7 @@ def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """As options.split; --model is the one that writes calls, not the one that chats."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})
-    return settings.with_changes(caller_model=model) if model else settings, request
+    return settings.with_changes(function_model=model) if model else settings, request
 
 
 def read_tools(file: str) -> tuple[Tool, ...]:

@@ -85,7 +85,7 @@ def demo(as_json: bool) -> None:
         for title, question, request in QUESTIONS:
             outcome = _one(engine, title, question, request, as_json)
             replies.append({"title": title, "question": _short(question), **outcome})
-        for title, question in CALLS if _has_caller(settings) else ():
+        for title, question in CALLS if _has_function_model(settings) else ():
             outcome = _one_call(engine, title, question, as_json)
             replies.append({"title": title, "question": question, **outcome})
     if as_json:
@@ -94,10 +94,10 @@ def demo(as_json: bool) -> None:
         _conclude(replies)
 
 
-def _has_caller(settings: Settings) -> bool:
+def _has_function_model(settings: Settings) -> bool:
     """Whether functions can be called without another download."""
     try:
-        ModelStore(settings.models_dir).find(settings.caller_model)
+        ModelStore(settings.models_dir).find(settings.function_model)
     except LocalError:
         return False
     return True

@@ -42,7 +42,7 @@ from edgewise.monitor.drift import (
     in_figures,
 )
 from edgewise.settings import (
-    DEFAULT_CALLER,
+    DEFAULT_FUNCTION_MODEL,
     Settings,
 )
 from edgewise.types.messages import Message, Request
@@ -120,7 +120,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         _settings,
         _runtime,
         _model if quick else _model_at_work,
-        _caller,
+        _function_model,
         _calibration,
         _cloud,
         _ledger,
@@ -171,17 +171,17 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     return True
 
 
-def _caller(settings: Settings) -> Iterator[Finding]:
+def _function_model(settings: Settings) -> Iterator[Finding]:
     """Chat works without it, and the default comes by itself: that it lacks is only a note."""
-    name = settings.caller_model
+    name = settings.function_model
     try:
-        model = parts.find_caller(settings)
+        model = parts.find_function_model(settings)
     except LocalError as error:
-        expected = isinstance(error, ModelNotFound) and name == DEFAULT_CALLER
-        yield Finding("caller", "note" if expected else "broken", str(error), _get_it(name))
+        expected = isinstance(error, ModelNotFound) and name == DEFAULT_FUNCTION_MODEL
+        yield Finding("function model", "note" if expected else "broken", str(error), _get_it(name))
         return
     detail = f"{model.name} {model.quantisation}, {megabytes(model.bytes)}, {model.path}"
-    yield Finding("caller", "ok", detail)
+    yield Finding("function model", "ok", detail)
 
 
 def _get_it(name: str) -> str:

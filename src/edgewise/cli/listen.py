@@ -14,7 +14,7 @@ from rich.text import Text
 
 from edgewise.assembly.speech import HURRY_S
 from edgewise.cli import options
-from edgewise.cli.ready import ensure_ears
+from edgewise.cli.ready import ensure_transcriber
 from edgewise.cli.render import (
     COLOURS,
     Screen,
@@ -27,7 +27,7 @@ from edgewise.cli.transcribe import (
     WRITERS,
     clock_of,
     printable_lines,
-    split_for_ears,
+    split_for_transcriber,
     tell,
     with_key,
 )
@@ -84,13 +84,13 @@ def listen(
     """
     if (file and device) or (realtime and not file):
         raise click.UsageError("--realtime goes with --file, --device with the microphone")
-    settings, request = split_for_ears(given)
+    settings, request = split_for_transcriber(given)
     if cloud_key:
         settings = with_key(settings, cloud_key)
     if drain_s is not None:
         settings = settings.with_changes(speech_drain_s=drain_s)
     with open_source(file, realtime, device) as sound:
-        settings = ensure_ears(settings, request.get("policy"))
+        settings = ensure_transcriber(settings, request.get("policy"))
         with (
             Engine(settings) as engine,
             engine.listen(**request) as live,

@@ -104,8 +104,8 @@ def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
                 "name": row.name,
                 "installed": model is not None,
                 "default": row.name == settings.model,
-                "caller": row.name == settings.caller_model,
-                "ears": row.name == settings.speech_model,
+                "function_model": row.name == settings.function_model,
+                "transcriber": row.name == settings.speech_model,
                 "embedder": row.name == settings.embed_model,
                 "kind": row.kind,
                 "bytes": model.bytes if model else row.installed_bytes,
@@ -147,8 +147,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
             (f" {row['name']:<{width}}", "bold" if row["installed"] else ""),
             f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
             " · the default" if row["default"] else "",
-            " · calls functions" if row["caller"] else "",
-            " · hears speech" if row["ears"] else "",
+            " · calls functions" if row["function_model"] else "",
+            " · hears speech" if row["transcriber"] else "",
             " · embeds" if row["embedder"] else "",
         )
         words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")

@@ -16,7 +16,7 @@ from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
 from edgewise.types.messages import Image
 from edgewise.types.objectives import (
-    AIMS,
+    OBJECTIVES,
     as_share,
 )
 
@@ -205,7 +205,7 @@ def placement(command: Command) -> Command:
     return _all_of(command, doing, *_PLACE[1:])
 
 
-def aims(command: Command) -> Command:
+def objectives(command: Command) -> Command:
     """--max-error and its companion, for commands that have no other routing options."""
     return _all_of(command, *_AIMS)
 
@@ -228,7 +228,7 @@ def placed(given: dict[str, Any]) -> dict[str, Any]:
         policy = "local_only" if local else "cloud_only"
     # Not by truth: a threshold or a temperature of 0 was said, a flag that is False was not.
     options = {name: v for name, v in given.items() if v is not None and v is not False}
-    if len(stated := [f"--{aim.replace('_', '-')}" for aim in AIMS if aim in options]) > 1:
+    if len(stated := [f"--{aim.replace('_', '-')}" for aim in OBJECTIVES if aim in options]) > 1:
         raise click.UsageError(f"{' and '.join(stated)} exclude each other")
     if policy:
         plugins.load("policies", policy)  # before a model is fetched for a typing error

@@ -30,12 +30,12 @@ def ensure_model(
     return _ensure(settings, settings.model, policy, "No local model: ", leave_for)
 
 
-def ensure_caller(settings: Settings, policy: str | None = None) -> Settings:
+def ensure_function_model(settings: Settings, policy: str | None = None) -> Settings:
     """As ensure_model, for the model that writes function calls."""
-    return _ensure(settings, settings.caller_model, policy, "No function caller: ")
+    return _ensure(settings, settings.function_model, policy, "No function caller: ")
 
 
-def ensure_ears(settings: Settings, policy: str | None = None) -> Settings:
+def ensure_transcriber(settings: Settings, policy: str | None = None) -> Settings:
     """As ensure_model, for the model that hears speech; one of the user's own is a folder."""
     if Path(settings.speech_model).expanduser().is_dir():
         return settings

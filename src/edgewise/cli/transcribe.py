@@ -13,7 +13,7 @@ from rich.text import Text
 
 from edgewise.cli import options
 from edgewise.cli.main import exit_code
-from edgewise.cli.ready import ensure_ears
+from edgewise.cli.ready import ensure_transcriber
 from edgewise.cli.render import (
     COLOURS,
     confidence,
@@ -92,10 +92,10 @@ def transcribe(
     edgewise transcribe --local --format srt --output subtitles *.wav
     edgewise transcribe --cloud-key openai=KEY --threshold 0.8 --why interview.m4a
     """
-    settings, request = split_for_ears(given)
+    settings, request = split_for_transcriber(given)
     if cloud_key:
         settings = with_key(settings, cloud_key)
-    settings = ensure_ears(settings, request.get("policy"))
+    settings = ensure_transcriber(settings, request.get("policy"))
     folder = Path(output) if output else None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ def transcribe(
         context.exit(exit_code(failure))
 
 
-def split_for_ears(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
+def split_for_transcriber(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """As options.split; --model is the one that hears."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})

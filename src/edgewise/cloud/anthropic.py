@@ -144,7 +144,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "max_tokens": request.max_tokens,
         "messages": _messages(paired(request.messages)),
         "stream": True,
-        **(formatted := anthropic_format(request.answer_schema)),
+        **(formatted := anthropic_format(request.response_format)),
     }
     said = "" if formatted else in_words(request)
     if system := "\n\n".join(filter(None, (system_prompt(request.messages), said))):
@@ -160,7 +160,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
-        if not request.may_call:
+        if request.tool_choice == "none":
             body["tool_choice"] = {"type": "none"}
     if traits.thinking:
         body["thinking"] = {"type": traits.thinking}

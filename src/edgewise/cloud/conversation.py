@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.errors import CloudRejected
-from edgewise.types.messages import AnswerSchema, Audio, Image, Message, Request, Tool
+from edgewise.types.messages import Audio, Image, Message, Request, ResponseFormat, Tool
 from edgewise.types.tokens import Finish, FinishReason
 
 # Rough on purpose: used only where a provider reports no usage, and to reserve money beforehand.
@@ -165,7 +165,7 @@ def most_output_tokens(request: Request) -> int:
     return max(request.max_tokens, math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND))
 
 
-def openai_format(wanted: AnswerSchema | None) -> dict[str, Any]:
+def openai_format(wanted: ResponseFormat | None) -> dict[str, Any]:
     if wanted is None:
         return {}
     if not wanted.schema:
@@ -174,14 +174,14 @@ def openai_format(wanted: AnswerSchema | None) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def anthropic_format(wanted: AnswerSchema | None) -> dict[str, Any]:
+def anthropic_format(wanted: ResponseFormat | None) -> dict[str, Any]:
     """Nothing for "any object": the protocol has no word for it, so it is said in words."""
     if wanted is None or not wanted.schema:
         return {}
     return {"output_config": {"format": {"type": "json_schema", "schema": dict(wanted.schema)}}}
 
 
-def gemini_format(wanted: AnswerSchema | None) -> dict[str, Any]:
+def gemini_format(wanted: ResponseFormat | None) -> dict[str, Any]:
     if wanted is None:
         return {}
     schema = {"response_json_schema": dict(wanted.schema)} if wanted.schema else {}
@@ -190,8 +190,8 @@ def gemini_format(wanted: AnswerSchema | None) -> dict[str, Any]:
 
 def in_words(request: Request) -> str:
     """For protocols that have no field for it; empty where any text will do."""
-    if request.answer_schema is None:
+    if request.response_format is None:
         return ""
     words = "Answer with one JSON object and nothing else."
-    schema = request.answer_schema.schema
+    schema = request.response_format.schema
     return f"{words} It must follow this JSON Schema: {json.dumps(schema)}" if schema else words

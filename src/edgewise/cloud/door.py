@@ -18,11 +18,11 @@ from edgewise.cloud.conversation import (
     most_output_tokens,
 )
 from edgewise.cloud.provider import (
+    BudgetGuard,
     Chunk,
     CloudProvider,
     Prices,
     ProviderConfig,
-    Purse,
     Stop,
     TimeLimits,
 )
@@ -32,8 +32,8 @@ from edgewise.cloud.providers import (
     row_for,
 )
 from edgewise.cloud.threaded_stream import (
-    Pump,
     Stopped,
+    ThreadedStream,
 )
 from edgewise.errors import (
     BudgetExceeded,
@@ -223,7 +223,7 @@ class Door:
     """Fulfils `Cloud`. Thread-safe: each stream keeps its own state."""
 
     lanes: Sequence[Lane]
-    purse: Purse
+    budget_guard: BudgetGuard
     prices: Prices
     limits: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
@@ -343,7 +343,7 @@ class Door:
         config = trip.lane.config
         bound = highest(self.prices, config, request)
         try:
-            self.purse.reserve(trip.attempt_id, request, config, bound)
+            self.budget_guard.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
             trip.lane.breaker.released()
             code = "budget_spent" if isinstance(error, BudgetExceeded) else "ledger_unavailable"
@@ -351,7 +351,7 @@ class Door:
 
     def _settle(self, trip: _Trip, attempt: Attempt) -> None:
         try:
-            self.purse.settle(trip.attempt_id, attempt)
+            self.budget_guard.settle(trip.attempt_id, attempt)
         except LedgerError as error:
             # The answer is not lost for it; the reservation runs out and is settled in full then.
             _log.warning("could not settle %s: %s", trip.attempt_id, error)
@@ -378,12 +378,12 @@ class Door:
         provider, limits = trip.lane.get(), self.limits
         must_end = trip.started + limits.total_s
         first_by = min(self.clock() + limits.first_token_s, must_end, give_up or must_end)
-        pump = Pump(provider, request, f"{trip.attempt_id}.{trip.tries}")
-        trip.stop.wakes(pump.wake)
+        stream_thread = ThreadedStream(provider, request, f"{trip.attempt_id}.{trip.tries}")
+        trip.stop.wakes(stream_thread.wake)
         try:
             while True:
                 wait = (must_end if trip.begun else first_by) - self.clock()
-                chunk = pump.next(min(wait, limits.first_token_s))
+                chunk = stream_thread.next(min(wait, limits.first_token_s))
                 if chunk is None:
                     break
                 if isinstance(chunk, Finish):
@@ -392,7 +392,7 @@ class Door:
                 self._note(trip, chunk)
                 yield chunk
         finally:
-            pump.close()
+            stream_thread.close()
         name = provider.config.name
         if trip.finish is None:
             raise CloudCut(f"{name} stopped before the end of the answer", provider=name)

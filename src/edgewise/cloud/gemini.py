@@ -248,7 +248,7 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
         "automatic_function_calling": {"disable": True},
         "automatic_continuation": False,
         "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
-        **gemini_format(request.answer_schema),
+        **gemini_format(request.response_format),
     }
     if system := system_prompt(request.messages):
         config["system_instruction"] = system
@@ -264,7 +264,7 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
             for tool in request.tools
         ]
         config["tools"] = [{"function_declarations": declarations}]
-        if not request.may_call:
+        if request.tool_choice == "none":
             config["tool_config"] = {"function_calling_config": {"mode": "NONE"}}
     return {"contents": _contents(paired(request.messages)), "config": config}
 

@@ -270,7 +270,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "messages": list(_messages(paired(request.messages, short_ids=row.short_tool_ids))),
         "stream": True,
         row.output_limit: request.max_tokens,
-        **openai_format(request.answer_schema),
+        **openai_format(request.response_format),
     }
     extra: dict[str, Any] = {}
     if row.usage_on_request:
@@ -285,7 +285,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         body["tools"] = [
             {"type": "function", "function": described(tool)} for tool in request.tools
         ]
-        if not request.may_call:
+        if request.tool_choice == "none":
             body["tool_choice"] = "none"
     if traits.reasoning_effort:
         body["reasoning_effort"] = traits.reasoning_effort

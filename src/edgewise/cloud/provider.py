@@ -60,7 +60,7 @@ class CloudProvider(Protocol):
     def close(self) -> None: ...
 
 
-class Purse(Protocol):
+class BudgetGuard(Protocol):
     """Reserve before a cloud call, settle after it; both idempotent per attempt id."""
 
     def reserve(

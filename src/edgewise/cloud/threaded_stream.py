@@ -20,7 +20,7 @@ class Stopped(Exception):
     """Somebody else's thread ended the wait. Never leaves the door."""
 
 
-class Pump:
+class ThreadedStream:
     """One try at one provider."""
 
     def __init__(self, provider: CloudProvider, request: Request, wire_id: str) -> None:

@@ -53,7 +53,7 @@ def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
         return Misfit("images_unsupported", "the local model cannot see images")
     if request.tools and not capacity.tools and not request.has_results:
         return Misfit("tools_unsupported", "the local model cannot call tools")
-    if request.answer_schema is not None and not capacity.schemas:
+    if request.response_format is not None and not capacity.schemas:
         return Misfit("schema_unsupported", "the local runtime cannot hold an answer to a schema")
     characters = count_characters(request.messages)
     if characters > capacity.context_tokens * MOST_CHARACTERS_PER_TOKEN:

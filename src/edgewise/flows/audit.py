@@ -98,10 +98,10 @@ def _asking(kept: Kept) -> Request:
     request = kept.request
     if isinstance(kept.reply, CallReply):
         # Its patterns take a tenth of a second to compile, which chat need not wait for.
-        from edgewise.calls.rank_tools import narrow  # noqa: PLC0415
+        from edgewise.calls.rank_tools import rank_tools  # noqa: PLC0415
 
         text = request.messages[-1].content
-        return replace(request, tools=tuple(narrow(text, request.tools, CLOUD_TOOLS)))
+        return replace(request, tools=tuple(rank_tools(text, request.tools, CLOUD_TOOLS)))
     # No tool served it, and the device answered in words. Results need their tools.
     return request if request.has_results else replace(request, tools=())
 
@@ -147,15 +147,15 @@ def _in_words(
 def _in_calls(kept: Kept, calls: Sequence[ToolCall], said: str) -> Agreement:
     """The cloud's calls are brought to the same forms as the device's before they are compared."""
     from edgewise.calls.coerce import repair  # noqa: PLC0415
-    from edgewise.calls.normalize import settle  # noqa: PLC0415
+    from edgewise.calls.normalize import normalize  # noqa: PLC0415
     from edgewise.calls.values.read import hear  # noqa: PLC0415  # as above
 
     tools = {tool.name: tool for tool in kept.request.tools}
     text = _last_words(kept.request)
     repaired = repair(calls or said, kept.request.tools, text, source="cloud")
     words = hear(text)
-    settled = [settle(call, tools.get(call.name), words) for call in repaired.calls]
-    return agree_in_calls(kept.reply.tool_calls, settled)
+    normalized = [normalize(call, tools.get(call.name), words) for call in repaired.calls]
+    return agree_in_calls(kept.reply.tool_calls, normalized)
 
 
 def _in_sound(segment: Segment, near: Sequence[Segment], heard: str) -> Agreement:

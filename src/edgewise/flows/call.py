@@ -32,7 +32,7 @@ from edgewise.calls.difficulty import (
 )
 from edgewise.calls.grammar import check_tools, compile_grammar
 from edgewise.calls.intents import expected_calls, split
-from edgewise.calls.normalize import same_call, settle
+from edgewise.calls.normalize import normalize, same_call
 from edgewise.calls.prompt import (
     answer_chance,
     none_chance,
@@ -41,7 +41,7 @@ from edgewise.calls.prompt import (
 )
 from edgewise.calls.rank_tools import (
     assign,
-    narrow,
+    rank_tools,
     unanswered,
 )
 from edgewise.calls.values.read import Heard, hear
@@ -125,16 +125,16 @@ class Speculation:
 _last: weakref.WeakKeyDictionary[CallBackend, str] = weakref.WeakKeyDictionary()
 
 
-def note(caller: CallBackend, prompt: str) -> None:
+def note(function_model: CallBackend, prompt: str) -> None:
     with suppress(TypeError):  # somebody's backend that cannot be referred to weakly
-        _last[caller] = prompt
+        _last[function_model] = prompt
 
 
-def unread(caller: CallBackend, prompt: str) -> str:
+def unread(function_model: CallBackend, prompt: str) -> str:
     """The part of a prompt that is new to the caller, as far as we gave it the one before."""
     before = ""
     with suppress(TypeError):
-        before = _last.get(caller, "")
+        before = _last.get(function_model, "")
     pairs = enumerate(zip(before, prompt, strict=False))
     most = min(len(before), len(prompt))
     return prompt[next((place for place, (one, two) in pairs if one != two), most) :]
@@ -376,7 +376,7 @@ class Record(Protocol):
 class Parts:
     """What the engine lends. `caller` raises ModelNotFound where there is none."""
 
-    caller: Callable[[], CallBackend]
+    function_model: Callable[[], CallBackend]
     cloud: Cloud
     policy: Policy
     calibration: Callable[[CallBackend | None], CallCalibration]
@@ -398,7 +398,7 @@ class Walk:
     offered: Sequence[Tool]
     heard: Sequence[Heard]
     whole: Heard
-    caller: CallBackend | None = None
+    function_model: CallBackend | None = None
     calibration: CallCalibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
     retries: int = 0  # runs of the model that are left, after the first
@@ -412,9 +412,9 @@ class Walk:
         """The complaints that are reasons for doubt: nearly all, but of an easy request."""
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
-    def settle(self, call: ToolCall, words: Heard) -> ToolCall:
+    def normalize(self, call: ToolCall, words: Heard) -> ToolCall:
         tool, today = self.tools.get(call.name), self.parts.today()
-        return settle(call, tool, words, whole=self.whole, today=today)
+        return normalize(call, tool, words, whole=self.whole, today=today)
 
     def check(self) -> Checked:
         """Hold all calls against the tools, each other and what was asked; noted in the draft."""
@@ -455,7 +455,7 @@ def write_on_device(walk: Walk, retries: int = MOST_RETRIES) -> None:
     first = _write(walk, text)
     _place(walk, first, range(len(walk.heard)))
     with suppress(LocalError):  # it is in the attempts; what was written before it stands
-        asked = _narrower(walk, first) if retries > 1 and draft.local_calls else False
+        asked = _write_again(walk, first) if retries > 1 and draft.local_calls else False
         if not asked and len(draft.local_calls) < expected_calls(text, walk.offered):
             for number in unanswered(draft.answered, len(walk.heard)):
                 if (alone := walk.heard[number].text) != text and _may_retry(walk):
@@ -472,7 +472,7 @@ def _may_retry(walk: Walk) -> bool:
     return walk.retries >= 0
 
 
-def _narrower(walk: Walk, first: Written) -> bool:
+def _write_again(walk: Walk, first: Written) -> bool:
     """An unlikely answer, with the tools that it calls alone, and intent by intent.
 
     The likeliest of the three stands. Returns whether every intent has been asked alone.
@@ -516,7 +516,7 @@ def _with_others(walk: Walk, number: int) -> None:
     others = [tool for tool in walk.offered if tool.name != before[0].name]
     if not (others and _may_retry(walk)):
         return
-    after = _settled(walk, _write(walk, words.text, others), [number])
+    after = _normalized(walk, _write(walk, words.text, others), [number])
     if len(after) != 1 or (after[0][1].confidence or 0.0) <= (before[0].confidence or 0.0):
         return
     call = after[0][1]
@@ -559,7 +559,7 @@ def _overrun(walk: Walk) -> list[int]:
 def _again(walk: Walk, number: int) -> None:
     """Copying only; kept where it makes the same calls, surer, without making anything up."""
     before = walk.draft.calls_of(number)
-    after = _settled(walk, _write(walk, walk.heard[number].text, copy=True), [number])
+    after = _normalized(walk, _write(walk, walk.heard[number].text, copy=True), [number])
     names = [call.name for call in before] == [call.name for _, call in after]
     surer = _least([call for _, call in after]) >= _least(before)
     if names and surer and not any("ungrounded" in call.complaints for _, call in after):
@@ -574,33 +574,33 @@ def _least(calls: Sequence[ToolCall]) -> float:
 
 
 def _place(walk: Walk, written: Written, numbers: Sequence[int]) -> None:
-    for number, call in _settled(walk, written, numbers):
+    for number, call in _normalized(walk, written, numbers):
         walk.draft.place(number, call)
 
 
-def _settled(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple[int, ToolCall]]:
+def _normalized(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple[int, ToolCall]]:
     """Each call of an answer with the intent it answers, settled and with its confidence."""
     assert walk.calibration is not None, "a caller that writes has been opened"
     with walk.timed("judge"):
         words = [walk.heard[number] for number in numbers]
         owners = assign(written.calls, walk.tools, words)
-        settled = [
-            walk.settle(call, words[owner])
+        normalized = [
+            walk.normalize(call, words[owner])
             for owner, call in zip(owners, written.calls, strict=True)
         ]
-        features = call_features(written.tokens, settled, walk.offered, written.text)
+        features = call_features(written.tokens, normalized, walk.offered, written.text)
         sure = [walk.calibration.confidence(one) for one in features]
         walk.draft.evidence.update(zip(sure, features, strict=True))
-        if not settled:
+        if not normalized:
             for number in numbers:
                 walk.draft.nothing(number, sure[0], written.declined)
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
-        if settled and none_is_likelier(written.tokens, made_up=made_up):
+        if normalized and none_is_likelier(written.tokens, made_up=made_up):
             _withhold(walk, written, numbers)
             return []
         return [
             (numbers[owner], replace(call, confidence=one))
-            for owner, call, one in zip(owners, settled, sure, strict=False)
+            for owner, call, one in zip(owners, normalized, sure, strict=False)
         ]
 
 
@@ -622,24 +622,26 @@ def _write(walk: Walk, text: str, offered: Sequence[Tool] = (), *, copy: bool = 
         except ContextExceeded:
             if len(tools) <= LEAST_TOOLS:
                 raise
-            tools = narrow(text, tools, max(LEAST_TOOLS, len(tools) // 2))
+            tools = rank_tools(text, tools, max(LEAST_TOOLS, len(tools) // 2))
 
 
 def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
-    caller, parts = walk.caller, walk.parts
-    assert caller is not None, "a plan that starts on the device has a caller"
+    function_model, parts = walk.function_model, walk.parts
+    assert function_model is not None, "a plan that starts on the device has a caller"
     prompt = render_prompt(tools, text)
-    room = caller.facts().context_tokens
+    room = function_model.facts().context_tokens
     if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # before it costs a grammar and a count
         least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
         raise ContextExceeded(least, room, counted=False)
     with walk.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
     tokens: list[Token] = []
-    stream = caller.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
+    stream = function_model.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
     with (
         walk.timed("model"),
-        LocalAttempt(walk.request, walk.draft.attempts, caller.facts(), parts.clock) as attempt,
+        LocalAttempt(
+            walk.request, walk.draft.attempts, function_model.facts(), parts.clock
+        ) as attempt,
         closing(stream) as items,
     ):
         for item in items:
@@ -649,7 +651,7 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
             attempt.count()
             tokens.append(item)
         attempt.outcome = "answered"
-        note(caller, prompt)
+        note(function_model, prompt)
     written = "".join(token.text for token in tokens)
     repaired = repair(written, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)
@@ -699,7 +701,7 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
     check_tools(request.tools)
     text = request.messages[-1].content
     intents = split(text, request.tools)
-    offered = narrow(text, request.tools, parts.rules.tools_limit)
+    offered = rank_tools(text, request.tools, parts.rules.tools_limit)
     scores = [
         difficulty(
             intent.resolved,
@@ -724,28 +726,28 @@ def _open_device(walk: Walk) -> Misfit | None:
     if request.has_images:
         return Misfit("images_unsupported", "the function caller cannot see images")
     try:
-        walk.caller = walk.parts.caller()
+        walk.function_model = walk.parts.function_model()
     except ModelNotFound as error:
         return Misfit(error.code, str(error))
-    walk.calibration = walk.parts.calibration(walk.caller)
+    walk.calibration = walk.parts.calibration(walk.function_model)
     objective = find_objective(request, walk.calibration)
     walk.draft.threshold, walk.draft.calibration = objective.threshold, walk.calibration.name
     walk.draft.objective = objective.words
-    return objective.misfit or _lateness(walk, walk.caller)
+    return objective.misfit or _lateness(walk, walk.function_model)
 
 
-def _lateness(walk: Walk, caller: CallBackend) -> Misfit | None:
+def _lateness(walk: Walk, function_model: CallBackend) -> Misfit | None:
     """Judged by what is new to the caller: the same tools as before are not read again."""
     if walk.request.deadline_ms is None:
         return None
-    facts = caller.facts()
+    facts = function_model.facts()
     capacity = Capacity(
         context_tokens=facts.context_tokens,
         prompt_tokens_per_second=facts.prompt_tokens_per_second,
         output_tokens_per_second=facts.output_tokens_per_second,
     )
     prompt = render_prompt(walk.offered, walk.request.messages[-1].content)
-    tokens = estimate_tokens([Message("user", unread(caller, prompt))])
+    tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
     return find_lateness(walk.request, capacity, tokens, USUAL_CALL_TOKENS)
 
 
@@ -859,7 +861,7 @@ def _asking(walk: Walk, numbers: Sequence[int] | None = None) -> Request:
     if numbers is not None and len(numbers) < len(walk.heard):
         text = ". ".join(walk.heard[number].text.rstrip(".") for number in numbers)
         message = replace(message, content=text)
-    tools = tuple(narrow(message.content, walk.request.tools, CLOUD_TOOLS))
+    tools = tuple(rank_tools(message.content, walk.request.tools, CLOUD_TOOLS))
     return replace(walk.request, messages=(*walk.request.messages[:-1], message), tools=tools)
 
 
@@ -880,15 +882,17 @@ def _ask(walk: Walk, numbers: Sequence[int], *, hurried: bool) -> None:
     repaired = repair(given or said, walk.request.tools, text, source="cloud")
     calls, words = with_repairs(repaired), [walk.heard[number] for number in numbers]
     owners = assign(calls, walk.tools, words)
-    settled = [walk.settle(call, words[owner]) for owner, call in zip(owners, calls, strict=True)]
+    normalized = [
+        walk.normalize(call, words[owner]) for owner, call in zip(owners, calls, strict=True)
+    ]
     declined = None if calls else _in_words(said, repaired.complaints)
     if declined is None:
-        draft.compare(numbers, settled)
+        draft.compare(numbers, normalized)
     for number in numbers:
         draft.forget(number)
         if not calls:
             draft.declined[number] = declined
-    for owner, call in zip(owners, settled, strict=True):
+    for owner, call in zip(owners, normalized, strict=True):
         draft.place(numbers[owner], call)
     draft.text = "" if calls else said
     draft.cloud_answered = True

@@ -200,7 +200,7 @@ def _fall_back(walk: _Walk, error: CloudError) -> Iterator[Event]:
     draft.tool_calls.clear()
     draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
     yield Switched("local", error.code, str(error), draft.confidence)
-    if draft.text or (draft.request.answer_schema and not walk.local_done):
+    if draft.text or (draft.request.response_format and not walk.local_done):
         # What was shown stays, and the device continues it. A grammar has to start afresh.
         walk.held, draft.meter = "", Meter()
         try:

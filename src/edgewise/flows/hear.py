@@ -51,7 +51,7 @@ CLEAR_VOICE = 0.4  # mean chance of a voice from which somebody speaks, whatever
 class Hearing:
     """The device's part of one transcription. `number` gives each segment its id."""
 
-    ears: SpeechBackend
+    transcriber: SpeechBackend
     calibration: SegmentCalibration
     number: Callable[[], int]
     language: str = ""
@@ -64,9 +64,9 @@ class Hearing:
         found = []
         heard = [
             moved(each, chunk)
-            for each in self.ears.hear(chunk.samples, language=self.language, **self.guide)
+            for each in self.transcriber.hear(chunk.samples, language=self.language, **self.guide)
         ]
-        if self.ears.facts().word_times:
+        if self.transcriber.facts().word_times:
             heard = into_utterances(heard, chunk.speaking)
         for each in heard:
             self.language = self.language or each.language
@@ -230,7 +230,7 @@ class TranscriptDraft:
     started: float
     threshold: float
     calibration: str
-    ears: SpeechBackend | None
+    transcriber: SpeechBackend | None
     objective: str = ""
     segments: dict[int, Segment] = field(default_factory=dict)
     dropped: list[Segment] = field(default_factory=list)
@@ -299,9 +299,9 @@ class TranscriptDraft:
 
     def end_local(self) -> None:
         """Write the device's attempt down, before the cloud's: it was first."""
-        if self.ears is None or not self._outcome:
+        if self.transcriber is None or not self._outcome:
             return
-        facts = self.ears.facts()
+        facts = self.transcriber.facts()
         self.attempts.insert(
             0,
             Attempt(
@@ -423,17 +423,22 @@ def conclude_live(draft: TranscriptDraft) -> None:
         draft.conclude("fallback_local", f"{words}; the cloud failed: {failure}")
 
 
-class UtteranceEars:
+class UtteranceTranscriber:
     """The device's part of live captions. `last` is the last hypothesis of the open utterance."""
 
     def __init__(
         self,
-        ears: SpeechBackend,
+        transcriber: SpeechBackend,
         calibration: SegmentCalibration,
         draft: TranscriptDraft,
         clock: Callable[[], float],
     ) -> None:
-        self._ears, self._calibration, self._draft, self._clock = ears, calibration, draft, clock
+        self._transcriber, self._calibration, self._draft, self._clock = (
+            transcriber,
+            calibration,
+            draft,
+            clock,
+        )
         self.language = draft.request.language
         self._guide = guide_of(draft.request)
         self.last: tuple[Word, ...] = ()
@@ -444,7 +449,7 @@ class UtteranceEars:
     def hear(self, chunk: Chunk) -> tuple[Word, ...]:
         """A hypothesis: the words of the utterance so far, without what was made up."""
         with self._draft.listening(self._clock):
-            found = self._ears.hear(chunk.samples, language=self.language, **self._guide)
+            found = self._transcriber.hear(chunk.samples, language=self.language, **self._guide)
         self.forget()
         words: list[Word] = []
         for each in found:

@@ -27,7 +27,7 @@ from edgewise.flows.corrections import Correction as Answer
 from edgewise.flows.corrections import Corrections
 from edgewise.flows.hear import (
     TranscriptDraft,
-    UtteranceEars,
+    UtteranceTranscriber,
     audio_from,
     conclude_live,
     corrected,
@@ -97,16 +97,18 @@ class LiveTranscriber:
         with self._lock:
             if self._running or self._transcript is not None:
                 raise InvalidRequest("start: it has been started before")
-            ears = self._parts.ears()
-            self._check(ears)
-            calibration = self._parts.calibration(ears)
+            transcriber = self._parts.transcriber()
+            self._check(transcriber)
+            calibration = self._parts.calibration(transcriber)
             self._plan = self._parts.policy(Question())  # the cloud may shut and open meanwhile
-            self._draft = self._new_draft(ears, calibration)
+            self._draft = self._new_draft(transcriber, calibration)
             self._corrections = Corrections(
                 self._parts.cloud, self.request, self._attempts, patience_s=None
             )
-            self._utterances = LiveUtterances(ears.facts().chunk_s)
-            self._ears = UtteranceEars(ears, calibration, self._draft, self._parts.clock)
+            self._utterances = LiveUtterances(transcriber.facts().chunk_s)
+            self._transcriber = UtteranceTranscriber(
+                transcriber, calibration, self._draft, self._parts.clock
+            )
             self._running = True
             return self
 
@@ -151,10 +153,10 @@ class LiveTranscriber:
         elif self._running:
             self.stop()
 
-    def _check(self, ears: SpeechBackend) -> None:
+    def _check(self, transcriber: SpeechBackend) -> None:
         if self.request.policy == "cloud_only":
             raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
-        facts, language = ears.facts(), self.request.language
+        facts, language = transcriber.facts(), self.request.language
         if language and facts.languages and language not in facts.languages:
             raise DoesNotFit(f"{facts.model} knows {', '.join(facts.languages)}, not {language!r}")
 
@@ -163,12 +165,14 @@ class LiveTranscriber:
         wanted = self._plan.may_hand_off or self._plan.first == "cloud"
         return wanted and self.request.handoff == "automatic"
 
-    def _new_draft(self, ears: SpeechBackend, fitted: SegmentCalibration) -> TranscriptDraft:
+    def _new_draft(self, transcriber: SpeechBackend, fitted: SegmentCalibration) -> TranscriptDraft:
         objective = find_objective(self.request, fitted)
         # Where the policy asks the cloud first it wants the cloud's text of everything.
         threshold = 1.0 if self._plan.first == "cloud" else objective.threshold
         now = self._parts.clock()
-        draft = TranscriptDraft(self.request, self._attempts, now, threshold, fitted.name, ears)
+        draft = TranscriptDraft(
+            self.request, self._attempts, now, threshold, fitted.name, transcriber
+        )
         draft.objective = objective.words
         draft.conclude(self._plan.code, self._plan.reason)
         return draft
@@ -185,7 +189,7 @@ class LiveTranscriber:
 
     def _suppose(self, chunk: Chunk) -> None:
         try:
-            hypothesis = self._ears.hear(chunk)
+            hypothesis = self._transcriber.hear(chunk)
         except GenerationFailed as error:
             self._error = error.code
             return
@@ -196,7 +200,7 @@ class LiveTranscriber:
         self._captions.say(words)
 
     def _end_open(self) -> None:
-        last = self._ears.last if self._utterances.covered else ()
+        last = self._transcriber.last if self._utterances.covered else ()
         self._end(self._utterances.take(), last)
 
     def _end(self, chunk: Chunk | None, hypothesis: Sequence[Word]) -> None:
@@ -210,12 +214,12 @@ class LiveTranscriber:
         self._draft.speech_seconds += chunk.seconds
         try:
             if not hypothesis or chunk.start + chunk.seconds - hypothesis[-1].end > REACHES_S:
-                hypothesis = self._ears.hear(chunk)
+                hypothesis = self._transcriber.hear(chunk)
             self._settle(self._text.finish(hypothesis))
-            segment = self._ears.segment(self._text.settled, chunk)
+            segment = self._transcriber.segment(self._text.settled, chunk)
         except GenerationFailed as error:
             self._error = error.code
-            segment = self._ears.unheard(self._text.settled, chunk, error)
+            segment = self._transcriber.unheard(self._text.settled, chunk, error)
         number: int | None = None
         if segment is not None and (segment.text or self._may_ask):
             number, self._numbers = self._numbers, self._numbers + 1
@@ -231,7 +235,7 @@ class LiveTranscriber:
 
     def _reset(self) -> None:
         self._text = StableText()
-        self._ears.forget()
+        self._transcriber.forget()
 
     def _send(self, segment: Segment, chunk: Chunk, words_before: str) -> None:
         shut = self._parts.cloud.closed(self.request)
@@ -302,6 +306,6 @@ class LiveTranscriber:
         return draft.transcript(
             seconds=self._utterances.seconds,
             codes=(),
-            language=self.request.language or self._ears.language,
+            language=self.request.language or self._transcriber.language,
             now=self._parts.clock(),
         )

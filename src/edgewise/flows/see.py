@@ -112,7 +112,7 @@ def _look_at_device(
     nobody = SightCalibration(name="")
     if request.policy == "cloud_only":
         return None, nobody
-    if request.answer_schema is not None:
+    if request.response_format is not None:
         return Misfit("schema_unsupported", "device skills do not write JSON"), nobody
     if wanted is None:
         reason = "no device skill answers this question about a picture"
@@ -185,30 +185,30 @@ def _from_device(walk: _Walk, plan: Plan) -> Iterator[Event]:
 
 def _judge(walk: _Walk, wanted: Wanted) -> SeenAnswer:
     """Look at every picture with the skill, and make an answer of it."""
-    eye = _look(walk, wanted.skill)
+    vision_skill = _look(walk, wanted.skill)
     walk.skill = wanted.skill
-    walk.answer = answer_from(wanted, walk.sights, walk.parts.calibration(eye))
+    walk.answer = answer_from(wanted, walk.sights, walk.parts.calibration(vision_skill))
     return walk.answer
 
 
 def _look(walk: _Walk, skill: Skill) -> VisionBackend:
     parts, draft = walk.parts, walk.draft
-    eye = parts.skill(skill)
-    with LocalAttempt(draft.request, draft.attempts, eye.facts(), parts.clock) as attempt:
+    vision_skill = parts.skill(skill)
+    with LocalAttempt(draft.request, draft.attempts, vision_skill.facts(), parts.clock) as attempt:
         attempt.finish = Finish("stop")  # no tokens: nothing is generated
-        sights = [eye.look(pixels) for pixels in walk.pictures]
+        sights = [vision_skill.look(pixels) for pixels in walk.pictures]
         attempt.outcome = "answered"
     if not walk.sights:
         walk.sights = [
             replace(sight, quality=measure_quality(pixels))
             for sight, pixels in zip(sights, walk.pictures, strict=True)
         ]
-        return eye
+        return vision_skill
     walk.sights = [
         replace(old, lines=old.lines or new.lines, things=old.things or new.things)
         for old, new in zip(walk.sights, sights, strict=True)
     ]
-    return eye
+    return vision_skill
 
 
 def _tell(walk: _Walk) -> Iterator[Event]:
@@ -217,12 +217,12 @@ def _tell(walk: _Walk) -> Iterator[Event]:
     told = []
     for skill in BOTH:
         try:
-            eye = _look(walk, skill)
+            vision_skill = _look(walk, skill)
         except LocalError as error:
             told.append(str(error))
             continue
         walk.skill = ", ".join(filter(None, (walk.skill, skill)))
-        finder = walk.parts.calibration(eye) if skill == "names objects" else finder
+        finder = walk.parts.calibration(vision_skill) if skill == "names objects" else finder
     if not walk.sights:
         raise DoesNotFit(f"{draft.reason}; and the device sees nothing: {'; '.join(told)}")
     draft.confidence, draft.doubted = 0.0, True  # it is no answer to the question

@@ -63,7 +63,7 @@ Settled = Callable[[Segment], None]
 class Parts:
     """What the engine lends to a transcription; `ears` raises ModelNotFound where it has none."""
 
-    ears: Callable[[], SpeechBackend]
+    transcriber: Callable[[], SpeechBackend]
     cloud: Cloud
     policy: Policy
     calibration: Callable[[SpeechBackend | None], SegmentCalibration]
@@ -118,10 +118,10 @@ def transcribe(
 
 
 def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> _Walk:
-    ears, misfit = _look_at_device(request, parts)
-    calibration = parts.calibration(ears)
+    transcriber, misfit = _look_at_device(request, parts)
+    calibration = parts.calibration(transcriber)
     objective = find_objective(request, calibration)
-    if ears is not None and request.handoff == "automatic":
+    if transcriber is not None and request.handoff == "automatic":
         misfit = misfit or objective.misfit  # else every segment says that it is in doubt
     plan = _plan(request, parts, misfit)
     if plan.first is None:
@@ -129,16 +129,21 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> _Walk:
     if plan.first == "cloud" and request.handoff == "signal":
         raise DoesNotFit(f"the application is to route this: {plan.reason}")
     draft = TranscriptDraft(
-        request, attempts, parts.clock(), objective.threshold, calibration.name, ears
+        request, attempts, parts.clock(), objective.threshold, calibration.name, transcriber
     )
-    draft.objective = objective.words if ears is not None else ""
+    draft.objective = objective.words if transcriber is not None else ""
     draft.conclude(plan.code, plan.reason)
     draft.degraded_code = plan.degraded_code
     corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
     walk = _Walk(request, parts, plan, draft, corrections, None)
-    if ears is not None:
+    if transcriber is not None:
         walk.hearing = Hearing(
-            ears, calibration, walk.number, request.language, draft.dropped, guide_of(request)
+            transcriber,
+            calibration,
+            walk.number,
+            request.language,
+            draft.dropped,
+            guide_of(request),
         )
     return walk
 
@@ -147,14 +152,14 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[SpeechBackend | Non
     if request.policy == "cloud_only":
         return None, None  # never used, so never fetched or opened
     try:
-        ears = parts.ears()
+        transcriber = parts.transcriber()
     except ModelNotFound as error:
         return None, Misfit(error.code, str(error))
-    facts = ears.facts()
+    facts = transcriber.facts()
     if request.language and facts.languages and request.language not in facts.languages:
         reason = f"{facts.model} knows {', '.join(facts.languages)}, not {request.language!r}"
         return None, Misfit("language_unsupported", reason)
-    return ears, None
+    return transcriber, None
 
 
 def _plan(request: Request, parts: Parts, misfit: Misfit | None) -> Plan:
@@ -178,8 +183,10 @@ def _refusal(request: Request, plan: Plan) -> EdgewiseError:
 
 def _read(walk: _Walk, sound: Sound) -> None:
     on_device = walk.plan.first == "local"
-    ears = walk.draft.ears
-    longest_s = ears.facts().chunk_s if on_device and ears is not None else CLOUD_CHUNK_S
+    transcriber = walk.draft.transcriber
+    longest_s = (
+        transcriber.facts().chunk_s if on_device and transcriber is not None else CLOUD_CHUNK_S
+    )
     for chunk in cut_into_chunks(_told(walk, sound), longest_s=longest_s):
         walk.draft.speech_seconds += chunk.seconds
         if on_device:

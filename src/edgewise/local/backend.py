@@ -170,4 +170,4 @@ class VisionBackend(Protocol):
     def close(self) -> None: ...
 
 
-Eyes = dict[str, VisionBackend]  # the skills of an engine that were needed so far, by name
+VisionSkills = dict[str, VisionBackend]  # the skills of an engine that were needed so far, by name

@@ -376,10 +376,10 @@ class LlamaCpp:
             "logprobs": True,
             "top_logprobs": ALTERNATIVES,
         }
-        if request.answer_schema is not None:
+        if request.response_format is not None:
             if already:
                 raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
-            body["grammar"] = compile_answer(request.answer_schema.schema)
+            body["grammar"] = compile_answer(request.response_format.schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
         return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})

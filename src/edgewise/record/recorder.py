@@ -40,7 +40,7 @@ class Every:
 
 
 @dataclass(slots=True)
-class Books:
+class RequestRecorder:
     """`rates`: what the cloud would have charged per million tokens, in and out.
 
     `watchers` are told of every answer, after it is written down and before the caller has it:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from edgewise.errors import SettingsError
-from edgewise.server.access_log import Journal
+from edgewise.server.access_log import AccessLog
 from edgewise.server.anthropic.messages import anthropic_error
 from edgewise.server.errors import (
     Fault,
@@ -179,7 +179,7 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: Journal
+        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: AccessLog
     ) -> None:
         self._app, self._server, self._clients, self._log = app, server, clients, log
 

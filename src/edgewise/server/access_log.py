@@ -62,7 +62,7 @@ class Served:
         return found
 
 
-class Journal:
+class AccessLog:
     """Takes down requests as they end. `listeners` get each one, on the thread that served it."""
 
     def __init__(self, metrics: Metrics) -> None:

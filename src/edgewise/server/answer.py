@@ -14,7 +14,7 @@ from edgewise.record.recorder import Cancelled
 from edgewise.server import report
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
-from edgewise.server.cancellation import Visit
+from edgewise.server.cancellation import Cancellation
 from edgewise.server.errors import (
     BROKEN,
     LATE,
@@ -23,7 +23,7 @@ from edgewise.server.errors import (
 )
 from edgewise.server.fields import Fields, parse_body
 from edgewise.server.routing import LOCAL, read_routing, resolve_model
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Ask, Head, Opening, Wire, Work, Writer, to_json
 from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Switched, TextDelta
@@ -43,26 +43,26 @@ class Incoming:
     headers: Mapping[str, str]
     body: bytes
     client: Client
-    visit: Visit
+    cancellation: Cancellation
     path: Mapping[str, str]  # the parts of the path that the route names
 
 
-def answer(house: House, wire: Wire, incoming: Incoming) -> Work:
+def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     """The whole of one request, on its own thread. Nothing is raised but what nobody foresaw."""
     served = Served(endpoint=wire.name, client=incoming.client.name)
 
     def work() -> Work:
-        ask, request = _understood(house, wire, incoming, served)
+        ask, request = _understood(state, wire, incoming, served)
         answered = _streamed if ask.stream else _whole
-        yield from answered(house, wire, ask, request, served, incoming.visit)
+        yield from answered(state, wire, ask, request, served, incoming.cancellation)
 
-    yield from noted(house, served, incoming.visit, work, wire.error)
+    yield from noted(state, served, incoming.cancellation, work, wire.error)
 
 
 def noted(
-    house: House,
+    state: ServerState,
     served: Served,
-    visit: Visit,
+    cancellation: Cancellation,
     work: Callable[[], Work],
     error_body: Callable[[Fault], dict[str, Any]],
 ) -> Work:
@@ -71,7 +71,7 @@ def noted(
     try:
         yield from work()
     except EdgewiseError as error:
-        fault = fault_to_tell(error, visit)
+        fault = fault_to_tell(error, cancellation)
         served.left = fault is None
     except GeneratorExit:
         served.left = True
@@ -85,42 +85,47 @@ def noted(
             served.status, served.code = fault.status, fault.code
         if served.left:
             served.code = Cancelled.code
-        house.journal.note(served)
+        state.access_log.note(served)
     if fault is not None and not begun:
         yield Head(fault.status, JSON | fault.all_headers())
         yield to_json(error_body(fault))
 
 
-def fault_to_tell(error: EdgewiseError, visit: Visit) -> Fault | None:
+def fault_to_tell(error: EdgewiseError, cancellation: Cancellation) -> Fault | None:
     """What to tell the client; None where it is gone."""
     if isinstance(error, Cancelled):
-        return LATE if visit.late else None
+        return LATE if cancellation.late else None
     return fault_of(error)
 
 
 def _understood(
-    house: House, wire: Wire, incoming: Incoming, served: Served
+    state: ServerState, wire: Wire, incoming: Incoming, served: Served
 ) -> tuple[Ask, Request]:
-    ask = wire.read(parse_body(incoming.body), remote_images=house.server.remote_images)
+    ask = wire.read(parse_body(incoming.body), remote_images=state.server.remote_images)
     served.stream, served.model = ask.stream, ask.model[:80]
     route = resolve_model(
-        ask.model, local_model=house.local_model, any_model=house.server.any_model
+        ask.model, local_model=state.local_model, any_model=state.server.any_model
     )
     options = {**ask.options, **read_routing(ask.metadata, incoming.headers), **route.options}
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
-    incoming.visit.cloud = route.cloud
-    request = house.engine.request(ask.messages, **options)
+    incoming.cancellation.cloud = route.cloud
+    request = state.engine.request(ask.messages, **options)
     served.id = request.id
     return ask, request
 
 
 def _whole(
-    house: House, wire: Wire, ask: Ask, request: Request, served: Served, visit: Visit
+    state: ServerState,
+    wire: Wire,
+    ask: Ask,
+    request: Request,
+    served: Served,
+    cancellation: Cancellation,
 ) -> Work:
-    with closing(house.engine.run(request, live=False)) as events:
+    with closing(state.engine.run(request, live=False)) as events:
         for event in events:
-            visit.check()
+            cancellation.check()
             if isinstance(event, TextDelta) and served.first_s is None:
                 served.first_s = time.perf_counter() - served.started
             if isinstance(event, Finished):
@@ -132,15 +137,20 @@ def _whole(
 
 
 def _streamed(
-    house: House, wire: Wire, ask: Ask, request: Request, served: Served, visit: Visit
+    state: ServerState,
+    wire: Wire,
+    ask: Ask,
+    request: Request,
+    served: Served,
+    cancellation: Cancellation,
 ) -> Work:
     """The head is sent with the first text: until then a fault can still have its own status."""
     writer = wire.writer(ask, request.id)
     switched: Switched | None = None
     try:
-        with closing(house.engine.run(request, live=True)) as events:
+        with closing(state.engine.run(request, live=True)) as events:
             for event in events:
-                visit.check()
+                cancellation.check()
                 if served.status == 0:
                     if isinstance(event, Switched):
                         switched = event
@@ -152,7 +162,7 @@ def _streamed(
                     yield b"".join(writer.begin(opening))
                 yield b"".join(_written(writer, event, served))
     except EdgewiseError as error:
-        fault = fault_to_tell(error, visit)
+        fault = fault_to_tell(error, cancellation)
         if served.status and fault is not None:
             yield b"".join(writer.failed(fault))
         raise
@@ -178,17 +188,21 @@ class Described(Protocol):
 
 
 def routed_options(
-    house: House, incoming: Incoming, model: str, metadata: Fields, device: Callable[[], Described]
+    state: ServerState,
+    incoming: Incoming,
+    model: str,
+    metadata: Fields,
+    device: Callable[[], Described],
 ) -> dict[str, Any]:
     """Engine options from the model's name, the headers and the metadata.
 
     The visit learns which cloud is wanted. `device` is asked only where a local model is named.
     """
-    route = resolve_model(model, local_model=_name(model, device), any_model=house.server.any_model)
+    route = resolve_model(model, local_model=_name(model, device), any_model=state.server.any_model)
     options: dict[str, Any] = {**read_routing(metadata, incoming.headers), **route.options}
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
-    incoming.visit.cloud = route.cloud
+    incoming.cancellation.cloud = route.cloud
     return options
 
 

@@ -36,14 +36,14 @@ from edgewise.server.openai.responses import ResponsesWire
 from edgewise.server.openai.transcriptions import transcriptions
 from edgewise.server.openapi.document import description
 from edgewise.server.realtime import Realtime
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Wire, Work
 
-Answerer = Callable[[House, Incoming], Work]
+Answerer = Callable[[ServerState, Incoming], Work]
 
 
 def _over(wire: Wire) -> Answerer:
-    return lambda house, incoming: answer(house, wire, incoming)
+    return lambda state, incoming: answer(state, wire, incoming)
 
 
 # The route table: method, path, name in logs and counts, and who answers on a thread.
@@ -65,26 +65,26 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
 )
 
 
-def make_app(house: House) -> Starlette:
+def make_app(state: ServerState) -> Starlette:
     """An ASGI application around a house; starting it warms the house, stopping it closes it."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        threading.Thread(target=house.warm_up, name="edgewise-warm-up", daemon=True).start()
+        threading.Thread(target=state.warm_up, name="edgewise-warm-up", daemon=True).start()
         try:
             yield
         finally:
-            await asyncio.to_thread(house.close)
+            await asyncio.to_thread(state.close)
 
-    checks = health.Health(house)
+    checks = health.Health(state)
     routes: list[BaseRoute] = [
-        Route(path, Endpoint(house, name, partial(work, house)), methods=[method])
+        Route(path, Endpoint(state, name, partial(work, state)), methods=[method])
         for method, path, name, work in ROUTES
     ]
     routes += [
         Route("/healthz", checks.alive, methods=["GET"]),
         Route("/readyz", checks.ready, methods=["GET"]),
-        WebSocketRoute("/v1/realtime", Realtime(house)),
+        WebSocketRoute("/v1/realtime", Realtime(state)),
         Route("/openapi.json", description, methods=["GET"]),
         Route("/", page, methods=["GET"]),
         Route("/dashboard/{name}", page, methods=["GET"]),
@@ -93,7 +93,7 @@ def make_app(house: House) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard, server=house.server, clients=house.clients, log=house.journal)
+            Middleware(Guard, server=state.server, clients=state.clients, log=state.access_log)
         ],
         exception_handlers={404: _no_such_path, 405: _wrong_method},
     )

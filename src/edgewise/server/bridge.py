@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Callable
 from starlette.types import Receive, Send
 
 from edgewise.server.cancellation import (
-    Visit,
+    Cancellation,
     current,
 )
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, send_head
 
 log = logging.getLogger("edgewise.server")
@@ -31,8 +31,10 @@ BACKLOG = 256  # pieces a slow reader may leave waiting before the work is held 
 class Worker:
     """Runs a request's work on a thread and hands what it yields to the event loop."""
 
-    def __init__(self, visit: Visit, work: Callable[[], Work], done: Callable[[], None]) -> None:
-        self.visit = visit
+    def __init__(
+        self, cancellation: Cancellation, work: Callable[[], Work], done: Callable[[], None]
+    ) -> None:
+        self.cancellation = cancellation
         self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
@@ -47,11 +49,11 @@ class Worker:
 
     async def pieces(self) -> AsyncIterator[Head | bytes]:
         """What the work yields; ends early where the client has left."""
-        while not self.visit.gone:
+        while not self.cancellation.gone:
             await self._ready.wait()
             self._ready.clear()
             self._told = False
-            while self._pieces and not self.visit.gone:
+            while self._pieces and not self.cancellation.gone:
                 piece = self._pieces.popleft()
                 self._room.release()
                 if piece is None:
@@ -60,13 +62,13 @@ class Worker:
 
     def leave(self, *, late: bool = False) -> None:
         """On the event loop: call the work off; nobody reads what it still yields."""
-        self.visit.leave(late=late)
-        if self.visit.gone:
+        self.cancellation.leave(late=late)
+        if self.cancellation.gone:
             self._room.release(BACKLOG)  # whatever it still has to say must not hold it up
             self._ready.set()
 
     def _run(self) -> None:
-        current.set(self.visit)
+        current.set(self.cancellation)
         try:
             with contextlib.closing(self._work()) as work:
                 for piece in work:
@@ -82,7 +84,7 @@ class Worker:
 
     def _offer(self, piece: Head | bytes | None) -> bool:
         self._room.acquire()
-        if self.visit.gone:
+        if self.cancellation.gone:
             return False
         self._pieces.append(piece)
         if not self._told:
@@ -90,27 +92,31 @@ class Worker:
             try:
                 self._loop.call_soon_threadsafe(self._ready.set)
             except RuntimeError:  # the loop is closed: the server is going down
-                self.visit.leave()
+                self.cancellation.leave()
                 return False
         return True
 
 
 async def relay(
-    house: House, visit: Visit, work: Callable[[], Work], receive: Receive, send: Send
+    state: ServerState,
+    cancellation: Cancellation,
+    work: Callable[[], Work],
+    receive: Receive,
+    send: Send,
 ) -> bool:
     """Serve one request. False where the server is full and nothing was begun."""
-    worker = Worker(visit, work, lambda: house.inside.leave(threading.current_thread()))
-    if not house.inside.enter(worker.thread, visit, house.server.requests):
+    worker = Worker(cancellation, work, lambda: state.inside.leave(threading.current_thread()))
+    if not state.inside.enter(worker.thread, cancellation, state.server.requests):
         return False
     worker.thread.start()
     watcher = asyncio.create_task(_watch(receive, worker))
     timer = asyncio.get_running_loop().call_later(
-        house.server.total_s, lambda: worker.leave(late=True)
+        state.server.total_s, lambda: worker.leave(late=True)
     )
     try:
-        await _send_all(worker, send, house.server.stall_s)
+        await _send_all(worker, send, state.server.stall_s)
     except TimeoutError:
-        log.warning("a client took nothing for %g s and was let go", house.server.stall_s)
+        log.warning("a client took nothing for %g s and was let go", state.server.stall_s)
     finally:
         timer.cancel()
         watcher.cancel()
@@ -128,7 +134,7 @@ async def _send_all(worker: Worker, send: Send, stall_s: float) -> None:
             # One that does not read what it asked for must not hold a slot.
             async with asyncio.timeout(stall_s):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-    if worker.visit.gone:
+    if worker.cancellation.gone:
         return
     if not begun:  # the work broke in a way nobody foresaw
         await send_head(send, Head(500, {"content-type": "application/json"}))

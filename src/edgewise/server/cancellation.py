@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from edgewise.record.recorder import Cancelled
 
 
-class Visit:
+class Cancellation:
     """Known to everything that runs for a request, through `current`.
 
     Work blocks on three things: a place in the queue, the local model, the network. Each says,
@@ -59,4 +59,4 @@ class Visit:
             raise Cancelled("the caller left")
 
 
-current: ContextVar[Visit | None] = ContextVar("edgewise_visit", default=None)
+current: ContextVar[Cancellation | None] = ContextVar("edgewise_visit", default=None)

@@ -10,13 +10,13 @@ from starlette.types import Receive, Scope, Send
 from edgewise.server.access import send_fault
 from edgewise.server.answer import Incoming
 from edgewise.server.bridge import relay
-from edgewise.server.cancellation import Visit
+from edgewise.server.cancellation import Cancellation
 from edgewise.server.errors import (
     Fault,
     Refusal,
     refuse,
 )
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Work
 
 FULL = Fault(
@@ -34,8 +34,8 @@ class ClientGone(Exception):
 class Endpoint:
     """An ASGI app for one route. `work` is a generator: a head, then bytes."""
 
-    def __init__(self, house: House, name: str, work: Callable[[Incoming], Work]) -> None:
-        self._house = house
+    def __init__(self, state: ServerState, name: str, work: Callable[[Incoming], Work]) -> None:
+        self._state = state
         self._name = name
         self._work = work
 
@@ -49,19 +49,19 @@ class Endpoint:
             return
         except ClientGone:
             return
-        visit = Visit(client.name)
+        cancellation = Cancellation(client.name)
         incoming = Incoming(
-            scope["edgewise.headers"], body, client, visit, scope.get("path_params", {})
+            scope["edgewise.headers"], body, client, cancellation, scope.get("path_params", {})
         )
-        if not await relay(self._house, visit, lambda: self._work(incoming), receive, send):
+        if not await relay(self._state, cancellation, lambda: self._work(incoming), receive, send):
             self._note(FULL, client.name)
             await send_fault(send, scope["path"], FULL)
 
     def _note(self, fault: Fault, client: str) -> None:
-        self._house.journal.refused(self._name, fault.status, fault.code, client)
+        self._state.access_log.refused(self._name, fault.status, fault.code, client)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        limit = self._house.server.body_bytes
+        limit = self._state.server.body_bytes
         too_big = refuse(413, "request_too_large", f"the body may have {limit:,} bytes")
         length = scope["edgewise.headers"].get("content-length", "")
         if length.isdigit() and int(length) > limit:
@@ -69,7 +69,7 @@ class Endpoint:
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._house.server.body_s):
+            async with asyncio.timeout(self._state.server.body_s):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":

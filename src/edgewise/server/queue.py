@@ -15,13 +15,13 @@ from edgewise.errors import DeviceBusy
 from edgewise.local.backend import (
     DeviceFacts,
     EmbedBackend,
-    Eyes,
     Guide,
     SpeechBackend,
     VisionBackend,
+    VisionSkills,
 )
 from edgewise.server.cancellation import (
-    Visit,
+    Cancellation,
     current,
 )
 from edgewise.types.embeddings import Embedded
@@ -45,7 +45,7 @@ class Ticket:
         self.has_turn = False
 
 
-class Turnstile:
+class FairQueue:
     """At most `slots` at once, and `ahead` more that the model lines up itself; `queue` may wait.
 
     First come, first served per client. Among clients it goes round: one that sends a hundred
@@ -79,13 +79,13 @@ class Turnstile:
         return self._waiting
 
     @contextmanager
-    def turn(self, visit: Visit) -> Generator[None]:
+    def turn(self, cancellation: Cancellation) -> Generator[None]:
         """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full."""
-        ticket = self._draw(visit.client)
+        ticket = self._draw(cancellation.client)
         try:
-            with visit.waking(ticket.called.set):
+            with cancellation.waking(ticket.called.set):
                 ticket.called.wait()
-            visit.check()
+            cancellation.check()
             started = self._clock()
             try:
                 yield
@@ -146,15 +146,15 @@ class Turnstile:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
-class QueuedEars:
+class QueuedTranscriber:
     """A long recording is heard in pieces, and others have their turns in between."""
 
-    def __init__(self, ears: SpeechBackend, turnstile: Turnstile) -> None:
-        self._ears = ears
-        self.turnstile = turnstile
+    def __init__(self, transcriber: SpeechBackend, fair_queue: FairQueue) -> None:
+        self._transcriber = transcriber
+        self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
-        return self._ears.facts()
+        return self._transcriber.facts()
 
     def hear(
         self,
@@ -164,50 +164,50 @@ class QueuedEars:
         words: bool = True,
         **guide: Unpack[Guide],
     ) -> list[Heard]:
-        with self.turnstile.turn(current.get() or Visit()):
-            return self._ears.hear(samples, language=language, words=words, **guide)
+        with self.fair_queue.turn(current.get() or Cancellation()):
+            return self._transcriber.hear(samples, language=language, words=words, **guide)
 
     def close(self) -> None:
-        self._ears.close()
+        self._transcriber.close()
 
 
 class QueuedEmbedder:
     """All texts of a request are one turn: an embedder is fast, and batches are faster."""
 
-    def __init__(self, embedder: EmbedBackend, turnstile: Turnstile) -> None:
+    def __init__(self, embedder: EmbedBackend, fair_queue: FairQueue) -> None:
         self._embedder = embedder
-        self.turnstile = turnstile
+        self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
         return self._embedder.facts()
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        with self.turnstile.turn(current.get() or Visit()):
+        with self.fair_queue.turn(current.get() or Cancellation()):
             return self._embedder.embed(texts)
 
     def close(self) -> None:
         self._embedder.close()
 
 
-class QueuedEye:
+class QueuedVisionSkill:
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
-    def __init__(self, eye: VisionBackend, turnstile: Turnstile) -> None:
-        self._eye = eye
-        self.turnstile = turnstile
+    def __init__(self, vision_skill: VisionBackend, fair_queue: FairQueue) -> None:
+        self._eye = vision_skill
+        self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
         return self._eye.facts()
 
     def look(self, pixels: PictureArray) -> Sight:
-        with self.turnstile.turn(current.get() or Visit()):
+        with self.fair_queue.turn(current.get() or Cancellation()):
             return self._eye.look(pixels)
 
     def close(self) -> None:
         self._eye.close()
 
 
-class QueuedEyes(Eyes):
+class QueuedVisionSkills(VisionSkills):
     """The skills of an engine, each put behind its turnstile when it is first needed."""
 
     def __init__(self, share: Callable[[VisionBackend], VisionBackend]) -> None:
@@ -216,7 +216,7 @@ class QueuedEyes(Eyes):
         self._opening = threading.Lock()
 
     @override
-    def __setitem__(self, name: str, eye: VisionBackend) -> None:
+    def __setitem__(self, name: str, vision_skill: VisionBackend) -> None:
         with self._opening:
             if name not in self:  # two requests may open it at once: the first one stays
-                super().__setitem__(name, self._share(eye))
+                super().__setitem__(name, self._share(vision_skill))

@@ -21,14 +21,14 @@ from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.cancellation import (
-    Visit,
+    Cancellation,
     current,
 )
 from edgewise.server.errors import fault_of
 from edgewise.server.fields import BadField, Fields, parse_body
 from edgewise.server.openai.chat import openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import to_json
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
 
@@ -147,8 +147,8 @@ class Ended(Exception):
 class LiveSession:
     """Made for one connection and used on one thread."""
 
-    def __init__(self, house: House, incoming: Incoming) -> None:
-        self._house, self._incoming = house, incoming
+    def __init__(self, state: ServerState, incoming: Incoming) -> None:
+        self._state, self._incoming = state, incoming
         self._id = f"sess_{uuid.uuid4().hex[:20]}"
         self._events = itertools.count(1)
         self._options: dict[str, Any] | None = None  # until a session is described
@@ -214,8 +214,8 @@ class LiveSession:
         yield self._event(name, session=self._described())
 
     def _route(self, metadata: Fields) -> dict[str, Any]:
-        ears = self._house.engine.ears
-        options = routed_options(self._house, self._incoming, self._model, metadata, ears)
+        transcriber = self._state.engine.transcriber
+        options = routed_options(self._state, self._incoming, self._model, metadata, transcriber)
         self._options = only(options, without=("deadline_ms",))
         return self._options
 
@@ -239,7 +239,7 @@ class LiveSession:
             endpoint="realtime", client=self._incoming.client.name, model=self._model[:80]
         )
         self._served.stream = True
-        live = self._house.engine.listen(**options)
+        live = self._state.engine.listen(**options)
         live.start()
         self._live = live
         self._items = self._new_items()
@@ -284,7 +284,7 @@ class LiveSession:
         if transcript is not None:
             served.reply, served.id = transcript, transcript.id
             served.code = transcript.decision.code
-        self._house.journal.note(served)
+        self._state.access_log.note(served)
 
     def _described(self) -> dict[str, Any]:
         transcription = {
@@ -301,7 +301,7 @@ class LiveSession:
         }
 
     def fault(self, error: EdgewiseError) -> Event:
-        fault = fault_to_tell(error, self._incoming.visit)
+        fault = fault_to_tell(error, self._incoming.cancellation)
         told = openai_error(fault)["error"] if fault else {"message": "left", "code": "cancelled"}
         return self._event("error", error=told)
 
@@ -328,14 +328,16 @@ NORMAL, GOING_AWAY, BUSY = 1000, 1001, 1013
 class Realtime:
     """An ASGI app for WebSockets."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (await receive())["type"] != "websocket.connect":
             return
-        talk = Talk(self._house, scope)
-        if not self._house.inside.enter(talk.thread, talk.visit, self._house.server.requests):
+        talk = Talk(self._state, scope)
+        if not self._state.inside.enter(
+            talk.thread, talk.cancellation, self._state.server.requests
+        ):
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return
         offered = PROTOCOL in scope.get("subprotocols", ())
@@ -346,30 +348,30 @@ class Realtime:
             await _write(send, talk)
         finally:
             reader.cancel()
-            talk.visit.leave()
+            talk.cancellation.leave()
             talk.messages.put(None)
 
 
 class Talk:
     """One connection: messages one way and events the other, between the loop and a thread."""
 
-    def __init__(self, house: House, scope: Scope) -> None:
+    def __init__(self, state: ServerState, scope: Scope) -> None:
         client = scope["edgewise.client"]
-        self.visit = Visit(client.name)
+        self.cancellation = Cancellation(client.name)
         self.messages: queue.SimpleQueue[Fields | BadField | None] = queue.SimpleQueue()
         self.events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.room = asyncio.Semaphore(WAITING)
-        self.house = house
+        self.state = state
         self._loop = asyncio.get_running_loop()
         headers = scope["edgewise.headers"]
-        self._session = LiveSession(house, Incoming(headers, b"", client, self.visit, {}))
+        self._session = LiveSession(state, Incoming(headers, b"", client, self.cancellation, {}))
         context = contextvars.copy_context()
         self.thread = threading.Thread(
             target=context.run, args=(self._run,), name="edgewise-request-live", daemon=True
         )
 
     def _run(self) -> None:
-        current.set(self.visit)
+        current.set(self.cancellation)
         try:
             self._tell(self._session.created())
             with contextlib.suppress(Ended):
@@ -379,11 +381,11 @@ class Talk:
             try:
                 self._session.close()
             finally:
-                self.house.inside.leave(threading.current_thread())
+                self.state.inside.leave(threading.current_thread())
                 self._tell(None)
 
     def _answer_all(self) -> None:
-        while not (self.visit.left or self.house.draining):
+        while not (self.cancellation.left or self.state.draining):
             try:
                 message = self.messages.get(timeout=LOOK_S)
             except queue.Empty:
@@ -411,7 +413,7 @@ async def _read(receive: Receive, talk: Talk) -> None:
     while True:
         message = await receive()
         if message["type"] != "websocket.receive":
-            talk.visit.leave()
+            talk.cancellation.leave()
             talk.messages.put(None)
             return
         await talk.room.acquire()
@@ -425,10 +427,10 @@ async def _read(receive: Receive, talk: Talk) -> None:
 async def _write(send: Send, talk: Talk) -> None:
     """A client that is gone is written to no more; what is left is let go of."""
     while (event := await talk.events.get()) is not None:
-        if not talk.visit.left:
+        if not talk.cancellation.left:
             with contextlib.suppress(OSError, RuntimeError):
                 await send({"type": "websocket.send", "text": to_json(event).decode()})
-    if not talk.visit.left:
-        code = GOING_AWAY if talk.house.draining else NORMAL
+    if not talk.cancellation.left:
+        code = GOING_AWAY if talk.state.draining else NORMAL
         with contextlib.suppress(OSError, RuntimeError):
             await send({"type": "websocket.close", "code": code})

@@ -18,7 +18,7 @@ from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from edgewise.errors import SettingsError
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.tracing import export_over_http, trace_requests
 from edgewise.settings import ServerSettings, Settings
 
@@ -80,37 +80,37 @@ BACKLOG = 2048
 
 def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
     """Serve until SIGTERM or SIGINT; then finish what runs, at most `drain_s`."""
-    house, listener = _prepared(settings, parts)
+    state, listener = _prepared(settings, parts)
     _take_all_descriptors()
     if settings.server.otel:
         export_over_http()
-        trace_requests(house)
+        trace_requests(state)
     with listener:
         announce(url_of(listener))
         # The runner gives signals back when it is done; by then they have done their work.
         signal.signal(signal.SIGTERM, lambda *_: None)
         with contextlib.suppress(KeyboardInterrupt):
-            _runner(house).run(sockets=[listener])
+            _runner(state).run(sockets=[listener])
 
 
 @contextlib.contextmanager
 def running(
-    settings: Settings, look: Callable[[House], None] = lambda _: None, **parts: Any
+    settings: Settings, look: Callable[[ServerState], None] = lambda _: None, **parts: Any
 ) -> Iterator[str]:
     """The address of a server that runs on a thread while inside. For tests and notebooks.
 
     `look` is shown what the endpoints share.
     """
-    house, listener = _prepared(settings, parts)
-    look(house)
-    runner = _runner(house)
+    state, listener = _prepared(settings, parts)
+    look(state)
+    runner = _runner(state)
     thread = threading.Thread(
         target=runner.run, kwargs={"sockets": [listener]}, name="edgewise-server", daemon=True
     )
     with listener:
         thread.start()
         try:
-            if not house.warm.wait(START_S):
+            if not state.warm.wait(START_S):
                 raise SettingsError("the server did not start")
             yield url_of(listener)
         finally:
@@ -133,15 +133,15 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
-def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[House, socket.socket]:
-    house = House(settings, **parts)
-    house.engine.cloud_for("chat")  # a chain that cannot be read is said now, not to a client
-    if not house.clients.keyed and not _is_loopback(settings.server.host):
+def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, socket.socket]:
+    state = ServerState(settings, **parts)
+    state.engine.cloud_for("chat")  # a chain that cannot be read is said now, not to a client
+    if not state.clients.keyed and not _is_loopback(settings.server.host):
         raise SettingsError(
             f"listening on {settings.server.host!r} lets others in: set a key first "
             "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
         )
-    return house, _listen(settings.server)
+    return state, _listen(settings.server)
 
 
 def _is_loopback(host: str) -> bool:
@@ -171,7 +171,7 @@ def _listen(server: ServerSettings) -> socket.socket:
     return listener
 
 
-def _runner(house: House) -> Any:
+def _runner(state: ServerState) -> Any:
     # Here: the command line lists its commands without them, and they are an extra.
     try:
         import uvicorn  # noqa: PLC0415
@@ -185,16 +185,16 @@ def _runner(house: House) -> Any:
     class Runner(uvicorn.Server):
         @override
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            house.draining = True
+            state.draining = True
             await super().shutdown(sockets)
 
     return Runner(
         uvicorn.Config(
-            make_app(house),
-            http=protocol_with(house.server.header_s),
+            make_app(state),
+            http=protocol_with(state.server.header_s),
             ws="auto",
             h11_max_incomplete_event_size=HEADER_BYTES,
-            timeout_graceful_shutdown=max(1, round(house.server.drain_s)),
+            timeout_graceful_shutdown=max(1, round(state.server.drain_s)),
             access_log=False,
             log_config=None,
             log_level="warning",

@@ -24,15 +24,15 @@ from edgewise.local.backend import (
 )
 from edgewise.record.recorder import Cancelled
 from edgewise.server.cancellation import (
-    Visit,
+    Cancellation,
     current,
 )
 from edgewise.server.queue import (
-    QueuedEars,
+    FairQueue,
     QueuedEmbedder,
-    QueuedEye,
-    QueuedEyes,
-    Turnstile,
+    QueuedTranscriber,
+    QueuedVisionSkill,
+    QueuedVisionSkills,
 )
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, Task
@@ -52,19 +52,21 @@ class ServedEngine(Engine):
         self._shared: dict[int, Any] = {}  # models behind their turnstiles
         self._choices: dict[tuple[str, Task], Cloud] = {}
         self._sharing = threading.Lock()
-        self.eyes = QueuedEyes(lambda eye: self._share(eye, QueuedEye))
+        self.vision_skills = QueuedVisionSkills(
+            lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
+        )
 
     @override
     def backend(self) -> ChatBackend:
         return self._share(super().backend(), QueuedModel)
 
     @override
-    def caller(self) -> CallBackend:
-        return self._share(super().caller(), QueuedModel)
+    def function_model(self) -> CallBackend:
+        return self._share(super().function_model(), QueuedModel)
 
     @override
-    def ears(self) -> SpeechBackend:
-        return self._share(super().ears(), QueuedEars)
+    def transcriber(self) -> SpeechBackend:
+        return self._share(super().transcriber(), QueuedTranscriber)
 
     @override
     def embedder(self) -> EmbedBackend:
@@ -72,25 +74,25 @@ class ServedEngine(Engine):
 
     @override
     def cloud_for(self, task: Task) -> Cloud:
-        visit = current.get()
-        if visit is None:
+        cancellation = current.get()
+        if cancellation is None:
             return super().cloud_for(task)
-        if not visit.cloud:
-            return ServedCloud(super().cloud_for(task), visit)
-        return ServedCloud(self._chosen(visit.cloud, task), visit)
+        if not cancellation.cloud:
+            return ServedCloud(super().cloud_for(task), cancellation)
+        return ServedCloud(self._chosen(cancellation.cloud, task), cancellation)
 
     @property
-    def turnstiles(self) -> dict[str, Turnstile]:
+    def fair_queues(self) -> dict[str, FairQueue]:
         """By the model's name; only of models that were asked for."""
         with self._sharing:
-            return {each.facts().model: each.turnstile for each in self._shared.values()}
+            return {each.facts().model: each.fair_queue for each in self._shared.values()}
 
-    def _share(self, model: Any, queued: Callable[[Any, Turnstile], Shared]) -> Shared:
+    def _share(self, model: Any, queued: Callable[[Any, FairQueue], Shared]) -> Shared:
         with self._sharing:
             if id(model) not in self._shared:
                 facts: DeviceFacts = model.facts()
-                turnstile = Turnstile(facts.slots, self._places, ahead=facts.ahead)
-                self._shared[id(model)] = queued(model, turnstile)
+                fair_queue = FairQueue(facts.slots, self._places, ahead=facts.ahead)
+                self._shared[id(model)] = queued(model, fair_queue)
             found: Shared = self._shared[id(model)]
             return found
 
@@ -121,9 +123,9 @@ class ServedEngine(Engine):
 class QueuedModel:
     """A local model behind a turnstile. Chats and writes calls, as far as the model does."""
 
-    def __init__(self, model: Any, turnstile: Turnstile) -> None:
+    def __init__(self, model: Any, fair_queue: FairQueue) -> None:
         self._model = model
-        self.turnstile = turnstile
+        self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
         facts: DeviceFacts = self._model.facts()
@@ -151,17 +153,17 @@ class QueuedModel:
         self._model.close()
 
     def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
-        visit = current.get() or Visit()
-        with self.turnstile.turn(visit), closing(begin()) as tokens:
+        cancellation = current.get() or Cancellation()
+        with self.fair_queue.turn(cancellation), closing(begin()) as tokens:
             # A backend without `abort` is left at its next token.
             abort = getattr(tokens, "abort", _nothing)
-            with visit.waking(abort):
+            with cancellation.waking(abort):
                 try:
                     for item in tokens:
-                        visit.check()
+                        cancellation.check()
                         yield item
                 except GenerationFailed:
-                    visit.check()  # it was called off
+                    cancellation.check()  # it was called off
                     raise
 
 
@@ -174,7 +176,7 @@ class ServedCloud:
     """The door as one request sees it: leaving breaks its connection."""
 
     door: Cloud
-    visit: Visit
+    cancellation: Cancellation
 
     def closed(self, request: Request) -> CloudClosed | None:
         return self.door.closed(request)
@@ -182,15 +184,15 @@ class ServedCloud:
     def stream(
         self,
         request: Request,
-        journal: list[Attempt],
+        access_log: list[Attempt],
         *,
         live: bool,
         patience_s: float | None,
         stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         stop = stop or Stop()
-        chunks = self.door.stream(request, journal, live=live, patience_s=patience_s, stop=stop)
-        with self.visit.waking(stop.ask), closing(chunks):
+        chunks = self.door.stream(request, access_log, live=live, patience_s=patience_s, stop=stop)
+        with self.cancellation.waking(stop.ask), closing(chunks):
             yield from chunks
         if stop.asked:
             raise Cancelled("the caller left")

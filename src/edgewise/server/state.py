@@ -21,8 +21,8 @@ from edgewise.server.access import (
     Clients,
     key_budgets,
 )
-from edgewise.server.access_log import Journal
-from edgewise.server.cancellation import Visit
+from edgewise.server.access_log import AccessLog
+from edgewise.server.cancellation import Cancellation
 from edgewise.server.metrics import Labels, Metrics
 from edgewise.server.served_engine import ServedCloud, ServedEngine
 from edgewise.settings import ServerSettings, Settings
@@ -37,34 +37,34 @@ class Inside:
     """Requests being served: their visits and threads."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    visits: dict[threading.Thread, Visit] = field(default_factory=dict)
+    cancellations: dict[threading.Thread, Cancellation] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.visits)
+        return len(self.cancellations)
 
-    def enter(self, thread: threading.Thread, visit: Visit, most: int) -> bool:
+    def enter(self, thread: threading.Thread, cancellation: Cancellation, most: int) -> bool:
         with self.lock:
-            if len(self.visits) >= most:
+            if len(self.cancellations) >= most:
                 return False
-            self.visits[thread] = visit
+            self.cancellations[thread] = cancellation
             return True
 
     def leave(self, thread: threading.Thread) -> None:
         with self.lock:
-            self.visits.pop(thread, None)
+            self.cancellations.pop(thread, None)
 
     def clear(self, seconds: float) -> None:
         """Call everything off, and wait a little for it to end."""
         with self.lock:
-            left = dict(self.visits)
-        for visit in left.values():
-            visit.leave()
+            left = dict(self.cancellations)
+        for cancellation in left.values():
+            cancellation.leave()
         until = time.monotonic() + seconds
         for thread in left:
             thread.join(max(0.0, until - time.monotonic()))
 
 
-class House:
+class ServerState:
     """Made once per server. `parts` replace the engine's own, as in `Engine`."""
 
     def __init__(self, settings: Settings, **parts: Any) -> None:
@@ -76,7 +76,7 @@ class House:
         self.engine = ServedEngine(settings, queue=server.queue, **parts)
         self.clients = Clients(settings)
         self.metrics = Metrics()
-        self.journal = Journal(self.metrics)
+        self.access_log = AccessLog(self.metrics)
         self.inside = Inside()
         self.draining = False
         self.warm = threading.Event()
@@ -120,11 +120,11 @@ class House:
         with contextlib.suppress(OSError, IndexError, ValueError):  # Linux only
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
             found["edgewise_resident_bytes", ()] = float(pages * os.sysconf("SC_PAGE_SIZE"))
-        for model, turnstile in self.engine.turnstiles.items():
+        for model, fair_queue in self.engine.fair_queues.items():
             labels: Labels = (("model", model),)
-            found["edgewise_slots", labels] = float(turnstile.slots)
-            found["edgewise_slots_busy", labels] = float(turnstile.busy)
-            found["edgewise_queue_waiting", labels] = float(turnstile.waiting)
+            found["edgewise_slots", labels] = float(fair_queue.slots)
+            found["edgewise_slots_busy", labels] = float(fair_queue.busy)
+            found["edgewise_queue_waiting", labels] = float(fair_queue.waiting)
         for lane in self.lanes():
             shut = float(not lane.breaker.would_allow())
             found["edgewise_breaker_open", (("provider", lane.config.name),)] = shut

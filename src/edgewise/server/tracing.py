@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgewise import __version__
 from edgewise.errors import SettingsError
 from edgewise.server.access_log import Served
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.types.replies import Attempt, Reply
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ OPERATIONS = {"embeddings": "embeddings"}
 
 
 def trace_requests(
-    house: House, tracers: TracerProvider | None = None, meters: MeterProvider | None = None
+    state: ServerState, tracers: TracerProvider | None = None, meters: MeterProvider | None = None
 ) -> None:
     """From now on every request that ends becomes spans; of the global providers unless given."""
     try:
@@ -33,7 +33,7 @@ def trace_requests(
     name = "edgewise.server"
     tracer = (tracers or trace.get_tracer_provider()).get_tracer(name, __version__)
     meter = (meters or metrics.get_meter_provider()).get_meter(name, __version__)
-    house.journal.listeners.append(Tracing(tracer, meter).note)
+    state.access_log.listeners.append(Tracing(tracer, meter).note)
 
 
 class Tracing:

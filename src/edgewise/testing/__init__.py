@@ -35,9 +35,9 @@ from edgewise.testing.loopback_cloud import (
 )
 from edgewise.testing.scripted import (
     ScriptedBackend,
-    ScriptedCaller,
-    ScriptedEars,
     ScriptedEmbedder,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
     heard,
     word_tokens,
 )
@@ -53,9 +53,9 @@ __all__ = [
     "Reply",
     "Scripted",
     "ScriptedBackend",
-    "ScriptedCaller",
-    "ScriptedEars",
     "ScriptedEmbedder",
+    "ScriptedFunctionModel",
+    "ScriptedTranscriber",
     "SeenRequest",
     "Silence",
     "Status",

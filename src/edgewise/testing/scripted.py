@@ -182,7 +182,7 @@ class WrittenCall:
     already: str
 
 
-class ScriptedCaller:
+class ScriptedFunctionModel:
     """Fulfils `edgewise.local.backend.CallBackend` without a model.
 
         ScriptedCaller(['set_timer {"minutes":5}'])
@@ -297,7 +297,7 @@ def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
     return Heard(start=start, end=end, text=text, words=words, language="en")
 
 
-class ScriptedEars:
+class ScriptedTranscriber:
     """Fulfils `edgewise.local.backend.SpeechBackend` without a model.
 
         ScriptedEars([[heard("hello there", 0.0, 1.0), heard("mumble", 1.2, 2.0, chance=0.2)]])

@@ -20,6 +20,7 @@ Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
 # What a request is for: which flow answers it, and which of a provider's models is asked.
 Task = Literal["chat", "call", "transcribe", "embed"]
+ToolChoice = Literal["auto", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSchema:
+class ResponseFormat:
     """The JSON an answer must be; an empty schema is any object; `strict` is for the cloud."""
 
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -157,8 +158,8 @@ class Request:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
-    may_call: bool = True  # False: the tools are only known, and an answer in words is due
-    answer_schema: AnswerSchema | None = None
+    tool_choice: ToolChoice = "auto"  # "none": the tools are only known, and words are due
+    response_format: ResponseFormat | None = None
     threshold: float | None = None
     max_error: float | None = None
     error_probability: float = ERROR_PROBABILITY
@@ -296,6 +297,6 @@ class RequestOptions(CallOptions, total=False):
     """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
 
     tools: Sequence[ToolLike]
-    may_call: bool
+    tool_choice: ToolChoice
     images: Sequence[Image]
-    answer_schema: AnswerSchema
+    response_format: ResponseFormat

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 # Of these one place (a request, the settings) states at most one.
-AIMS = ("threshold", "max_error", "cloud_share")
+OBJECTIVES = ("threshold", "max_error", "cloud_share")
 ERROR_PROBABILITY = 0.10  # that more than `max_error` of what is kept is wrong after all
 
 
-class Aims(Protocol):
+class Objectives(Protocol):
     """Settings, or a request."""
 
     @property
@@ -24,27 +24,27 @@ class Aims(Protocol):
     def error_probability(self) -> float: ...
 
 
-def find_complaint(aims: Aims) -> str:
-    """What is wrong with the aims of a request or of settings; empty where nothing is."""
-    stated = [name for name in AIMS if getattr(aims, name) is not None]
+def find_complaint(stated: Objectives) -> str:
+    """What is wrong with the objectives of a request or of settings; empty where nothing is."""
+    several = [name for name in OBJECTIVES if getattr(stated, name) is not None]
     checks = (
         (
-            aims.threshold is None or 0 <= aims.threshold <= 1,
-            f"threshold = {aims.threshold}: must be between 0 and 1",
+            stated.threshold is None or 0 <= stated.threshold <= 1,
+            f"threshold = {stated.threshold}: must be between 0 and 1",
         ),
         (
-            aims.max_error is None or 0 < aims.max_error < 1,
-            f"max_error = {aims.max_error}: must be more than 0 and less than 1 (0.05 is 5 %)",
+            stated.max_error is None or 0 < stated.max_error < 1,
+            f"max_error = {stated.max_error}: must be more than 0 and less than 1 (0.05 is 5 %)",
         ),
         (
-            aims.cloud_share is None or 0 <= aims.cloud_share <= 1,
-            f"cloud_share = {aims.cloud_share}: must be between 0 and 1",
+            stated.cloud_share is None or 0 <= stated.cloud_share <= 1,
+            f"cloud_share = {stated.cloud_share}: must be between 0 and 1",
         ),
         (
-            0 < aims.error_probability < 1,
-            f"error_probability = {aims.error_probability}: must be more than 0 and less than 1",
+            0 < stated.error_probability < 1,
+            f"error_probability = {stated.error_probability}: must be more than 0 and less than 1",
         ),
-        (len(stated) <= 1, f"{' and '.join(stated)}: state one of them"),
+        (len(several) <= 1, f"{' and '.join(several)}: state one of them"),
     )
     return next((words for good, words in checks if not good), "")
 

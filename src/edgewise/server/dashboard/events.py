@@ -7,7 +7,7 @@ from typing import Any
 
 from edgewise.server.access_log import Served
 from edgewise.server.answer import EVENTS, Incoming
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, sse
 
 BEAT_S = 15.0  # between signs of life, so that nobody in between lets go
@@ -15,7 +15,7 @@ LOOK_S = 0.5  # between looks at whether the server is going down
 BACKLOG = 256  # requests a slow reader may be behind; more are passed over
 
 
-def events(house: House, incoming: Incoming) -> Work:
+def events(state: ServerState, incoming: Incoming) -> Work:
     """Server-sent events until the reader or the server goes. Holds no text of any request."""
     waiting: queue.Queue[dict[str, Any]] = queue.Queue(BACKLOG)
     own = incoming.client.name if incoming.client.budget_key else ""
@@ -24,12 +24,12 @@ def events(house: House, incoming: Incoming) -> Work:
         if (not own or served.client == own) and not waiting.full():
             waiting.put(served.to_dict())
 
-    house.journal.listeners.append(listen)
+    state.access_log.listeners.append(listen)
     try:
         yield Head(200, EVENTS)
         yield b": listening\n\n"
         quiet_s = 0.0
-        while not (incoming.visit.left or house.draining):
+        while not (incoming.cancellation.left or state.draining):
             try:
                 yield sse(waiting.get(timeout=LOOK_S), "request")
                 quiet_s = 0.0
@@ -39,4 +39,4 @@ def events(house: House, incoming: Incoming) -> Work:
                     yield b": here\n\n"
                     quiet_s = 0.0
     finally:
-        house.journal.listeners.remove(listen)
+        state.access_log.listeners.remove(listen)

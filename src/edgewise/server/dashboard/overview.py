@@ -19,7 +19,7 @@ from edgewise.server.errors import (
     refuse,
 )
 from edgewise.server.openai.chat import openai_error
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, to_json
 
 STRETCHES = 48
@@ -28,42 +28,42 @@ TEXTS = ("prompt_text", "reply_text", "tool_calls_text")
 HEADERS = JSON | {"cache-control": "no-store"}
 
 
-def overview(house: House, incoming: Incoming) -> Work:
+def overview(state: ServerState, incoming: Incoming) -> Work:
     """Totals, requests over time, providers, budgets and the device."""
-    yield from _told(incoming, lambda since: _overview(house, incoming, since))
+    yield from _told(incoming, lambda since: _overview(state, incoming, since))
 
 
-def confidences(house: House, incoming: Incoming) -> Work:
+def confidences(state: ServerState, incoming: Incoming) -> Work:
     """Measured confidences with their outcomes, newest first, as rows to be counted."""
 
     def found(since: float) -> dict[str, Any]:
-        judged = house.engine.ledger.judged(since)
+        judged = state.engine.ledger.judged(since)
         names = ["task", "confidence", "threshold", "source", "cost", "avoided"]
         return {"columns": names, "rows": [list(asdict(each).values()) for each in judged]}
 
     yield from _told(incoming, found)
 
 
-def recent(house: House, incoming: Incoming) -> Work:
+def recent(state: ServerState, incoming: Incoming) -> Work:
     """The latest requests; a client with a key of its own sees its own."""
 
     def found(_: float) -> dict[str, Any]:
-        rows = house.engine.ledger.recent(RECENT)
+        rows = state.engine.ledger.recent(RECENT)
         return {"requests": [row for row in rows if _may_see(incoming, row)]}
 
     yield from _told(incoming, found)
 
 
-def one_request(house: House, incoming: Incoming) -> Work:
+def one_request(state: ServerState, incoming: Incoming) -> Work:
     """One request with its attempts and why. Its texts only while the server stores texts."""
 
     def found(_: float) -> dict[str, Any]:
-        row = house.engine.ledger.get(incoming.path["id"][:128])
+        row = state.engine.ledger.get(incoming.path["id"][:128])
         if row is None or not _may_see(incoming, row):
             raise refuse(404, "not_found", "no such request")
-        hidden = () if house.settings.store_text else TEXTS
+        hidden = () if state.settings.store_text else TEXTS
         shown = {name: value for name, value in row.items() if name not in hidden}
-        return shown | {"why": explain_row(row, house.settings).to_dict()}
+        return shown | {"why": explain_row(row, state.settings).to_dict()}
 
     yield from _told(incoming, found)
 
@@ -79,19 +79,19 @@ def _told(incoming: Incoming, found: Callable[[float], dict[str, Any]]) -> Work:
     yield to_json(body)
 
 
-def _overview(house: House, incoming: Incoming, since: float) -> dict[str, Any]:
-    ledger = house.engine.ledger
+def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str, Any]:
+    ledger = state.engine.ledger
     report = ledger.report(since)
-    settings = house.settings
+    settings = state.settings
     return {
         "version": edgewise.__version__,
         "device": {
-            "model": house.local_model,
-            "trouble": house.trouble,
-            "in_flight": len(house.inside),
+            "model": state.local_model,
+            "trouble": state.trouble,
+            "in_flight": len(state.inside),
             "queues": [
                 {"model": name, "slots": each.slots, "busy": each.busy, "waiting": each.waiting}
-                for name, each in house.engine.turnstiles.items()
+                for name, each in state.engine.fair_queues.items()
             ],
         },
         "settings": {
@@ -104,7 +104,7 @@ def _overview(house: House, incoming: Incoming, since: float) -> dict[str, Any]:
         "timeline": [
             {"start": each.start, **each.counts} for each in ledger.timeline(since, STRETCHES)
         ],
-        "providers": _providers(house, report.providers),
+        "providers": _providers(state, report.providers),
         "budgets": [
             {
                 "key": state.budget.key,
@@ -122,7 +122,7 @@ def _overview(house: House, incoming: Incoming, since: float) -> dict[str, Any]:
     }
 
 
-def _providers(house: House, spent: Mapping[str, ProviderSpend]) -> list[dict[str, Any]]:
+def _providers(state: ServerState, spent: Mapping[str, ProviderSpend]) -> list[dict[str, Any]]:
     """The chain in its order, with each circuit as it is now and what the ledger says of it."""
     return [
         {
@@ -132,7 +132,7 @@ def _providers(house: House, spent: Mapping[str, ProviderSpend]) -> list[dict[st
             "seconds_left": lane.breaker.seconds_left(),
             **asdict(spent.get(lane.config.name, ProviderSpend(0, 0, 0))),
         }
-        for lane in house.lanes()
+        for lane in state.lanes()
     ]
 
 

@@ -21,7 +21,7 @@ from edgewise.server.wire import (
     sse,
     switch_note,
 )
-from edgewise.types.messages import AnswerSchema, Image, Message, ToolCall
+from edgewise.types.messages import Image, Message, ResponseFormat, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
 from edgewise.types.tokens import Token
 
@@ -35,8 +35,8 @@ def read_chat(body: Fields, *, remote_images: bool) -> Ask:
     messages = tuple(_message(each, remote_images) for each in body.each("messages", required=True))
     options = sampling(body, ("max_completion_tokens", "max_tokens"))
     options |= read_tools(body)
-    if (schema := _answer_schema(body.inner("response_format"))) is not None:
-        options["answer_schema"] = schema
+    if (schema := _response_format(body.inner("response_format"))) is not None:
+        options["response_format"] = schema
     logprobs = None
     if body.flag("logprobs"):
         logprobs = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
@@ -100,18 +100,18 @@ def _function(tool: Fields) -> dict[str, Any]:
     return dict(tool.values)
 
 
-def _answer_schema(given: Fields) -> AnswerSchema | None:
+def _response_format(given: Fields) -> ResponseFormat | None:
     kind = given.choice("type", "text", ("text", "json_object", "json_schema"))
     if kind == "text":
         return None
-    return AnswerSchema() if kind == "json_object" else read_schema(given.inner("json_schema"))
+    return ResponseFormat() if kind == "json_object" else read_schema(given.inner("json_schema"))
 
 
-def read_schema(named: Fields) -> AnswerSchema:
+def read_schema(named: Fields) -> ResponseFormat:
     schema = named.inner("schema")
     if not schema.values:
         raise named.bad("schema", "is required")
-    return AnswerSchema(schema.values, named.text("name", "answer"), named.flag("strict"))
+    return ResponseFormat(schema.values, named.text("name", "answer"), named.flag("strict"))
 
 
 def _message(given: Fields, remote: bool) -> Message:

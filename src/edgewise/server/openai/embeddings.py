@@ -14,16 +14,16 @@ from edgewise.server.answer import JSON, Incoming, noted, only, routed_options
 from edgewise.server.fields import Fields, parse_body
 from edgewise.server.openai.chat import openai_error
 from edgewise.server.routing import HEADER
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, to_json
 from edgewise.types.embeddings import Embeddings
-from edgewise.types.objectives import AIMS
+from edgewise.types.objectives import OBJECTIVES
 
 MOST_TEXTS = 2048  # as OpenAI's
 MOST_DIMENSIONS = 65_536
 
 
-def embeddings(house: House, incoming: Incoming) -> Work:
+def embeddings(state: ServerState, incoming: Incoming) -> Work:
     """The whole of one request, on its own thread."""
     served = Served(endpoint="embeddings", client=incoming.client.name)
 
@@ -32,16 +32,16 @@ def embeddings(house: House, incoming: Incoming) -> Work:
         served.model = body.text("model", "auto")[:80]
         texts = _texts(body)
         style = body.choice("encoding_format", "float", ("float", "base64"))
-        options = _options(house, incoming, body)
-        incoming.visit.check()
-        made = _embedded(house, texts, options)
+        options = _options(state, incoming, body)
+        incoming.cancellation.check()
+        made = _embedded(state, texts, options)
         served.reply, served.status, served.code = made, 200, made.decision.code
         served.id = made.id
         answer = to_json(_written(made, style))
         yield Head(200, JSON | report.headers(made) | {"content-length": str(len(answer))})
         yield answer
 
-    yield from noted(house, served, incoming.visit, work, openai_error)
+    yield from noted(state, served, incoming.cancellation, work, openai_error)
 
 
 def _texts(body: Fields) -> list[str]:
@@ -61,26 +61,26 @@ def _texts(body: Fields) -> list[str]:
     return texts
 
 
-def _options(house: House, incoming: Incoming, body: Fields) -> dict[str, Any]:
+def _options(state: ServerState, incoming: Incoming, body: Fields) -> dict[str, Any]:
     metadata = body.inner("metadata")
     model = body.text("model", "auto")
-    options = routed_options(house, incoming, model, metadata, house.engine.embedder)
+    options = routed_options(state, incoming, model, metadata, state.engine.embedder)
     # Vectors have no confidence.
-    options = only(options, without=(*AIMS, "error_probability", "deadline_ms"))
+    options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
     if body.has("dimensions"):
         options["dimensions"] = body.whole("dimensions", low=1, high=MOST_DIMENSIONS)
     space = incoming.headers.get(HEADER + "space") or metadata.text("space", "")
     return options | ({"space": space} if space else {})
 
 
-def _embedded(house: House, texts: list[str], options: dict[str, Any]) -> Embeddings:
+def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> Embeddings:
     try:
-        return house.engine.embed(texts, **options)
+        return state.engine.embed(texts, **options)
     except DoesNotFit as error:
         if options.get("policy") != "cloud_only":
             # Where a part is missing that can be installed, that is the better answer.
             try:
-                house.engine.embedder()
+                state.engine.embedder()
             except EdgewiseError as missing:
                 raise missing from error
         raise

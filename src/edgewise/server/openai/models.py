@@ -11,20 +11,20 @@ from edgewise.server.errors import (
 )
 from edgewise.server.openai.chat import openai_error
 from edgewise.server.routing import AUTO
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, to_json
 
 CREATED = 1_760_000_000  # the shape wants a time; names have none
 
 
-def model_list(house: House, _: Incoming) -> Work:
+def model_list(state: ServerState, _: Incoming) -> Work:
     yield Head(200, JSON)
-    yield to_json({"object": "list", "data": models(house)})
+    yield to_json({"object": "list", "data": models(state)})
 
 
-def one_model(house: House, incoming: Incoming) -> Work:
+def one_model(state: ServerState, incoming: Incoming) -> Work:
     name = incoming.path["model"]
-    for model in models(house):
+    for model in models(state):
         if model["id"] == name:
             yield Head(200, JSON)
             yield to_json(model)
@@ -34,12 +34,12 @@ def one_model(house: House, incoming: Incoming) -> Work:
     yield to_json(openai_error(fault))
 
 
-def models(house: House) -> list[dict[str, Any]]:
+def models(state: ServerState) -> list[dict[str, Any]]:
     """`auto`, the local model, and what the chain of providers names."""
     names = [(AUTO, "edgewise")]
-    if house.local_model:
-        names.append((f"local/{house.local_model}", "device"))
-    for lane in house.lanes():
+    if state.local_model:
+        names.append((f"local/{state.local_model}", "device"))
+    for lane in state.lanes():
         names.append((f"cloud/{lane.config.name}/{lane.config.model}", lane.config.name))
     return [
         {"id": name, "object": "model", "created": CREATED, "owned_by": owner}

@@ -28,7 +28,7 @@ from edgewise.server.wire import (
     sse,
     switch_note,
 )
-from edgewise.types.messages import AnswerSchema, Message, ToolCall
+from edgewise.types.messages import Message, ResponseFormat, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
 from edgewise.types.tokens import Token
 
@@ -43,8 +43,8 @@ def read_response(body: Fields, *, remote_images: bool) -> Ask:
     if body.flag("background"):
         raise body.bad("background", "this server keeps no state; stream it instead")
     options = sampling(body, ("max_output_tokens",)) | read_tools(body)
-    if (schema := _answer_schema(body.inner("text").inner("format"))) is not None:
-        options["answer_schema"] = schema
+    if (schema := _response_format(body.inner("text").inner("format"))) is not None:
+        options["response_format"] = schema
     alternatives = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
     logprobs = None
     if LOGPROBS in body.texts("include"):
@@ -60,11 +60,11 @@ def read_response(body: Fields, *, remote_images: bool) -> Ask:
     )
 
 
-def _answer_schema(given: Fields) -> AnswerSchema | None:
+def _response_format(given: Fields) -> ResponseFormat | None:
     kind = given.choice("type", "text", ("text", "json_object", "json_schema"))
     if kind == "text":
         return None
-    return AnswerSchema() if kind == "json_object" else read_schema(given)
+    return ResponseFormat() if kind == "json_object" else read_schema(given)
 
 
 def _turns(body: Fields, remote: bool) -> Iterator[Message]:

@@ -26,7 +26,7 @@ from edgewise.server.answer import (
 from edgewise.server.fields import BadField, Fields
 from edgewise.server.multipart import Form, Upload, parse_form
 from edgewise.server.openai.chat import openai_error
-from edgewise.server.state import House
+from edgewise.server.state import ServerState
 from edgewise.server.wire import Head, Work, sse, to_json
 from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.types.messages import Audio, SpeechOptions
@@ -167,20 +167,20 @@ class Asked:
     options: Mapping[str, Any]
 
 
-def transcriptions(house: House, incoming: Incoming) -> Work:
+def transcriptions(state: ServerState, incoming: Incoming) -> Work:
     """The whole of one request, on its own thread."""
     served = Served(endpoint="audio.transcriptions", client=incoming.client.name)
 
     def work() -> Work:
-        asked = _read(house, incoming)
+        asked = _read(state, incoming)
         served.model, served.stream = asked.model[:80], asked.stream
         answered = _streamed if asked.stream else _whole
-        yield from answered(house, incoming, asked, served)
+        yield from answered(state, incoming, asked, served)
 
-    yield from noted(house, served, incoming.visit, work, openai_error)
+    yield from noted(state, served, incoming.cancellation, work, openai_error)
 
 
-def _read(house: House, incoming: Incoming) -> Asked:
+def _read(state: ServerState, incoming: Incoming) -> Asked:
     form = parse_form(incoming.headers.get("content-type", ""), incoming.body)
     if "file" not in form.files:
         raise BadField("file", "is required")
@@ -194,7 +194,7 @@ def _read(house: House, incoming: Incoming) -> Asked:
         raise BadField("stream", "expected true or false")
     model = form.text("model", "auto")
     metadata = Fields(form.inner("metadata"), "metadata")
-    options = routed_options(house, incoming, model, metadata, house.engine.ears)
+    options = routed_options(state, incoming, model, metadata, state.engine.transcriber)
     return Asked(
         audio=form.files["file"],
         model=model,
@@ -229,21 +229,21 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def _hear(
-    house: House, incoming: Incoming, asked: Asked, settled: Callable[[Segment], None]
+    state: ServerState, incoming: Incoming, asked: Asked, settled: Callable[[Segment], None]
 ) -> Transcript:
     """Between two pieces of sound it is asked whether the client is still there."""
     from edgewise.assembly import speech  # noqa: PLC0415  # as in the engine: with the first sound
 
-    given: Any = {**asked.options, "progress": lambda *_: incoming.visit.check()}
+    given: Any = {**asked.options, "progress": lambda *_: incoming.cancellation.check()}
     options: SpeechOptions = given
     audio = Audio(asked.audio.data, asked.audio.media_type)
-    heard = speech.transcribe(house.engine, audio, options, settled)
-    incoming.visit.check()
+    heard = speech.transcribe(state.engine, audio, options, settled)
+    incoming.cancellation.check()
     return heard
 
 
-def _whole(house: House, incoming: Incoming, asked: Asked, served: Served) -> Work:
-    heard = _hear(house, incoming, asked, lambda _: None)
+def _whole(state: ServerState, incoming: Incoming, asked: Asked, served: Served) -> Work:
+    heard = _hear(state, incoming, asked, lambda _: None)
     _note(served, heard)
     if asked.style in ("json", "verbose_json"):
         write = verbose_body if asked.style == "verbose_json" else json_body
@@ -254,7 +254,7 @@ def _whole(house: House, incoming: Incoming, asked: Asked, served: Served) -> Wo
     yield body
 
 
-def _streamed(house: House, incoming: Incoming, asked: Asked, served: Served) -> Work:
+def _streamed(state: ServerState, incoming: Incoming, asked: Asked, served: Served) -> Work:
     """Each segment is sent when it is final, so that nothing shown is ever taken back.
 
     The head is sent with the first of them: until then a fault can still have its own status.
@@ -263,7 +263,7 @@ def _streamed(house: House, incoming: Incoming, asked: Asked, served: Served) ->
 
     def hear() -> None:
         try:
-            told.put(_hear(house, incoming, asked, told.put))
+            told.put(_hear(state, incoming, asked, told.put))
         except EdgewiseError as error:
             told.put(error)
         finally:
@@ -276,7 +276,7 @@ def _streamed(house: House, incoming: Incoming, asked: Asked, served: Served) ->
         shown = False
         while (piece := told.get()) is not None:
             if isinstance(piece, EdgewiseError):
-                fault = fault_to_tell(piece, incoming.visit)
+                fault = fault_to_tell(piece, incoming.cancellation)
                 if served.status and fault is not None:
                     yield sse({"type": "error", **openai_error(fault)})
                 raise piece

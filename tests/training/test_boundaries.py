@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+from training.boundaries import as_list, as_sentences, in_order, join_clauses, led, with_commas
 from training.frame_types import Frame
-from training.joints import as_list, as_sentences, in_order, join_clauses, led, with_commas
 from training.sample import Clause, Piece
 
-from training import joints
+from training import boundaries
 
 FRAME = Frame("tool", "A tool", "test")
 LIGHTS = [Piece("Turn on the "), Piece("lamp", "device"), Piece(".")]
@@ -42,7 +42,7 @@ def test_two_sentences_in_one_request_are_not_joined_by_commas() -> None:
 
 def test_sentences_lists_and_orders_keep_every_value() -> None:
     parts = [LIGHTS, TIMER, SONG]
-    for manner in (as_sentences, as_list, in_order, *joints._MANNERS):
+    for manner in (as_sentences, as_list, in_order, *boundaries._MANNERS):
         for seed in range(30):
             pieces = manner(parts, Random(seed))
             values = [piece.text for piece in pieces if piece.slot not in ("", ",")]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.assembly.parts import (
-    find_caller,
-    open_caller,
+    find_function_model,
+    open_function_model,
 )
 from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.calls.prompt import render_prompt
@@ -70,25 +70,27 @@ class Written:
         return self.first_s + self.rest_s
 
 
-def measure_caller(
+def measure_function_model(
     settings: Settings, rounds: Rounds, progress: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
     """All metrics, of the caller that `settings` choose."""
-    model = find_caller(settings)
-    caller = open_caller(settings)
+    model = find_function_model(settings)
+    function_model = open_function_model(settings)
     try:
-        first = write(caller, TOOLS, "dim the bathroom lights to 20 percent", rounds.max_tokens)
+        first = write(
+            function_model, TOOLS, "dim the bathroom lights to 20 percent", rounds.max_tokens
+        )
         progress()
         warm = []
         for _ in range(rounds.times):
             for request in REQUESTS[: rounds.requests]:
-                warm.append(write(caller, TOOLS, request, rounds.max_tokens))
+                warm.append(write(function_model, TOOLS, request, rounds.max_tokens))
                 progress()
         # Another order of the tools shares no prefix, so the whole prompt is computed.
-        cold = [write(caller, turned, REQUESTS[0], 1) for turned in _turned(rounds)]
+        cold = [write(function_model, turned, REQUESTS[0], 1) for turned in _turned(rounds)]
         progress()
     finally:
-        caller.close()
+        function_model.close()
     found = {"first_call_ms": 1000 * first.seconds, **speeds(warm, cold)}
     bandwidth = measure_bandwidth()
     found["memory_gb_per_second"] = bandwidth / 1e9
@@ -103,11 +105,15 @@ def measure_caller(
     return found
 
 
-def write(caller: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int) -> Written:
+def write(
+    function_model: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int
+) -> Written:
     """Write one call to its end. The first one of a caller also loads the weights."""
     started = time.perf_counter()
     first = finish = None
-    for item in caller.write_call(render_prompt(tuple(tools), request), max_tokens=max_tokens):
+    for item in function_model.write_call(
+        render_prompt(tuple(tools), request), max_tokens=max_tokens
+    ):
         first = first or time.perf_counter()
         finish = item if isinstance(item, Finish) else None
     ended = time.perf_counter()
@@ -156,7 +162,7 @@ def tensor_bytes(path: Path) -> int:
 def measure_resident(settings: Settings) -> float:
     """Mebibytes of a fresh process that has written one call."""
     prompt = render_prompt(TOOLS, REQUESTS[0])
-    arguments = [settings.caller_model, str(settings.cache_dir), prompt]
+    arguments = [settings.function_model, str(settings.cache_dir), prompt]
     done = subprocess.run(
         [sys.executable, "-c", _RESIDENT, *arguments], check=True, capture_output=True, text=True
     )
