@@ -22,6 +22,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from edgewise import Engine, Settings
+from edgewise.flows.hear import CONTEXT_S
 from edgewise.monitor.audits import (
     open_auditor,
     similarity,
@@ -221,7 +222,7 @@ def test_a_segment_of_speech_is_audited_by_its_words(cloud: LoopbackCloud) -> No
     assert audit.features == pytest.approx(dict(result.segments[0].features))
     (seen,) = cloud.requests
     seconds = (len(seen.audio) - 44) / 2 / 16_000
-    assert seconds == pytest.approx(1.3 + 0.4, abs=0.01), "the segment, with a little around it"
+    assert seconds == pytest.approx(1.3 + 2 * CONTEXT_S, abs=0.01), "as much as corrections send"
 
 
 def test_the_clouds_text_is_kept_only_where_texts_are_stored(cloud: LoopbackCloud) -> None:

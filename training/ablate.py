@@ -39,7 +39,7 @@ from edgewise.flows import (
 from edgewise.flows import (
     call as write_calls,
 )
-from edgewise.flows.call import Walk, write_on_device
+from edgewise.flows.call import Calling, write_on_device
 from edgewise.settings import DEFAULT_FUNCTION_MODEL
 from edgewise.types.tokens import Token
 from training.call_samples import read_prompt
@@ -64,8 +64,8 @@ def called(engine: Engine, retries: int, *without: tuple[str, object]) -> Answer
     """`without`: names in `write_calls`, and what takes their place."""
 
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
-        def write(walk: Walk, _: int) -> None:
-            write_on_device(walk, retries)
+        def write(flow: Calling, _: int) -> None:
+            write_on_device(flow, retries)
 
         with ExitStack() as patched:
             patched.enter_context(patch.object(call_functions, "write_on_device", write))

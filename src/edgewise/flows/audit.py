@@ -179,7 +179,6 @@ DRAIN_S = 3.0  # that closing an engine waits for audits
 CUT_S = 1.0  # and then for the connection of the one that is broken off
 # A policy of somebody's own may have a reason to keep a request in that nobody here knows.
 AUDITED_POLICIES = frozenset({"prefer_local", "prefer_cloud"})
-CONTEXT_S = 0.2  # of sound sent with a segment on each side, as far as nobody speaks in it
 
 
 class Book(Protocol):
@@ -350,13 +349,10 @@ def cut_segment(sound: AudioLike, segment: Segment, near: tuple[Segment, ...]) -
     """A segment's sound out of a file, with a little around it but nobody else's words."""
     import numpy  # noqa: PLC0415  # speech is an extra, and only its audits need this
 
-    from edgewise.flows.hear import audio_from  # noqa: PLC0415
+    from edgewise.flows.hear import audio_from, span_between  # noqa: PLC0415
     from edgewise.speech.audio import RATE, open_sound  # noqa: PLC0415
 
-    before = max((each.end for each in near if each.end <= segment.start), default=0.0)
-    after = min((each.start for each in near if each.start >= segment.end), default=float("inf"))
-    start = max(before, segment.start - CONTEXT_S, 0.0)
-    end = min(after, segment.end + CONTEXT_S)
+    start, end = span_between(segment, near)
     pieces, read = [], 0.0
     with open_sound(sound) as opened:
         for block in opened.blocks():

@@ -6,10 +6,12 @@ import datetime
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from typing_extensions import override
 
 from edgewise.calls.check import (
     EASY_GATE,
@@ -55,27 +57,42 @@ from edgewise.decide.fit import (
     find_lateness,
 )
 from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan, Policy, asked
+from edgewise.decide.policy import Plan, Policy
 from edgewise.errors import (
-    CloudClosed,
-    CloudError,
     ContextExceeded,
-    DoesNotFit,
-    EdgewiseError,
     InvalidRequest,
     LocalError,
     ModelNotFound,
 )
-from edgewise.flows.route import LocalAttempt
+from edgewise.flows.route import Draft, Flow, LocalAttempt, run
 from edgewise.local.backend import CallBackend
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Message, Request, Source, Tool, ToolCall
-from edgewise.types.objectives import (
-    high_enough,
-    needed,
-)
-from edgewise.types.replies import Attempt, CallReply, Decision, Usage
+from edgewise.types.replies import Attempt, CallReply, Event
 from edgewise.types.tokens import Finish, Token
+
+USUAL_CALL_TOKENS = 40  # of a request for one or two calls
+EASY_RETRIES = 1  # of a request that the cloud may be asked for
+CLOUD_TOOLS = 128  # OpenAI takes no more
+MOST_TOKENS = 400
+MOST_RETRIES = 8  # runs of the model for one request, after the first
+LEAST_TOOLS = 1
+# An answer less likely than this is written again in narrower ways. Of the 4,000 validation answers
+# above it, too few change for the better to be worth the runs.
+DOUBTED = math.log(2 / 3)
+
+
+def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply:
+    """The calls the last user message asks for."""
+    flow = Calling(request, parts, attempts)
+    try:
+        flow.misfit = flow.open_device()
+        run(flow)
+    finally:
+        if flow.ahead is not None:
+            flow.ahead.cancel(attempts)
+    parts.record.note([(flow.tools[one.tool], one.confirmed) for one in flow.draft.verdicts])
+    return flow.draft.reply(parts.clock())
 
 
 class Speculation:
@@ -131,7 +148,7 @@ def note(function_model: CallBackend, prompt: str) -> None:
 
 
 def unread(function_model: CallBackend, prompt: str) -> str:
-    """The part of a prompt that is new to the caller, as far as we gave it the one before."""
+    """The part of a prompt that is new to the model, as far as we gave it the one before."""
     before = ""
     with suppress(TypeError):
         before = _last.get(function_model, "")
@@ -169,25 +186,13 @@ def with_repairs(repaired: Repaired) -> tuple[ToolCall, ...]:
     )
 
 
-@dataclass(slots=True)
-class CallDraft:
-    """Mutable while the flow runs; `reply()` freezes it."""
+@dataclass(slots=True, kw_only=True)
+class CallDraft(Draft):
+    """The calls in the making: who answered which intent, and how sure."""
 
-    request: Request
-    attempts: list[Attempt]
-    started: float
     intents: tuple[Intent, ...]
     difficulty: float
-    threshold: float = 0.0
-    objective: str = ""
-    calibration: str = ""
-    code: str = ""
-    reason: str = ""
-    degraded_code: str = ""
-    doubted: bool = False
-    signalled: bool = False
     cloud_answered: bool = False
-    confidence: float | None = None  # what the device said, also of calls the cloud replaced
     text: str = ""
     steps: dict[str, float] = field(default_factory=dict)
     complaints: tuple[Complaint, ...] = ()
@@ -262,14 +267,14 @@ class CallDraft:
 
     def doubts(self, number: int) -> bool:
         """Whether an intent's answer is unlikely, whatever it says."""
-        calls = self._calls.get(number, [])
+        calls, least = self._calls.get(number, []), self.threshold or 0.0
         if not calls:
-            return self._nothing.get(number, 0.0) < self.threshold
-        return any((call.confidence or 0.0) < self.threshold for call in calls)
+            return self._nothing.get(number, 0.0) < least
+        return any((call.confidence or 0.0) < least for call in calls)
 
     def doubt(self, failed: Sequence[int], gate: Set[str]) -> str:
         """The first reason for doubt, in words."""
-        calls, least = self._calls.get(failed[0], []), needed(self.threshold, self.objective)
+        calls = self._calls.get(failed[0], [])
         wrong = [one for one in self.complaints if one.intent == failed[0] and one.code in gate]
         if not calls:
             sure = self._nothing.get(failed[0])
@@ -277,49 +282,21 @@ class CallDraft:
                 return f"{wrong[0].code}: {wrong[0].message}"
             if sure is None:
                 return f"nothing was called for {self.intents[failed[0]].text!r}"
-            return f"confidence {sure:.2f} that no tool serves it is below {least}"
+            return f"confidence {sure:.2f} that no tool serves it is below {self.needed}"
         worst = min(calls, key=lambda call: call.confidence or 0.0)
-        if (worst.confidence or 0.0) < self.threshold:
-            return f"{worst.name}: confidence {worst.confidence:.2f} is below {least}"
+        if (worst.confidence or 0.0) < (self.threshold or 0.0):
+            return f"{worst.name}: {self.too_low(worst.confidence)}"
         faulty = next(call for call in calls if not gate.isdisjoint(call.complaints))
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
 
-    @property
-    def enough(self) -> str:
-        return high_enough(self.objective)
-
-    def conclude(self, code: str, reason: str) -> None:
-        self.code, self.reason = code, reason
-
-    def signal(self, code: str, reason: str) -> None:
-        self.signalled = True
-        self.conclude(f"signalled_{code}", reason)
-
-    def fall_back(self, error: CloudError) -> None:
-        self.degraded_code = error.code
-        self.conclude("fallback_local", f"{self.reason}; but the cloud did not answer: {error}")
-
     def reply(self, now: float) -> CallReply:
         calls = () if self.signalled else merge(self._calls, again=self.again)
-        source = self._source(calls)
         return CallReply(
-            id=self.request.id,
+            **self.common(self._source(calls), now),
             text=self.text,
-            source=source,
-            decision=self._decision(),
-            confidence=self.confidence,
-            needs_cloud_handoff=self.doubted,
-            cloud_handoff=self.signalled or source in ("cloud", "mixed"),
-            degraded=bool(self.degraded_code),
+            decision=self.decision(features=self.evidence.get(self.confidence or 0.0, {})),
             finish_reason="tool_calls" if calls else "stop",
             tool_calls=calls,
-            attempts=tuple(self.attempts),
-            usage=Usage(
-                sum(attempt.input_tokens for attempt in self.attempts),
-                sum(attempt.output_tokens for attempt in self.attempts),
-                sum(attempt.cost_microdollars for attempt in self.attempts),
-            ),
-            total_ms=1000 * (now - self.started),
             intents=self.intents,
             complaints=() if self.signalled else self.complaints,
             difficulty=self.difficulty,
@@ -337,20 +314,6 @@ class CallDraft:
         source = source_of(calls, "cloud" if self.cloud_answered else "local")
         # Where the cloud said in words that no tool serves a part, that is its share.
         return "mixed" if self.text and source == "local" else source
-
-    def _decision(self) -> Decision:
-        return Decision(
-            policy=self.request.policy,
-            handoff=self.request.handoff,
-            code=self.code,
-            reason=self.reason,
-            threshold=self.threshold,
-            objective=self.objective,
-            confidence=self.confidence,
-            calibration=self.calibration,
-            degraded_code=self.degraded_code,
-            features=self.evidence.get(self.confidence or 0.0, {}),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,7 +337,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends. `caller` raises ModelNotFound where there is none."""
+    """What the engine lends. `function_model` raises ModelNotFound where there is none."""
 
     function_model: Callable[[], CallBackend]
     cloud: Cloud
@@ -387,21 +350,185 @@ class Parts:
     record: Record
 
 
-@dataclass(slots=True)
-class Walk:
-    """One request on its way: read once, then written, judged and perhaps rescued."""
+class Calling(Flow):
+    """One request for calls: read once, then written, judged and perhaps rescued."""
 
-    request: Request
-    parts: Parts
     draft: CallDraft
-    tools: Mapping[str, Tool]
-    offered: Sequence[Tool]
-    heard: Sequence[Heard]
-    whole: Heard
     function_model: CallBackend | None = None
     calibration: CallCalibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
     retries: int = 0  # runs of the model that are left, after the first
+    failed: Sequence[int] = ()  # intents whose answer on the device is in doubt
+    tried: bool = False  # the device has written
+
+    def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
+        started = parts.clock()
+        if request.messages[-1].role != "user":
+            raise InvalidRequest(
+                "calls are for the user's words: the last message must be the user's"
+            )
+        check_tools(request.tools)
+        text = request.messages[-1].content
+        intents = split(text, request.tools)
+        self.parts, self.cloud, self.policy = parts, parts.cloud, parts.policy
+        self.clock, self.patience_s = parts.clock, parts.patience_s
+        self.tools = {tool.name: tool for tool in request.tools}
+        self.offered = rank_tools(text, request.tools, parts.rules.tools_limit)
+        self.draft = CallDraft(
+            request=request,
+            attempts=attempts,
+            started=started,
+            threshold=0.0,
+            intents=intents,
+            difficulty=self._difficulty(intents),
+        )
+        self.draft.took("split", 1000 * (parts.clock() - started))
+        self.whole = hear(text)
+        several = len(intents) > 1
+        self.heard = [hear(intent.resolved) for intent in intents] if several else [self.whole]
+
+    def _difficulty(self, intents: Sequence[Intent]) -> float:
+        """That of the hardest intent."""
+        scores = [
+            difficulty(
+                intent.resolved,
+                self.offered,
+                intents=max(1, len(intents)),
+                weights=self.parts.rules.weights,
+                record=self.parts.record.shares(self.offered),
+            ).score
+            for intent in intents
+        ]
+        return max(scores, default=0.0)
+
+    @property
+    def everything(self) -> Sequence[int]:
+        return range(len(self.heard))
+
+    def open_device(self) -> Misfit | None:
+        request = self.request
+        if request.policy == "cloud_only":
+            return None
+        if request.has_images:
+            return Misfit("images_unsupported", "the function model cannot see images")
+        try:
+            self.function_model = self.parts.function_model()
+        except ModelNotFound as error:
+            return Misfit(error.code, str(error))
+        self.calibration = self.parts.calibration(self.function_model)
+        objective = find_objective(request, self.calibration)
+        self.draft.threshold, self.draft.calibration = objective.threshold, self.calibration.name
+        self.draft.objective = objective.words
+        return objective.misfit or self._lateness(self.function_model)
+
+    def _lateness(self, function_model: CallBackend) -> Misfit | None:
+        """Judged by what is new to the model: the same tools as before are not read again."""
+        if self.request.deadline_ms is None:
+            return None
+        facts = function_model.facts()
+        capacity = Capacity(
+            context_tokens=facts.context_tokens,
+            prompt_tokens_per_second=facts.prompt_tokens_per_second,
+            output_tokens_per_second=facts.output_tokens_per_second,
+        )
+        prompt = render_prompt(self.offered, self.request.messages[-1].content)
+        tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
+        return find_lateness(self.request, capacity, tokens, USUAL_CALL_TOKENS)
+
+    @override
+    def adjust(self, plan: Plan) -> Plan:
+        if plan.first != "local" or not plan.may_hand_off or self.tier != "cloud_first":
+            return plan
+        reason = f"difficulty {self.draft.difficulty:.2f} asks for the cloud first"
+        return replace(plan, first="cloud", code="handoff_difficult", reason=reason,
+                       local_backup=True, hurried=True)  # fmt: skip
+
+    @override
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        yield from ()  # calls are told whole
+        may_ask = plan.may_hand_off and self.request.handoff != "signal"
+        if may_ask and self.request.speculative and self.ahead is None:
+            self.ahead = Speculation(self.cloud, self._asking(), self.parts.patience_s)
+        # An easy request that fails twice is better off with the cloud, where there is one.
+        thrifty = plan.may_hand_off and self.tier == "local"
+        self._write_and_judge(EASY_RETRIES if thrifty else MOST_RETRIES)
+        return bool(self.failed)
+
+    def _write_and_judge(self, retries: int) -> None:
+        write_on_device(self, retries)
+        self.tried = True
+        with self.timed("judge"):
+            checked = self.check()
+            self.failed = [
+                number
+                for number in self.everything
+                if self.draft.doubts(number) or not self.gate.isdisjoint(checked.of(number))
+            ]
+        self.draft.measure()
+        self.draft.doubted = bool(self.failed)
+
+    @override
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        """All calls, or those for the intents that failed; the device's stay for the rest."""
+        yield from ()
+        rescue = self.tried and self.ahead is None
+        self._ask(self.failed if rescue else self.everything, patience_s)
+
+    @override
+    def fall_back(self) -> Iterator[Event]:
+        yield from ()
+        if not self.tried:  # else what was written stands
+            self._write_and_judge(MOST_RETRIES)
+
+    @override
+    def doubt(self) -> str:
+        return self.draft.doubt(self.failed, self.gate)
+
+    @override
+    def surety(self) -> str:
+        return f"every call's confidence is {self.draft.enough}"
+
+    def _asking(self, numbers: Sequence[int] | None = None) -> Request:
+        """What the cloud is asked: the request, or those of its intents that failed."""
+        message = self.request.messages[-1]
+        if numbers is not None and len(numbers) < len(self.heard):
+            text = ". ".join(self.heard[number].text.rstrip(".") for number in numbers)
+            message = replace(message, content=text)
+        tools = tuple(rank_tools(message.content, self.request.tools, CLOUD_TOOLS))
+        return replace(self.request, messages=(*self.request.messages[:-1], message), tools=tools)
+
+    def _ask(self, numbers: Sequence[int], patience_s: float | None) -> None:
+        draft, request = self.draft, self._asking(numbers)
+        with self.timed("cloud"):
+            if self.ahead is not None:
+                heard = self.ahead.answer(draft.attempts)
+            else:
+                stream = self.cloud.stream(
+                    request, draft.attempts, live=False, patience_s=patience_s
+                )
+                with closing(stream):
+                    heard = list(stream)
+        said = "".join(chunk for chunk in heard if isinstance(chunk, str))
+        given: Sequence[ToolCall] | str = [chunk for chunk in heard if isinstance(chunk, ToolCall)]
+        text = request.messages[-1].content
+        repaired = repair(given or said, self.request.tools, text, source="cloud")
+        calls, words = with_repairs(repaired), [self.heard[number] for number in numbers]
+        owners = assign(calls, self.tools, words)
+        normalized = [
+            self.normalize(call, words[owner]) for owner, call in zip(owners, calls, strict=True)
+        ]
+        declined = None if calls else _in_words(said, repaired.complaints)
+        if declined is None:
+            draft.compare(numbers, normalized)
+        for number in numbers:
+            draft.forget(number)
+            if not calls:
+                draft.declined[number] = declined
+        for owner, call in zip(owners, normalized, strict=True):
+            draft.place(numbers[owner], call)
+        draft.text = "" if calls else said
+        draft.cloud_answered = True
+        self.check()
 
     @property
     def tier(self) -> Tier:
@@ -432,17 +559,10 @@ class Walk:
             self.draft.took(step, 1000 * (self.parts.clock() - begin))
 
 
-MOST_TOKENS = 400
-MOST_RETRIES = 8  # runs of the model for one request, after the first
-LEAST_TOOLS = 1
-# An answer less likely than this is written again in narrower ways. Of the 4,000 validation answers
-# above it, too few change for the better to be worth the runs.
-DOUBTED = math.log(2 / 3)
-
 Try = Sequence[tuple[Written, Sequence[int]]]  # answers that make up one, and what they are for
 
 
-def write_on_device(walk: Walk, retries: int = MOST_RETRIES) -> None:
+def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
     """All calls in one answer; then a narrower try for each intent that needs one.
 
     An unlikely answer is written again, and the likeliest stands. An intent without a call is asked
@@ -450,51 +570,51 @@ def write_on_device(walk: Walk, retries: int = MOST_RETRIES) -> None:
     with text limited to the request's own words. One whose tool fits less than another is asked
     without that tool. The model runs once and at most `retries` times more.
     """
-    draft, text = walk.draft, walk.request.messages[-1].content
-    walk.retries = retries
-    first = _write(walk, text)
-    _place(walk, first, range(len(walk.heard)))
+    draft, text = flow.draft, flow.request.messages[-1].content
+    flow.retries = retries
+    first = _write(flow, text)
+    _place(flow, first, range(len(flow.heard)))
     with suppress(LocalError):  # it is in the attempts; what was written before it stands
-        asked = _write_again(walk, first) if retries > 1 and draft.local_calls else False
-        if not asked and len(draft.local_calls) < expected_calls(text, walk.offered):
-            for number in unanswered(draft.answered, len(walk.heard)):
-                if (alone := walk.heard[number].text) != text and _may_retry(walk):
-                    _place(walk, _write(walk, alone), [number])
-        for number in sorted({*draft.ungrounded, *_overrun(walk)}):
-            if _may_retry(walk):
-                _again(walk, number)
-        for number in range(len(walk.heard)):
-            _with_others(walk, number)
+        asked = _write_again(flow, first) if retries > 1 and draft.local_calls else False
+        if not asked and len(draft.local_calls) < expected_calls(text, flow.offered):
+            for number in unanswered(draft.answered, len(flow.heard)):
+                if (alone := flow.heard[number].text) != text and _may_retry(flow):
+                    _place(flow, _write(flow, alone), [number])
+        for number in sorted({*draft.ungrounded, *_overrun(flow)}):
+            if _may_retry(flow):
+                _again(flow, number)
+        for number in range(len(flow.heard)):
+            _with_others(flow, number)
 
 
-def _may_retry(walk: Walk) -> bool:
-    walk.retries -= 1
-    return walk.retries >= 0
+def _may_retry(flow: Calling) -> bool:
+    flow.retries -= 1
+    return flow.retries >= 0
 
 
-def _write_again(walk: Walk, first: Written) -> bool:
+def _write_again(flow: Calling, first: Written) -> bool:
     """An unlikely answer, with the tools that it calls alone, and intent by intent.
 
     The likeliest of the three stands. Returns whether every intent has been asked alone.
     """
-    chance, everything = answer_chance(first.tokens), range(len(walk.heard))
+    chance, everything = answer_chance(first.tokens), range(len(flow.heard))
     if chance is None or chance >= DOUBTED:
         return False
     tries: list[Try] = []
     names = {call.name for call in first.calls}
-    called = [tool for tool in walk.offered if tool.name in names]
-    if 0 < len(called) < len(walk.offered) and _may_retry(walk):
-        tries.append([(_write(walk, first.text, called), everything)])
-    alone = 1 < len(everything) <= walk.retries
+    called = [tool for tool in flow.offered if tool.name in names]
+    if 0 < len(called) < len(flow.offered) and _may_retry(flow):
+        tries.append([(_write(flow, first.text, called), everything)])
+    alone = 1 < len(everything) <= flow.retries
     if alone:
-        walk.retries -= len(everything)
-        tries.append([(_write(walk, walk.heard[number].text), [number]) for number in everything])
+        flow.retries -= len(everything)
+        tries.append([(_write(flow, flow.heard[number].text), [number]) for number in everything])
     best = max(tries, key=_chance_of, default=())
     if best and _chance_of(best) > chance:
         for number in everything:
-            walk.draft.forget(number)
+            flow.draft.forget(number)
         for written, numbers in best:
-            _place(walk, written, numbers)
+            _place(flow, written, numbers)
     return alone
 
 
@@ -505,98 +625,100 @@ def _chance_of(one: Try) -> float:
     return sum(answer_chance(written.tokens) or 0.0 for written, _ in one)
 
 
-def _with_others(walk: Walk, number: int) -> None:
+def _with_others(flow: Calling, number: int) -> None:
     """A call of a tool that fits the words less than another: asked without that tool.
 
     The other is taken where it fits better and is likelier to be right.
     """
-    before, words = walk.draft.calls_of(number), walk.heard[number]
-    if len(before) != 1 or not _misfits(walk, before[0], words):
+    before, words = flow.draft.calls_of(number), flow.heard[number]
+    if len(before) != 1 or not _misfits(flow, before[0], words):
         return
-    others = [tool for tool in walk.offered if tool.name != before[0].name]
-    if not (others and _may_retry(walk)):
+    others = [tool for tool in flow.offered if tool.name != before[0].name]
+    if not (others and _may_retry(flow)):
         return
-    after = _normalized(walk, _write(walk, words.text, others), [number])
+    after = _normalized(flow, _write(flow, words.text, others), [number])
     if len(after) != 1 or (after[0][1].confidence or 0.0) <= (before[0].confidence or 0.0):
         return
     call = after[0][1]
-    old, new = (fit_of(name, words, walk.offered) for name in (before[0].name, call.name))
+    old, new = (fit_of(name, words, flow.offered) for name in (before[0].name, call.name))
     if new > old:
-        walk.draft.forget(number)
-        walk.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
+        flow.draft.forget(number)
+        flow.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
 
 
-def _misfits(walk: Walk, call: ToolCall, words: Heard) -> bool:
+def _misfits(flow: Calling, call: ToolCall, words: Heard) -> bool:
     """The call is in doubt, and another tool fits better.
 
     A call that the model is sure of stands, whatever the words: without its tool it would be as
     sure of the next ("tell Mum I'll be ten minutes late" sets a timer).
     """
-    doubted = (call.confidence or 0.0) < walk.draft.threshold
-    return doubted and better_fit(call, words, walk.offered) > 0
+    doubted = (call.confidence or 0.0) < (flow.draft.threshold or 0.0)
+    return doubted and better_fit(call, words, flow.offered) > 0
 
 
-def _overrun(walk: Walk) -> list[int]:
+def _overrun(flow: Calling) -> list[int]:
     """Intents of several whose call holds text that runs on into another one.
 
     Text that is all another one's was carried over: "… to Oslo on Friday, and to Rome".
     """
-    if len(walk.heard) < 2:
+    if len(flow.heard) < 2:
         return []
     return [
         number
-        for number in range(len(walk.heard))
-        for call in walk.draft.calls_of(number)
+        for number in range(len(flow.heard))
+        for call in flow.draft.calls_of(number)
         if any(
             isinstance(value, str)
-            and spaced(value) in walk.whole.spaced
-            and not any(spaced(value) in words.spaced for words in walk.heard)
+            and spaced(value) in flow.whole.spaced
+            and not any(spaced(value) in words.spaced for words in flow.heard)
             for value in call.arguments.values()
         )
     ]
 
 
-def _again(walk: Walk, number: int) -> None:
+def _again(flow: Calling, number: int) -> None:
     """Copying only; kept where it makes the same calls, surer, without making anything up."""
-    before = walk.draft.calls_of(number)
-    after = _normalized(walk, _write(walk, walk.heard[number].text, copy=True), [number])
+    before = flow.draft.calls_of(number)
+    after = _normalized(flow, _write(flow, flow.heard[number].text, copy=True), [number])
     names = [call.name for call in before] == [call.name for _, call in after]
     surer = _least([call for _, call in after]) >= _least(before)
     if names and surer and not any("ungrounded" in call.complaints for _, call in after):
-        walk.draft.forget(number)
+        flow.draft.forget(number)
         for _, call in after:
             repairs = (*call.repairs, "copied")
-            walk.draft.place(number, replace(call, repairs=repairs))
+            flow.draft.place(number, replace(call, repairs=repairs))
 
 
 def _least(calls: Sequence[ToolCall]) -> float:
     return min((call.confidence or 0.0 for call in calls), default=0.0)
 
 
-def _place(walk: Walk, written: Written, numbers: Sequence[int]) -> None:
-    for number, call in _normalized(walk, written, numbers):
-        walk.draft.place(number, call)
+def _place(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
+    for number, call in _normalized(flow, written, numbers):
+        flow.draft.place(number, call)
 
 
-def _normalized(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tuple[int, ToolCall]]:
-    """Each call of an answer with the intent it answers, settled and with its confidence."""
-    assert walk.calibration is not None, "a caller that writes has been opened"
-    with walk.timed("judge"):
-        words = [walk.heard[number] for number in numbers]
-        owners = assign(written.calls, walk.tools, words)
+def _normalized(
+    flow: Calling, written: Written, numbers: Sequence[int]
+) -> list[tuple[int, ToolCall]]:
+    """Each call of an answer with the intent it answers, normalized and with its confidence."""
+    assert flow.calibration is not None, "a model that writes has been opened"
+    with flow.timed("judge"):
+        words = [flow.heard[number] for number in numbers]
+        owners = assign(written.calls, flow.tools, words)
         normalized = [
-            walk.normalize(call, words[owner])
+            flow.normalize(call, words[owner])
             for owner, call in zip(owners, written.calls, strict=True)
         ]
-        features = call_features(written.tokens, normalized, walk.offered, written.text)
-        sure = [walk.calibration.confidence(one) for one in features]
-        walk.draft.evidence.update(zip(sure, features, strict=True))
+        features = call_features(written.tokens, normalized, flow.offered, written.text)
+        sure = [flow.calibration.confidence(one) for one in features]
+        flow.draft.evidence.update(zip(sure, features, strict=True))
         if not normalized:
             for number in numbers:
-                walk.draft.nothing(number, sure[0], written.declined)
+                flow.draft.nothing(number, sure[0], written.declined)
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
         if normalized and none_is_likelier(written.tokens, made_up=made_up):
-            _withhold(walk, written, numbers)
+            _withhold(flow, written, numbers)
             return []
         return [
             (numbers[owner], replace(call, confidence=one))
@@ -604,43 +726,45 @@ def _normalized(walk: Walk, written: Written, numbers: Sequence[int]) -> list[tu
         ]
 
 
-def _withhold(walk: Walk, written: Written, numbers: Sequence[int]) -> None:
+def _withhold(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
     """No call, as sure as the model was of that, and why."""
     names = ", ".join(dict.fromkeys(call.name for call in written.calls))
     why = f"{names} was not called: that no tool serves this, or something is missing, is likelier"
     for number in numbers:
         sure = math.exp(none_chance(written.tokens))
-        walk.draft.nothing(number, sure, Complaint("withheld", why, intent=number))
+        flow.draft.nothing(number, sure, Complaint("withheld", why, intent=number))
 
 
-def _write(walk: Walk, text: str, offered: Sequence[Tool] = (), *, copy: bool = False) -> Written:
+def _write(
+    flow: Calling, text: str, offered: Sequence[Tool] = (), *, copy: bool = False
+) -> Written:
     """One answer of the model under the grammar; fewer tools where they do not fit its context."""
-    tools = list(offered or walk.offered)
+    tools = list(offered or flow.offered)
     while True:
         try:
-            return _write_once(walk, text, tools, copy=copy)
+            return _write_once(flow, text, tools, copy=copy)
         except ContextExceeded:
             if len(tools) <= LEAST_TOOLS:
                 raise
             tools = rank_tools(text, tools, max(LEAST_TOOLS, len(tools) // 2))
 
 
-def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
-    function_model, parts = walk.function_model, walk.parts
-    assert function_model is not None, "a plan that starts on the device has a caller"
+def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
+    function_model, parts = flow.function_model, flow.parts
+    assert function_model is not None, "a plan that starts on the device has a model"
     prompt = render_prompt(tools, text)
     room = function_model.facts().context_tokens
     if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # before it costs a grammar and a count
         least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
         raise ContextExceeded(least, room, counted=False)
-    with walk.timed("grammar"):
+    with flow.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
     tokens: list[Token] = []
     stream = function_model.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
     with (
-        walk.timed("model"),
+        flow.timed("model"),
         LocalAttempt(
-            walk.request, walk.draft.attempts, function_model.facts(), parts.clock
+            flow.request, flow.draft.attempts, function_model.facts(), parts.clock
         ) as attempt,
         closing(stream) as items,
     ):
@@ -656,247 +780,6 @@ def _write_once(walk: Walk, text: str, tools: Sequence[Tool], *, copy: bool) -> 
     repaired = repair(written, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)
     return Written(text, tuple(tokens), with_repairs(repaired), declined)
-
-
-USUAL_CALL_TOKENS = 40  # of a request for one or two calls
-EASY_RETRIES = 1  # of a request that the cloud may be asked for
-CLOUD_TOOLS = 128  # OpenAI takes no more
-
-
-def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply:
-    """The calls the last user message asks for."""
-    walk = _begin(request, parts, attempts)
-    try:
-        misfit = _open_device(walk)
-        try:
-            _follow(walk, _plan(walk, misfit))
-        except ContextExceeded as error:
-            # Counted exactly, with the fewest tools, before anything was computed: plan again.
-            _follow(walk, _plan(walk, Misfit(error.code, str(error))))
-    finally:
-        if walk.ahead is not None:
-            walk.ahead.cancel(attempts)
-    parts.record.note([(walk.tools[one.tool], one.confirmed) for one in walk.draft.verdicts])
-    return walk.draft.reply(parts.clock())
-
-
-def _follow(walk: Walk, plan: Plan) -> None:
-    draft = walk.draft
-    draft.conclude(plan.code, plan.reason)
-    draft.degraded_code = plan.degraded_code
-    if plan.first is None:
-        raise _refusal(walk.request, plan)
-    if plan.first == "local":
-        _from_device(walk, plan)
-    elif walk.request.handoff == "signal":
-        draft.signal(plan.code.removeprefix("handoff_"), plan.reason)
-    else:
-        _from_cloud(walk, plan)
-
-
-def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
-    started = parts.clock()
-    if request.messages[-1].role != "user":
-        raise InvalidRequest("calls are for the user's words: the last message must be the user's")
-    check_tools(request.tools)
-    text = request.messages[-1].content
-    intents = split(text, request.tools)
-    offered = rank_tools(text, request.tools, parts.rules.tools_limit)
-    scores = [
-        difficulty(
-            intent.resolved,
-            offered,
-            intents=max(1, len(intents)),
-            weights=parts.rules.weights,
-            record=parts.record.shares(offered),
-        ).score
-        for intent in intents
-    ]
-    draft = CallDraft(request, attempts, started, intents, max(scores, default=0.0))
-    draft.took("split", 1000 * (parts.clock() - started))
-    whole, tools = hear(text), {tool.name: tool for tool in request.tools}
-    words = [hear(intent.resolved) for intent in intents] if len(intents) > 1 else [whole]
-    return Walk(request, parts, draft, tools, offered, words, whole)
-
-
-def _open_device(walk: Walk) -> Misfit | None:
-    request = walk.request
-    if request.policy == "cloud_only":
-        return None
-    if request.has_images:
-        return Misfit("images_unsupported", "the function caller cannot see images")
-    try:
-        walk.function_model = walk.parts.function_model()
-    except ModelNotFound as error:
-        return Misfit(error.code, str(error))
-    walk.calibration = walk.parts.calibration(walk.function_model)
-    objective = find_objective(request, walk.calibration)
-    walk.draft.threshold, walk.draft.calibration = objective.threshold, walk.calibration.name
-    walk.draft.objective = objective.words
-    return objective.misfit or _lateness(walk, walk.function_model)
-
-
-def _lateness(walk: Walk, function_model: CallBackend) -> Misfit | None:
-    """Judged by what is new to the caller: the same tools as before are not read again."""
-    if walk.request.deadline_ms is None:
-        return None
-    facts = function_model.facts()
-    capacity = Capacity(
-        context_tokens=facts.context_tokens,
-        prompt_tokens_per_second=facts.prompt_tokens_per_second,
-        output_tokens_per_second=facts.output_tokens_per_second,
-    )
-    prompt = render_prompt(walk.offered, walk.request.messages[-1].content)
-    tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
-    return find_lateness(walk.request, capacity, tokens, USUAL_CALL_TOKENS)
-
-
-def _plan(walk: Walk, misfit: Misfit | None) -> Plan:
-    shut = walk.parts.cloud.closed(walk.request)
-    plan = walk.parts.policy(asked(walk.request, misfit, shut))
-    if plan.first == "local" and plan.may_hand_off and walk.tier == "cloud_first":
-        reason = f"difficulty {walk.draft.difficulty:.2f} asks for the cloud first"
-        return replace(plan, first="cloud", code="handoff_difficult", reason=reason,
-                       local_backup=True, hurried=True)  # fmt: skip
-    return plan
-
-
-def _refusal(request: Request, plan: Plan) -> EdgewiseError:
-    if request.policy == "cloud_only":
-        return CloudClosed(plan.reason, code=plan.code)
-    return (
-        ModelNotFound(plan.reason) if plan.code == ModelNotFound.code else DoesNotFit(plan.reason)
-    )
-
-
-def _from_device(walk: Walk, plan: Plan) -> None:
-    draft, parts = walk.draft, walk.parts
-    may_ask = plan.may_hand_off and walk.request.handoff != "signal"
-    if may_ask and walk.request.speculative and walk.ahead is None:
-        walk.ahead = Speculation(parts.cloud, _asking(walk), parts.patience_s)
-    # An easy request that fails twice is better off with the cloud, where there is one.
-    thrifty = plan.may_hand_off and walk.tier == "local"
-    try:
-        write_on_device(walk, EASY_RETRIES if thrifty else MOST_RETRIES)
-    except ContextExceeded:
-        raise
-    except LocalError as error:
-        if not may_ask:
-            raise
-        draft.conclude("handoff_local_failed", str(error))
-        _from_cloud(walk, replace(plan, local_backup=False))
-        return
-    failed = _judge(walk)
-    if failed and plan.may_hand_off:
-        if not may_ask:
-            draft.signal("low_confidence", draft.doubt(failed, walk.gate))
-            return
-        draft.conclude("handoff_low_confidence", draft.doubt(failed, walk.gate))
-        _rescue(walk, failed)
-    elif plan.code == "started_local":
-        _conclude_kept(walk, failed)
-
-
-def _conclude_kept(walk: Walk, failed: Sequence[int]) -> None:
-    draft = walk.draft
-    if not failed:
-        draft.conclude("kept_confident", f"every call's confidence is {draft.enough}")
-        return
-    draft.conclude("kept_in_doubt", draft.doubt(failed, walk.gate))
-    if (shut := walk.parts.cloud.closed(walk.request)) is not None:
-        draft.degraded_code = shut.code
-        draft.reason += f"; the cloud is closed: {shut}"
-
-
-def _judge(walk: Walk) -> list[int]:
-    """The intents whose answer is in doubt: unlikely, or with a complaint that the gate holds."""
-    with walk.timed("judge"):
-        checked = walk.check()
-        failed = [
-            number
-            for number in _everything(walk)
-            if walk.draft.doubts(number) or not walk.gate.isdisjoint(checked.of(number))
-        ]
-    walk.draft.measure()
-    walk.draft.doubted = bool(failed)
-    return failed
-
-
-def _from_cloud(walk: Walk, plan: Plan) -> None:
-    try:
-        _ask(walk, _everything(walk), hurried=plan.hurried)
-    except CloudError as error:
-        if plan.local_backup:
-            _fall_back(walk, error)
-            return
-        if not plan.code.startswith("handoff_"):  # the caller wanted the cloud itself
-            raise
-        raise DoesNotFit(f"{plan.reason}; and the cloud failed: {error}") from error
-
-
-def _fall_back(walk: Walk, failure: CloudError) -> None:
-    walk.draft.fall_back(failure)
-    try:
-        write_on_device(walk, MOST_RETRIES)
-    except ContextExceeded as error:
-        raise DoesNotFit(f"{error}; and the cloud failed: {failure}") from error
-    _judge(walk)
-
-
-def _rescue(walk: Walk, failed: Sequence[int]) -> None:
-    """The cloud's calls for the intents that failed; the device's stay where it cannot help."""
-    try:
-        _ask(walk, _everything(walk) if walk.ahead else failed, hurried=True)
-    except CloudError as error:
-        walk.draft.fall_back(error)
-
-
-def _everything(walk: Walk) -> Sequence[int]:
-    return range(len(walk.heard))
-
-
-def _asking(walk: Walk, numbers: Sequence[int] | None = None) -> Request:
-    """What the cloud is asked: the request, or those of its intents that failed, in their words."""
-    message = walk.request.messages[-1]
-    if numbers is not None and len(numbers) < len(walk.heard):
-        text = ". ".join(walk.heard[number].text.rstrip(".") for number in numbers)
-        message = replace(message, content=text)
-    tools = tuple(rank_tools(message.content, walk.request.tools, CLOUD_TOOLS))
-    return replace(walk.request, messages=(*walk.request.messages[:-1], message), tools=tools)
-
-
-def _ask(walk: Walk, numbers: Sequence[int], *, hurried: bool) -> None:
-    draft, parts = walk.draft, walk.parts
-    request = _asking(walk, numbers)
-    with walk.timed("cloud"):
-        if walk.ahead is not None:
-            heard = walk.ahead.answer(draft.attempts)
-        else:
-            patience = parts.patience_s if hurried else None
-            stream = parts.cloud.stream(request, draft.attempts, live=False, patience_s=patience)
-            with closing(stream):
-                heard = list(stream)
-    said = "".join(chunk for chunk in heard if isinstance(chunk, str))
-    given: Sequence[ToolCall] | str = [chunk for chunk in heard if isinstance(chunk, ToolCall)]
-    text = request.messages[-1].content
-    repaired = repair(given or said, walk.request.tools, text, source="cloud")
-    calls, words = with_repairs(repaired), [walk.heard[number] for number in numbers]
-    owners = assign(calls, walk.tools, words)
-    normalized = [
-        walk.normalize(call, words[owner]) for owner, call in zip(owners, calls, strict=True)
-    ]
-    declined = None if calls else _in_words(said, repaired.complaints)
-    if declined is None:
-        draft.compare(numbers, normalized)
-    for number in numbers:
-        draft.forget(number)
-        if not calls:
-            draft.declined[number] = declined
-    for owner, call in zip(owners, normalized, strict=True):
-        draft.place(numbers[owner], call)
-    draft.text = "" if calls else said
-    draft.cloud_answered = True
-    walk.check()
 
 
 def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:

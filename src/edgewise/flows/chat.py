@@ -1,51 +1,32 @@
 """Chat: the device answers, the gate watches, the cloud takes over where it must.
 
-Read from the top: `answer` plans and starts; `_from_device` and `_from_cloud` are the two ways an
-answer can come about; `_fall_back` is what happens when the cloud does not deliver.
+Read from the top: `answer` looks at the device and routes; `Chat` says how the device is tried and
+how an answer that the cloud began is ended. `TextFlow` is what every task that shows text shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.fit import (
-    Capacity,
-    Misfit,
-    drop_oldest,
-    find_misfit,
-)
+from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Meter
 from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan, Policy, asked
-from edgewise.errors import (
-    CloudClosed,
-    CloudError,
-    ContextExceeded,
-    DoesNotFit,
-    EdgewiseError,
-    GenerationFailed,
-    LocalError,
-    ModelNotFound,
-    SchemaUnsupported,
-)
-from edgewise.flows.route import (
-    Draft,
-    LocalAttempt,
-)
+from edgewise.decide.policy import Plan, Policy
+from edgewise.errors import ContextExceeded, LocalError, ModelNotFound
+from edgewise.flows.route import Draft, Flow, LocalAttempt, route
 from edgewise.local.backend import ChatBackend
 from edgewise.types.measured import Judged
-from edgewise.types.messages import Request, ToolCall
-from edgewise.types.objectives import (
-    high_enough,
-    needed,
-)
-from edgewise.types.replies import Attempt, Event, Finished, Switched
-from edgewise.types.tokens import Finish
+from edgewise.types.messages import Request, Source, ToolCall
+from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextDelta
+from edgewise.types.tokens import Finish, Token
 
 MOST_TRUNCATIONS = 4
 LEAST_ROOM_TOKENS = 16  # kept free beside the answer when a prompt is truncated: counts are scaled
@@ -63,24 +44,10 @@ class Parts:
     clock: Callable[[], float]
 
 
-@dataclass(slots=True)
-class _Walk:
-    """One request on its way through this file."""
-
-    draft: Draft
-    parts: Parts
-    backend: ChatBackend | None
-    live: bool
-    local_request: Request  # the same request, or what truncation left of it
-    misfit: Misfit | None = None
-    held: str = ""  # local text that was generated but not shown
-    local_done: bool = False
-
-
 def answer(
     request: Request, parts: Parts, attempts: list[Attempt], *, live: bool
 ) -> Generator[Event, None, None]:
-    """Yield events, the last one `Finished`. `live` callers see text as it is decided."""
+    """Yield events, the last one `Finished`. A `live` user sees text as it is decided."""
     backend, misfit = _look_at_device(request, parts)
     calibration = parts.calibration(backend)
     threshold = calibration.threshold if request.threshold is None else request.threshold
@@ -90,18 +57,9 @@ def answer(
         objective = find_objective(request, calibration, judged, paced=True)
         gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
         misfit = misfit or objective.misfit
-    draft = Draft(request, gate, attempts, parts.clock())
-    walk = _Walk(draft, parts, backend, live, request, misfit)
-    try:
-        yield from _follow(walk, _plan(walk))
-    except (ContextExceeded, SchemaUnsupported) as error:
-        if walk.misfit is not None:
-            raise
-        # The runtime looked closer, before it computed anything: plan again.
-        shorter = request.truncate and isinstance(error, ContextExceeded)
-        walk.misfit = Misfit(error.code, str(error), soft=shorter)
-        yield from _follow(walk, _plan(walk))
-    yield Finished(draft.reply(parts.clock()))
+    flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
+    yield from route(flow)
+    yield Finished(flow.draft.reply(parts.clock()))
 
 
 def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None, Misfit | None]:
@@ -116,194 +74,275 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
     return backend, find_misfit(request, Capacity(**read))
 
 
-def _plan(walk: _Walk) -> Plan:
-    request = walk.draft.request
-    return walk.parts.policy(asked(request, walk.misfit, walk.parts.cloud.closed(request)))
+@dataclass(slots=True, kw_only=True)
+class TextDraft(Draft):
+    """A reply in text. Its text is what was shown; it is shown through `show` only."""
+
+    gate: Gate
+    truncated: bool = False
+    decided_after: int | None = None
+    first_shown: float | None = None
+    finish: Finish = field(default_factory=Finish)
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    meter: Meter = field(default_factory=Meter)
+    evidence: list[Token] = field(default_factory=list)
+    _shown: list[tuple[Place, str]] = field(default_factory=list)
+    _told: int = 0  # how much of the evidence went out with shown text
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self._shown)
+
+    def hear(self, token: Token) -> None:
+        """Take in a local token's evidence, shown or not."""
+        self.meter.add(token)
+        if self.request.evidence:
+            self.evidence.append(token)
+
+    def show(self, text: str, place: Place, now: float) -> Iterator[Event]:
+        """The only way text reaches a user."""
+        if not text:
+            return
+        if self.first_shown is None:
+            self.first_shown = now
+        self._shown.append((place, text))
+        tokens = tuple(self.evidence[self._told :]) if place == "local" else ()
+        self._told += len(tokens)
+        yield TextDelta(text, place, tokens)
+
+    def reply(self, now: float) -> Reply:
+        return Reply(**self.reply_fields(now, self.meter.reading().features()))
+
+    def reply_fields(self, now: float, features: dict[str, float]) -> dict[str, Any]:
+        source = self._source()
+        if self.gate.usual is not None and source == "local":
+            self._own_up(self.gate.usual)
+        return {
+            **self.common(source, now, self._with_shares()),
+            "text": self.text,
+            "decision": self.decision(
+                decided_after_tokens=self.decided_after,
+                truncated=self.truncated,
+                features=features,
+                evidence=tuple(self.evidence),
+            ),
+            "finish_reason": self.finish.reason,
+            "tool_calls": tuple(self.tool_calls),
+            "first_token_ms": (
+                None if self.first_shown is None else 1000 * (self.first_shown - self.started)
+            ),
+        }
+
+    def _own_up(self, usual: float) -> None:
+        """Say so where an answer was kept only to make a budget last."""
+        sure = self.confidence
+        if self.code != "kept_confident" or sure is None or sure >= usual:
+            return
+        self.doubted, self.degraded_code = True, "budget_paced"
+        kept = f"kept all the same from {self.gate.threshold:.2f} on, {self.gate.objective}"
+        self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
+
+    def _source(self) -> Source:
+        """From what was shown; an answer without text is its last successful attempt's."""
+        places: set[Place] = {place for place, _ in self._shown}
+        if len(places) > 1:
+            return "mixed"
+        if places:
+            return places.pop()
+        answered = [attempt for attempt in self.attempts if attempt.outcome == "answered"]
+        return "none" if self.signalled or not answered else answered[-1].place
+
+    def _with_shares(self) -> tuple[Attempt, ...]:
+        """Each place's shown characters belong to its last attempt that produced any text."""
+        attempts = list(self.attempts)
+        for place in ("local", "cloud"):
+            characters = sum(len(text) for shown_by, text in self._shown if shown_by == place)
+            for index in reversed(range(len(attempts))):
+                if attempts[index].place == place and characters:
+                    attempts[index] = replace(attempts[index], shown_chars=characters)
+                    break
+        return tuple(attempts)
 
 
-def _follow(walk: _Walk, plan: Plan) -> Iterator[Event]:
-    draft = walk.draft
-    draft.conclude(plan.code, plan.reason)
-    draft.degraded_code = plan.degraded_code
-    if plan.first is None:
-        raise _refusal(draft.request, plan)
-    if plan.first == "local":
-        yield from _from_device(walk, plan)
-    elif draft.request.handoff == "signal":
-        _signal(draft, plan.code.removeprefix("handoff_"), plan.reason)
-    else:
-        yield from _from_cloud(walk, plan)
+class Lent(Protocol):
+    """What the engine lends to every task that shows text."""
+
+    @property
+    def cloud(self) -> Cloud: ...
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def patience_s(self) -> float: ...
+    @property
+    def clock(self) -> Callable[[], float]: ...
 
 
-def _refusal(request: Request, plan: Plan) -> EdgewiseError:
-    if request.policy == "cloud_only":
-        return CloudClosed(plan.reason, code=plan.code)
-    if plan.code == ModelNotFound.code:
-        return ModelNotFound(plan.reason)
-    return DoesNotFit(plan.reason)
+class TextFlow(Flow):
+    """A request whose answer is text: the cloud's is shown as it comes."""
 
+    draft: TextDraft
 
-def _from_device(walk: _Walk, plan: Plan) -> Iterator[Event]:
-    """The device first; what the gate doubts goes to the cloud before any of it was shown."""
-    draft = walk.draft
-    try:
-        verdict = yield from _speak(walk, may_leave=plan.may_hand_off)
-    except GenerationFailed as error:
-        if draft.text or not plan.may_hand_off or draft.request.handoff == "signal":
-            raise
-        draft.conclude("handoff_local_failed", str(error))
-        yield from _from_cloud(walk, plan)
-        return
-    _measure(draft)
-    if verdict is not Verdict.HAND_OFF:
-        _conclude_kept(walk, plan)
-        return
-    draft.doubted = True
-    if not walk.local_done:  # stopped half way: the early score is the one that decided
-        draft.confidence = draft.gate.early_confidence(draft.meter.reading())
-    if draft.request.handoff == "signal":
-        _signal(draft, "low_confidence", _doubt(draft))
-        return
-    draft.conclude("handoff_low_confidence", _doubt(draft))
-    yield from _from_cloud(walk, replace(plan, local_backup=True, hurried=True))
+    def __init__(
+        self,
+        request: Request,
+        parts: Lent,
+        attempts: list[Attempt],
+        *,
+        live: bool,
+        gate: Gate,
+        misfit: Misfit | None,
+    ) -> None:
+        self.draft = TextDraft(
+            request=request,
+            attempts=attempts,
+            started=parts.clock(),
+            gate=gate,
+            threshold=gate.threshold,
+            objective=gate.objective,
+            calibration=gate.calibration.name,
+        )
+        self.cloud, self.policy, self.clock = parts.cloud, parts.policy, parts.clock
+        self.patience_s, self.misfit, self.live = parts.patience_s, misfit, live
 
-
-def _from_cloud(walk: _Walk, plan: Plan) -> Iterator[Event]:
-    """The cloud's answer, shown as it comes; the device's where the plan has that as a backup."""
-    draft, parts = walk.draft, walk.parts
-    if draft.code.startswith("handoff_"):
-        yield Switched("cloud", draft.code, draft.reason, draft.confidence)
-    patience = parts.patience_s if plan.hurried else None
-    chunks = parts.cloud.stream(draft.request, draft.attempts, live=walk.live, patience_s=patience)
-    try:
+    @override
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        draft = self.draft
+        chunks = self.cloud.stream(
+            self.request, draft.attempts, live=self.live, patience_s=patience_s
+        )
         with closing(chunks):
             for chunk in chunks:
                 if isinstance(chunk, str):
-                    yield from draft.show(chunk, "cloud", parts.clock())
+                    yield from draft.show(chunk, "cloud", self.clock())
                 elif isinstance(chunk, ToolCall):
                     draft.tool_calls.append(chunk)
                 elif isinstance(chunk, Finish):
                     draft.finish = chunk
-    except CloudError as error:
-        if plan.local_backup:
-            yield from _fall_back(walk, error)
-            return
-        if draft.request.policy == "cloud_only" or walk.misfit is None:
-            raise
-        raise DoesNotFit(f"{walk.misfit.reason}; and the cloud failed: {error}") from error
+
+    @override
+    def doubt(self) -> str:
+        return self.draft.too_low(self.draft.confidence)
+
+    @override
+    def surety(self) -> str:
+        return f"confidence {self.draft.confidence:.2f} is {self.draft.enough}"
 
 
-def _fall_back(walk: _Walk, error: CloudError) -> Iterator[Event]:
-    """The cloud did not deliver: the device answers, and the reply says so."""
-    draft = walk.draft
-    draft.degraded_code = error.code
-    draft.tool_calls.clear()
-    draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
-    yield Switched("local", error.code, str(error), draft.confidence)
-    if draft.text or (draft.request.response_format and not walk.local_done):
-        # What was shown stays, and the device continues it. A grammar has to start afresh.
-        walk.held, draft.meter = "", Meter()
-        try:
-            yield from _speak(walk, may_leave=False, already=draft.text)
-        except LocalError as failure:
-            if not draft.text:
-                raise
-            draft.reason += f"; and the device could not continue it: {failure}"
-            draft.finish = Finish("length")
-            return
-    elif walk.local_done:
-        yield from _show_held(walk)
-        draft.reinstate()
-    else:
-        already = walk.held
-        yield from _show_held(walk)
-        yield from _speak(walk, may_leave=False, already=already)
-    _measure(draft)
+class Chat(TextFlow):
+    """One chat request; `held` is local text that was generated but not shown."""
 
+    def __init__(
+        self,
+        request: Request,
+        parts: Parts,
+        attempts: list[Attempt],
+        *,
+        live: bool,
+        gate: Gate,
+        backend: ChatBackend | None,
+        misfit: Misfit | None,
+    ) -> None:
+        super().__init__(request, parts, attempts, live=live, gate=gate, misfit=misfit)
+        self.backend = backend
+        self.local_request = request  # the same request, or what truncation left of it
+        self.held = ""
+        self.local_done = False
 
-def _speak(walk: _Walk, *, may_leave: bool, already: str = "") -> Generator[Event, None, Verdict]:
-    """Generate on the device; a prompt that may be truncated is, until the runtime takes it."""
-    for _ in range(MOST_TRUNCATIONS):
-        try:
-            return (yield from _speak_once(walk, may_leave=may_leave, already=already))
-        except ContextExceeded as error:
-            if walk.misfit is None or not walk.misfit.soft or not walk.local_request.truncate:
-                raise
-            _truncate(walk, error)
-    return (yield from _speak_once(walk, may_leave=may_leave, already=already))
+    @override
+    def may_start_over(self) -> bool:
+        return not self.draft.text
 
+    @override
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        draft = self.draft
+        verdict = yield from self._speak(may_leave=plan.may_hand_off)
+        self._measure()
+        if verdict is not Verdict.HAND_OFF:
+            return False
+        draft.doubted = True
+        if not self.local_done:  # stopped half way: the early score is the one that decided
+            draft.confidence = draft.gate.early_confidence(draft.meter.reading())
+        return True
 
-def _speak_once(walk: _Walk, *, may_leave: bool, already: str) -> Generator[Event, None, Verdict]:
-    """Tokens through meter and gate: HOLD keeps text back, KEEP shows it, HAND_OFF stops."""
-    draft, backend = walk.draft, walk.backend
-    assert backend is not None, "a plan that starts on the device has one"
-    verdict = Verdict.HOLD if may_leave else Verdict.KEEP
-    judge_whole = may_leave and not walk.live  # nobody watches: judge it before it is shown
-    with (
-        LocalAttempt(draft.request, draft.attempts, backend.facts(), walk.parts.clock) as attempt,
-        closing(backend.generate(walk.local_request, already=already)) as tokens,
-    ):
-        for item in tokens:
-            if isinstance(item, Finish):
-                draft.finish = attempt.finish = item
-                walk.local_done = True
-                break
-            attempt.count()
-            draft.hear(item)
-            walk.held += item.text
-            if verdict is Verdict.HOLD:
-                verdict = draft.gate.judge(draft.meter.reading(), attempt.tokens)
-                draft.decided_after = attempt.tokens
-            if verdict is Verdict.HAND_OFF:
-                break
-            if verdict is Verdict.KEEP and not judge_whole:
-                yield from _show_held(walk)
-        if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
-            verdict = draft.gate.judge_whole(draft.meter.reading())
-        if verdict is Verdict.KEEP:
-            yield from _show_held(walk)
-        attempt.outcome = "handed_off" if verdict is Verdict.HAND_OFF else "answered"
-    return verdict
+    @override
+    def fall_back(self) -> Iterator[Event]:
+        draft = self.draft
+        draft.tool_calls.clear()
+        if draft.text or (self.request.response_format and not self.local_done):
+            # What was shown stays, and the device continues it. A grammar has to start afresh.
+            self.held, draft.meter = "", Meter()
+            try:
+                yield from self._speak(may_leave=False, already=draft.text)
+            except LocalError as failure:
+                if not draft.text:
+                    raise
+                draft.reason += f"; and the device could not continue it: {failure}"
+                draft.finish = Finish("length")
+                return
+        elif self.local_done:
+            yield from self._show_held()
+            draft.reinstate()
+        else:
+            already = self.held
+            yield from self._show_held()
+            yield from self._speak(may_leave=False, already=already)
+        self._measure()
 
+    def _speak(self, *, may_leave: bool, already: str = "") -> Generator[Event, None, Verdict]:
+        """Generate on the device; a prompt that may be truncated is, until the runtime takes it."""
+        for _ in range(MOST_TRUNCATIONS):
+            try:
+                return (yield from self._speak_once(may_leave=may_leave, already=already))
+            except ContextExceeded as error:
+                if self.misfit is None or not self.misfit.soft or not self.local_request.truncate:
+                    raise
+                self._truncate(error)
+        return (yield from self._speak_once(may_leave=may_leave, already=already))
 
-def _show_held(walk: _Walk) -> Iterator[Event]:
-    text, walk.held = walk.held, ""
-    yield from walk.draft.show(text, "local", walk.parts.clock())
+    def _speak_once(self, *, may_leave: bool, already: str) -> Generator[Event, None, Verdict]:
+        """Tokens through meter and gate: HOLD keeps text back, KEEP shows it, HAND_OFF stops."""
+        draft, backend = self.draft, self.backend
+        assert backend is not None, "a plan that starts on the device has one"
+        verdict = Verdict.HOLD if may_leave else Verdict.KEEP
+        judge_whole = may_leave and not self.live  # nobody watches: judge it before it is shown
+        with (
+            LocalAttempt(draft.request, draft.attempts, backend.facts(), self.clock) as attempt,
+            closing(backend.generate(self.local_request, already=already)) as tokens,
+        ):
+            for item in tokens:
+                if isinstance(item, Finish):
+                    draft.finish = attempt.finish = item
+                    self.local_done = True
+                    break
+                attempt.count()
+                draft.hear(item)
+                self.held += item.text
+                if verdict is Verdict.HOLD:
+                    verdict = draft.gate.judge(draft.meter.reading(), attempt.tokens)
+                    draft.decided_after = attempt.tokens
+                if verdict is Verdict.HAND_OFF:
+                    break
+                if verdict is Verdict.KEEP and not judge_whole:
+                    yield from self._show_held()
+            if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
+                verdict = draft.gate.judge_whole(draft.meter.reading())
+            if verdict is Verdict.KEEP:
+                yield from self._show_held()
+            attempt.outcome = "handed_off" if verdict is Verdict.HAND_OFF else "answered"
+        return verdict
 
+    def _show_held(self) -> Iterator[Event]:
+        text, self.held = self.held, ""
+        yield from self.draft.show(text, "local", self.clock())
 
-def _measure(draft: Draft) -> None:
-    draft.confidence = draft.gate.confidence(draft.meter.reading())
-    draft.doubted = draft.doubted or draft.gate.doubts(draft.confidence)
+    def _measure(self) -> None:
+        draft = self.draft
+        draft.confidence = draft.gate.confidence(draft.meter.reading())
+        draft.doubted = draft.doubted or draft.gate.doubts(draft.confidence)
 
-
-def _conclude_kept(walk: _Walk, plan: Plan) -> None:
-    draft = walk.draft
-    if plan.code != "started_local":
-        return  # another policy's words stand
-    if not draft.doubted:
-        sure = high_enough(draft.gate.objective)
-        draft.conclude("kept_confident", f"confidence {draft.confidence:.2f} is {sure}")
-        return
-    draft.conclude("kept_in_doubt", _doubt(draft))
-    shut = walk.parts.cloud.closed(draft.request)
-    if shut is not None and not plan.may_hand_off:
-        draft.degraded_code = shut.code
-        draft.reason += f"; the cloud is closed: {shut}"
-
-
-def _doubt(draft: Draft) -> str:
-    gate = draft.gate
-    return f"confidence {draft.confidence:.2f} is below {needed(gate.threshold, gate.objective)}"
-
-
-def _signal(draft: Draft, code: str, reason: str) -> None:
-    draft.signalled = True
-    draft.conclude(f"signalled_{code}", reason)
-
-
-def _truncate(walk: _Walk, error: ContextExceeded) -> None:
-    room = min(walk.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS
-    messages, needed = walk.local_request.messages, error.prompt_tokens
-    kept = drop_oldest(messages, needed, error.context_tokens - room)
-    walk.local_request = replace(walk.local_request, messages=kept)
-    walk.draft.truncated = True
+    def _truncate(self, error: ContextExceeded) -> None:
+        room = min(self.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS
+        messages, needed = self.local_request.messages, error.prompt_tokens
+        kept = drop_oldest(messages, needed, error.context_tokens - room)
+        self.local_request = replace(self.local_request, messages=kept)
+        self.draft.truncated = True

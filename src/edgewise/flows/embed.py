@@ -1,6 +1,5 @@
 """Embedding: the device, or the cloud where the device cannot; one space per result, always.
 
-Read from the top: `embed` plans; `_on_device` and `_in_cloud` are the two ways vectors come about.
 The cloud is asked in batches, and after the first one only who made it is asked again.
 """
 
@@ -8,30 +7,27 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.fit import Misfit, outside_script
-from edgewise.decide.policy import Plan, Policy, asked
+from edgewise.decide.policy import Plan, Policy
 from edgewise.errors import (
-    CloudClosed,
-    CloudError,
     CloudMalformed,
-    DoesNotFit,
+    EdgewiseError,
     ExtraMissing,
-    GenerationFailed,
     ModelNotFound,
     SpaceMismatch,
 )
+from edgewise.flows.route import Draft, Flow, LocalAttempt, run
 from edgewise.local.backend import EmbedBackend
-from edgewise.types.embeddings import (
-    Embeddings,
-    Vector,
-)
+from edgewise.types.embeddings import Embeddings, Vector
 from edgewise.types.messages import Request
-from edgewise.types.replies import Attempt, Decision, Place, Usage
-from edgewise.types.tokens import Vectors
+from edgewise.types.replies import Attempt, Event, Place
+from edgewise.types.tokens import Finish, Vectors
 
 MOST_TEXTS = 96  # in one request to the cloud: fewer than any provider's limit
 MOST_CHARACTERS = 100_000
@@ -51,29 +47,6 @@ class Parts:
     clock: Callable[[], float]
 
 
-@dataclass(slots=True)
-class _Walk:
-    """One request on its way through this file."""
-
-    request: Request
-    parts: Parts
-    attempts: list[Attempt]
-    pinned: str  # the space that was asked for; empty: any
-    started: float
-    texts: list[str]
-    code: str = ""
-    reason: str = ""
-    degraded_code: str = ""
-    place: Place | None = None
-    space: str = ""
-    vectors: list[array[float]] = field(default_factory=list)
-    windows: tuple[int, ...] = ()
-    text_codes: tuple[tuple[str, ...], ...] = ()
-
-    def conclude(self, code: str, reason: str) -> None:
-        self.code, self.reason = code, reason
-
-
 def cloud_space(provider: str, model: str, dimensions: int) -> str:
     return f"{provider}/{model}-{dimensions}"
 
@@ -82,51 +55,137 @@ def embed(
     request: Request, parts: Parts, attempts: list[Attempt], *, space: str = "", int8: bool = False
 ) -> Embeddings:
     """One vector per user message, in their order. `space` refuses any other than that one."""
-    texts = [message.content for message in request.messages]
-    walk = _Walk(request, parts, attempts, space, parts.clock(), texts)
-    backend, misfit = _look_at_device(walk)
-    plan = _plan(walk, misfit)
-    walk.conclude(plan.code, plan.reason)
-    walk.degraded_code = plan.degraded_code
-    if plan.first is None:
-        raise _refusal(walk, plan)
-    if plan.first == "local":
-        assert backend is not None, "a plan that starts on the device has one"
-        _on_device(walk, backend, plan)
-    elif request.handoff == "signal":
-        walk.conclude(f"signalled_{plan.code.removeprefix('handoff_')}", plan.reason)
-    else:
-        _in_cloud_or_back(walk, backend, plan)
-    return _finished(walk, int8)
+    flow = Embedding(request, parts, attempts, space)
+    run(flow)
+    return flow.finished(int8)
 
 
-def _look_at_device(walk: _Walk) -> tuple[EmbedBackend | None, Misfit | None]:
-    if walk.request.policy == "cloud_only":
-        return None, None  # never used, so never fetched or opened
-    try:
-        backend = walk.parts.embedder()
-    except (ModelNotFound, ExtraMissing) as error:
-        return None, Misfit(error.code, str(error))
-    here = backend.facts().space
-    if walk.pinned and walk.pinned != here:
-        return None, Misfit("other_space", f"the device makes vectors of the space {here!r}")
-    if walk.request.dimensions is not None and not here.endswith(f"-{walk.request.dimensions}"):
-        wanted = f"the device makes vectors of {here!r}, not of {walk.request.dimensions} numbers"
-        return None, Misfit("other_space", wanted)
-    return backend, None
+class Embedding(Flow):
+    """Texts on their way to vectors. `pinned` is the space that was asked for; empty: any."""
 
+    def __init__(
+        self, request: Request, parts: Parts, attempts: list[Attempt], pinned: str
+    ) -> None:
+        self.draft = Draft(request=request, attempts=attempts, started=parts.clock())
+        self.parts, self.pinned = parts, pinned
+        self.cloud, self.policy, self.clock = parts.cloud(pinned), parts.policy, parts.clock
+        self.texts = [message.content for message in request.messages]
+        self.place: Place | None = None
+        self.space = ""
+        self.vectors: list[array[float]] = []
+        self.windows: tuple[int, ...] = ()
+        self.text_codes: tuple[tuple[str, ...], ...] = ()
+        self.backend, self.misfit = self._look_at_device()
 
-def _plan(walk: _Walk, misfit: Misfit | None) -> Plan:
-    shut = walk.parts.cloud(walk.pinned).closed(walk.request)
-    return walk.parts.policy(asked(walk.request, misfit, shut))
+    def _look_at_device(self) -> tuple[EmbedBackend | None, Misfit | None]:
+        if self.request.policy == "cloud_only":
+            return None, None  # never used, so never fetched or opened
+        try:
+            backend = self.parts.embedder()
+        except (ModelNotFound, ExtraMissing) as error:
+            return None, Misfit(error.code, str(error))
+        here, wanted = backend.facts().space, self.request.dimensions
+        if self.pinned and self.pinned != here:
+            return None, Misfit("other_space", f"the device makes vectors of the space {here!r}")
+        if wanted is not None and not here.endswith(f"-{wanted}"):
+            reason = f"the device makes vectors of {here!r}, not of {wanted} numbers"
+            return None, Misfit("other_space", reason)
+        return backend, None
 
+    @override
+    def refusal(self, plan: Plan) -> EdgewiseError:
+        if self.pinned and "other_space" in (plan.code, plan.degraded_code):
+            return _mismatch(self.pinned, plan.reason)
+        return super().refusal(plan)
 
-def _refusal(walk: _Walk, plan: Plan) -> Exception:
-    if walk.pinned and "other_space" in (plan.code, plan.degraded_code):
-        return _mismatch(walk.pinned, plan.reason)
-    if walk.request.policy == "cloud_only":
-        return CloudClosed(plan.reason, code=plan.code)
-    return (ModelNotFound if plan.code == ModelNotFound.code else DoesNotFit)(plan.reason)
+    @override
+    def may_start_over(self) -> bool:
+        return not self.pinned
+
+    @override
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        yield from ()
+        self._on_device()
+        return False
+
+    def _on_device(self) -> None:
+        backend = self.backend
+        assert backend is not None, "a plan that uses the device has one"
+        facts = backend.facts()
+        with LocalAttempt(self.request, self.draft.attempts, facts, self.clock) as attempt:
+            attempt.finish = Finish()
+            made = backend.embed(self.texts)
+            attempt.finish = Finish(input_tokens=made.tokens)
+            attempt.outcome = "answered"
+        self.place, self.space = "local", facts.space
+        self.vectors, self.windows = list(made.vectors), made.windows
+        self.text_codes = tuple(
+            ("windowed",) * (count > 1)
+            + ("language_outside_model",) * outside_script(text, facts.languages)
+            for text, count in zip(self.texts, made.windows, strict=True)
+        )
+
+    @override
+    def conclude_kept(self, plan: Plan) -> None:
+        self.draft.conclude("embedded_local", self.surety())
+
+    @override
+    def surety(self) -> str:
+        return "the device embeds whatever it can"
+
+    @override
+    def doubt(self) -> str:
+        return ""  # vectors are never in doubt
+
+    @override
+    def fall_back(self) -> Iterator[Event]:
+        yield from ()
+        self.vectors = []  # what the cloud did make is of another space
+        self._on_device()
+
+    @override
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        yield from ()
+        self.place, self.space = "cloud", self.pinned
+        for number, texts in enumerate(_batches(self.texts)):
+            done = len(self.vectors)
+            messages = self.request.messages[done : done + len(texts)]
+            part = replace(self.request, messages=messages, part=f"{number}." if number else "")
+            rows = self._ask(part)
+            answered = self.draft.attempts[-1]
+            space = cloud_space(answered.backend, answered.model, len(rows[0]))
+            if self.space and space != self.space:
+                raise _mismatch(self.space, f"{answered.backend} answered in {space!r}")
+            self.space = space
+            self.vectors += map(_length_one, rows)
+        self.windows = (0,) * len(self.texts)
+        self.text_codes = ((),) * len(self.texts)
+
+    def _ask(self, part: Request) -> Sequence[Sequence[float]]:
+        door = self.parts.cloud(self.space)
+        rows: Sequence[Sequence[float]] = ()
+        # To its end: the attempt is written down after the last chunk.
+        for chunk in door.stream(part, self.draft.attempts, live=False, patience_s=None):
+            if isinstance(chunk, Vectors):
+                rows = chunk.values
+        if len(rows) != len(part.messages):
+            raise CloudMalformed(f"{len(rows)} vectors for {len(part.messages)} texts")
+        return rows
+
+    def finished(self, int8: bool) -> Embeddings:
+        rounded = [as_int8(vector) for vector in self.vectors] if int8 else []
+        vectors: tuple[Vector, ...] = tuple(v for v, _ in rounded) if int8 else tuple(self.vectors)
+        return Embeddings(
+            **self.draft.common(self.place or "none", self.clock()),
+            text="",
+            decision=self.draft.decision(),
+            vectors=vectors,
+            space=self.space,
+            dimensions=len(vectors[0]) if vectors else 0,
+            scales=tuple(scale for _, scale in rounded),
+            windows=self.windows,
+            text_codes=self.text_codes,
+        )
 
 
 def _mismatch(pinned: str, reason: str) -> SpaceMismatch:
@@ -136,88 +195,6 @@ def _mismatch(pinned: str, reason: str) -> SpaceMismatch:
         f"vectors of the space {pinned!r} cannot be made here: {reason}. Embed the whole "
         f"collection again without naming a space, or use {other}"
     )
-
-
-def _on_device(walk: _Walk, backend: EmbedBackend, plan: Plan) -> None:
-    facts, begun, outcome, error = backend.facts(), walk.parts.clock(), "cancelled", ""
-    tokens = 0
-    try:
-        made = backend.embed(walk.texts)
-        tokens, outcome = made.tokens, "answered"
-    except GenerationFailed as failure:
-        outcome, error = failure.code, str(failure)
-        if not plan.may_hand_off or walk.pinned or walk.request.handoff == "signal":
-            raise
-    finally:
-        walk.attempts.append(
-            Attempt(
-                place="local",
-                backend=facts.backend,
-                model=facts.model,
-                outcome=outcome,
-                error=error,
-                total_ms=1000 * (walk.parts.clock() - begun),
-                input_tokens=tokens,
-            )
-        )
-    if outcome != "answered":
-        walk.conclude("handoff_local_failed", error)
-        _in_cloud(walk)
-        return
-    if plan.code == "started_local":
-        walk.conclude("embedded_local", "the device embeds whatever it can")
-    walk.place, walk.space = "local", facts.space
-    walk.vectors, walk.windows = list(made.vectors), made.windows
-    walk.text_codes = tuple(
-        ("windowed",) * (count > 1)
-        + ("language_outside_model",) * outside_script(text, facts.languages)
-        for text, count in zip(walk.texts, made.windows, strict=True)
-    )
-
-
-def _in_cloud_or_back(walk: _Walk, backend: EmbedBackend | None, plan: Plan) -> None:
-    try:
-        _in_cloud(walk)
-    except CloudError as error:
-        if plan.local_backup and backend is not None:
-            walk.degraded_code = error.code
-            reason = f"{walk.reason}; but the cloud did not answer: {error}"
-            walk.vectors = []  # what it did make is of another space
-            _on_device(walk, backend, replace(plan, may_hand_off=False))
-            walk.conclude("fallback_local", reason)
-            return
-        if walk.request.policy == "cloud_only":
-            raise
-        raise DoesNotFit(f"{plan.reason}; and the cloud failed: {error}") from error
-
-
-def _in_cloud(walk: _Walk) -> None:
-    walk.place, walk.space = "cloud", walk.pinned
-    for number, texts in enumerate(_batches(walk.texts)):
-        done = len(walk.vectors)
-        messages = walk.request.messages[done : done + len(texts)]
-        part = replace(walk.request, messages=messages, part=f"{number}." if number else "")
-        rows = _ask(walk, part)
-        answered = walk.attempts[-1]
-        space = cloud_space(answered.backend, answered.model, len(rows[0]))
-        if walk.space and space != walk.space:
-            raise _mismatch(walk.space, f"{answered.backend} answered in {space!r}")
-        walk.space = space
-        walk.vectors += map(_length_one, rows)
-    walk.windows = (0,) * len(walk.texts)
-    walk.text_codes = ((),) * len(walk.texts)
-
-
-def _ask(walk: _Walk, part: Request) -> Sequence[Sequence[float]]:
-    door = walk.parts.cloud(walk.space)
-    rows: Sequence[Sequence[float]] = ()
-    # To its end: the attempt is written down after the last chunk.
-    for chunk in door.stream(part, walk.attempts, live=False, patience_s=None):
-        if isinstance(chunk, Vectors):
-            rows = chunk.values
-    if len(rows) != len(part.messages):
-        raise CloudMalformed(f"{len(rows)} vectors for {len(part.messages)} texts")
-    return rows
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
@@ -243,36 +220,3 @@ def as_int8(vector: array[float]) -> tuple[array[int], float]:
     """Whole numbers from -127 to 127, and what they must be multiplied by. Zero stays zero."""
     scale = max(map(abs, vector), default=0.0) / 127 or 1.0
     return array("b", (round(value / scale) for value in vector)), scale
-
-
-def _finished(walk: _Walk, int8: bool) -> Embeddings:
-    request, attempts = walk.request, tuple(walk.attempts)
-    rounded = [as_int8(vector) for vector in walk.vectors] if int8 else []
-    vectors: tuple[Vector, ...] = tuple(v for v, _ in rounded) if int8 else tuple(walk.vectors)
-    return Embeddings(
-        id=request.id,
-        text="",
-        source=walk.place or "none",
-        cloud_handoff=walk.place != "local",
-        degraded=bool(walk.degraded_code),
-        decision=Decision(
-            policy=request.policy,
-            handoff=request.handoff,
-            code=walk.code,
-            reason=walk.reason,
-            degraded_code=walk.degraded_code,
-        ),
-        attempts=attempts,
-        usage=Usage(
-            sum(attempt.input_tokens for attempt in attempts),
-            0,
-            sum(attempt.cost_microdollars for attempt in attempts),
-        ),
-        total_ms=1000 * (walk.parts.clock() - walk.started),
-        vectors=vectors,
-        space=walk.space,
-        dimensions=len(vectors[0]) if vectors else 0,
-        scales=tuple(scale for _, scale in rounded),
-        windows=walk.windows,
-        text_codes=walk.text_codes,
-    )

@@ -14,37 +14,44 @@ from dataclasses import replace
 from typing import Any, Self
 
 from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Question
+from edgewise.decide.policy import Plan
 from edgewise.errors import (
     CloudClosed,
     CloudError,
     CloudMalformed,
-    DoesNotFit,
     GenerationFailed,
     InvalidRequest,
 )
 from edgewise.flows.corrections import Correction as Answer
 from edgewise.flows.corrections import Corrections
 from edgewise.flows.hear import (
-    TranscriptDraft,
-    UtteranceTranscriber,
+    MOST_ALIKE,
     audio_from,
-    conclude_live,
     corrected,
+    guide_of,
     is_nonsense,
+    judge,
+    moved,
+    spread_words,
 )
-from edgewise.flows.transcribe import Parts
+from edgewise.flows.route import make_plan, refusal
+from edgewise.flows.transcribe import Parts, TranscriptDraft, look_at_device
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import PcmReader
 from edgewise.speech.chunks import Chunk, LiveUtterances
-from edgewise.speech.confidence import SegmentCalibration
-from edgewise.speech.words import (
-    Captions,
-    StableText,
-)
+from edgewise.speech.confidence import LOOPING, SegmentCalibration
+from edgewise.speech.words import Captions, StableText, made_up, without_loops
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
+from edgewise.types.transcripts import (
+    Correction,
+    Heard,
+    LiveUpdate,
+    Segment,
+    Transcript,
+    Utterance,
+    Word,
+)
 
 MOST_OUTSTANDING = 16  # segments at the cloud or on their way; their sound is kept meanwhile
 REACHES_S = 0.8  # between the last word and the end of an utterance: nobody speaks in them
@@ -97,11 +104,15 @@ class LiveTranscriber:
         with self._lock:
             if self._running or self._transcript is not None:
                 raise InvalidRequest("start: it has been started before")
-            transcriber = self._parts.transcriber()
-            self._check(transcriber)
+            if self.request.policy == "cloud_only":
+                raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
+            transcriber, misfit = look_at_device(self.request, self._parts.transcriber)
+            if transcriber is None or misfit is not None:
+                assert misfit is not None, "only cloud_only opens no model"
+                raise refusal(self.request, misfit.code, misfit.reason)
             calibration = self._parts.calibration(transcriber)
-            self._plan = self._parts.policy(Question())  # the cloud may shut and open meanwhile
-            self._draft = self._new_draft(transcriber, calibration)
+            plan = self._plan()
+            self._draft = self._new_draft(plan, transcriber, calibration)
             self._corrections = Corrections(
                 self._parts.cloud, self.request, self._attempts, patience_s=None
             )
@@ -153,28 +164,26 @@ class LiveTranscriber:
         elif self._running:
             self.stop()
 
-    def _check(self, transcriber: SpeechBackend) -> None:
-        if self.request.policy == "cloud_only":
-            raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
-        facts, language = transcriber.facts(), self.request.language
-        if language and facts.languages and language not in facts.languages:
-            raise DoesNotFit(f"{facts.model} knows {', '.join(facts.languages)}, not {language!r}")
+    def _plan(self) -> Plan:
+        """Asked again for every utterance: the cloud may shut and open meanwhile."""
+        return make_plan(self.request, self._parts.policy, self._parts.cloud, None)
 
-    @property
-    def _may_ask(self) -> bool:
-        wanted = self._plan.may_hand_off or self._plan.first == "cloud"
-        return wanted and self.request.handoff == "automatic"
-
-    def _new_draft(self, transcriber: SpeechBackend, fitted: SegmentCalibration) -> TranscriptDraft:
+    def _new_draft(
+        self, plan: Plan, transcriber: SpeechBackend, fitted: SegmentCalibration
+    ) -> TranscriptDraft:
         objective = find_objective(self.request, fitted)
-        # Where the policy asks the cloud first it wants the cloud's text of everything.
-        threshold = 1.0 if self._plan.first == "cloud" else objective.threshold
-        now = self._parts.clock()
         draft = TranscriptDraft(
-            self.request, self._attempts, now, threshold, fitted.name, transcriber
+            request=self.request,
+            attempts=self._attempts,
+            started=self._parts.clock(),
+            # Where the policy asks the cloud first it wants the cloud's text of everything.
+            threshold=1.0 if plan.first == "cloud" else objective.threshold,
+            objective=objective.words,
+            calibration=fitted.name,
+            transcriber=transcriber,
         )
-        draft.objective = objective.words
-        draft.conclude(self._plan.code, self._plan.reason)
+        draft.conclude(plan.code, plan.reason)
+        draft.degraded_code = plan.degraded_code
         return draft
 
     def _hear(self, ticks: Iterable[None], hurry: bool) -> None:
@@ -221,13 +230,19 @@ class LiveTranscriber:
             self._error = error.code
             segment = self._transcriber.unheard(self._text.settled, chunk, error)
         number: int | None = None
-        if segment is not None and (segment.text or self._may_ask):
+        plan = self._plan()
+        wanted = plan.may_hand_off or plan.first == "cloud"
+        may_ask = wanted and self.request.handoff == "automatic"
+        if segment is not None and (segment.text or may_ask):
             number, self._numbers = self._numbers, self._numbers + 1
             segment = replace(segment, id=number)
             before = self._draft.segments.get(segment.id - 1)
             self._captions.end(segment.id)
-            if self._draft.add([segment]) and self._may_ask:
-                self._send(segment, chunk, before.text if before else "")
+            if self._draft.add([segment]) and self.request.handoff == "automatic":
+                if may_ask:
+                    self._send(segment, chunk, before.text if before else "")
+                elif plan.code == "started_local" or plan.degraded_code:
+                    self._draft.failed(segment.id, self._shut())
             self._segments.append(self._draft.segments[number])
         end = chunk.start + chunk.seconds
         self._spoken.append(Utterance(start=chunk.start, end=end, segment_id=number))
@@ -237,12 +252,14 @@ class LiveTranscriber:
         self._text = StableText()
         self._transcriber.forget()
 
-    def _send(self, segment: Segment, chunk: Chunk, words_before: str) -> None:
+    def _shut(self) -> CloudClosed:
         shut = self._parts.cloud.closed(self.request)
-        if shut is None and self._corrections.outstanding >= MOST_OUTSTANDING:
-            shut = CloudClosed(f"{MOST_OUTSTANDING} segments wait already", code="queue_full")
-        if shut is not None:
-            self._draft.failed(segment.id, shut)
+        return shut or CloudClosed("the policy kept it on the device", code="policy_local_only")
+
+    def _send(self, segment: Segment, chunk: Chunk, words_before: str) -> None:
+        if self._corrections.outstanding >= MOST_OUTSTANDING:
+            full = CloudClosed(f"{MOST_OUTSTANDING} segments wait already", code="queue_full")
+            self._draft.failed(segment.id, full)
             return
         audio = audio_from(chunk.samples)
         self._draft.sent_seconds += audio.seconds
@@ -301,11 +318,127 @@ class LiveTranscriber:
             self._take(self._corrections.stop(within_s=BREAK_OFF_S), late)
             draft.end_local()
             attempts += self._attempts
-        conclude_live(draft)
+        _conclude(draft)
         self._update()
         return draft.transcript(
             seconds=self._utterances.seconds,
             codes=(),
             language=self.request.language or self._transcriber.language,
             now=self._parts.clock(),
+        )
+
+
+def _conclude(draft: TranscriptDraft) -> None:
+    """How live captions came about, once every correction has come or been given up."""
+    failure, doubted = draft.failure, len(draft.in_doubt)
+    if failure is not None:
+        draft.degraded_code = failure.code
+    words = f"{doubted} of {len(draft.segments)} segments in doubt"
+    if draft.code == "started_local":
+        draft.conclude("kept_confident", f"every segment's confidence is {draft.enough}")
+        if doubted and draft.request.handoff == "signal":
+            draft.conclude("signalled_low_confidence", words)
+        elif doubted and draft.sent_seconds:
+            sent = f"{draft.sent_seconds:.0f} s went to the cloud"
+            draft.conclude("handoff_low_confidence", f"{words}: {sent}")
+        elif doubted:
+            draft.conclude("kept_in_doubt", f"{words}; the cloud is closed: {failure}")
+    corrected = any(each.source == "cloud" for each in draft.segments.values())
+    if failure is not None and draft.sent_seconds and not corrected:
+        draft.conclude("fallback_local", f"{words}; the cloud failed: {failure}")
+
+
+class UtteranceTranscriber:
+    """The device's part of live captions. `last` is the last hypothesis of the open utterance."""
+
+    def __init__(
+        self,
+        transcriber: SpeechBackend,
+        calibration: SegmentCalibration,
+        draft: TranscriptDraft,
+        clock: Callable[[], float],
+    ) -> None:
+        self._transcriber, self._calibration, self._draft, self._clock = (
+            transcriber,
+            calibration,
+            draft,
+            clock,
+        )
+        self.language = draft.request.language
+        self._guide = guide_of(draft.request)
+        self.last: tuple[Word, ...] = ()
+        self._heard: list[Heard] = []
+        self._made_up: list[Heard] = []
+        self._texts: list[str] = []  # of the last segments: loops also come as segments
+
+    def hear(self, chunk: Chunk) -> tuple[Word, ...]:
+        """A hypothesis: the words of the utterance so far, without what was made up."""
+        with self._draft.listening(self._clock):
+            found = self._transcriber.hear(chunk.samples, language=self.language, **self._guide)
+        self.forget()
+        words: list[Word] = []
+        for each in found:
+            heard = moved(each, chunk)
+            self.language = self.language or heard.language
+            if made_up(heard, chunk.voice_between(heard.start, heard.end)):
+                self._made_up.append(heard)
+                continue
+            self._heard.append(heard)
+            text, said, _ = without_loops(heard)
+            words += said or spread_words(text, heard.start, heard.end)
+        self.last = tuple(words)
+        return self.last
+
+    def forget(self) -> None:
+        """The utterance has ended."""
+        self.last, self._heard, self._made_up = (), [], []
+
+    def segment(self, words: Sequence[Word], chunk: Chunk) -> Segment | None:
+        """The settled words of an utterance, judged by the last hypothesis; None without any.
+
+        What was settled is not taken back, also where it looks like a loop: it is only doubted.
+        """
+        for heard in self._made_up:
+            code = made_up(heard, chunk.voice_between(heard.start, heard.end))
+            dropped = judge(heard, chunk, self._calibration)
+            self._draft.dropped.append(replace(dropped, codes=(code or "silence",), confidence=0.0))
+        if not words:
+            return None
+        text = " ".join(word.text for word in words)
+        segment = judge(self._evidence(words, text), chunk, self._calibration)
+        self._texts = [*self._texts[-MOST_ALIKE:], text]
+        if len(self._texts) > MOST_ALIKE and len(set(self._texts)) == 1:
+            sure = min(LOOPING, segment.confidence or 0.0)
+            segment = replace(segment, codes=("repetition",), confidence=sure)
+        return replace(segment, text=text, words=tuple(words))
+
+    def unheard(self, words: Sequence[Word], chunk: Chunk, error: GenerationFailed) -> Segment:
+        """What there is of an utterance that the model broke off in: nothing to rely on."""
+        return Segment(
+            id=-1,
+            start=chunk.start,
+            end=chunk.start + chunk.seconds,
+            text=" ".join(word.text for word in words),
+            words=tuple(words),
+            confidence=0.0,
+            expected_error=1.0,
+            language=self.language,
+            codes=(error.code,),
+        )
+
+    def _evidence(self, words: Sequence[Word], text: str) -> Heard:
+        """The settled words with the evidence of all that the last hypothesis was made of."""
+        heard = self._heard
+        weights = [max(1, len(each.text)) for each in heard]
+        logprobs = (weight * each.mean_logprob for weight, each in zip(weights, heard, strict=True))
+        return Heard(
+            start=words[0].start,
+            end=max(words[-1].end, words[0].start),
+            text=text,
+            words=tuple(words),
+            mean_logprob=sum(logprobs) / (sum(weights) or 1),
+            no_speech=max((each.no_speech for each in heard), default=0.0),
+            compression_ratio=max((each.compression_ratio for each in heard), default=1.0),
+            temperature=max((each.temperature for each in heard), default=0.0),
+            language=self.language,
         )

@@ -1,67 +1,112 @@
-"""A reply in the making: what was heard, what was shown, and what has been decided so far."""
+"""The one story of routing: plan, refuse, try the device, judge, hand off, fall back, conclude.
+
+`route` tells it, as a generator of events; closing it cancels the work on both sides. A task is a
+`Flow`: it says how its device is tried, how its cloud is asked, and what happens when the cloud
+does not deliver. Everything that tasks have in common is in this file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from edgewise.decide.fit import estimate_tokens
-from edgewise.decide.gate import Gate
-from edgewise.decide.meter import Meter
-from edgewise.errors import LocalError
+from edgewise.cloud.provider import Cloud
+from edgewise.decide.fit import Misfit, estimate_tokens
+from edgewise.decide.policy import Plan, Policy, asked
+from edgewise.errors import (
+    CloudClosed,
+    CloudError,
+    ContextExceeded,
+    DoesNotFit,
+    EdgewiseError,
+    LocalError,
+    ModelNotFound,
+    SchemaUnsupported,
+)
 from edgewise.local.backend import DeviceFacts
-from edgewise.types.messages import Request, Source, ToolCall
-from edgewise.types.replies import Attempt, Decision, Event, Place, Reply, TextDelta, Usage
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.messages import Request, Source
+from edgewise.types.objectives import high_enough, needed
+from edgewise.types.replies import Attempt, Decision, Event, Switched, Usage
+from edgewise.types.tokens import Finish
+
+# The runtime looked closer, before it computed anything: the request is planned again.
+LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Draft:
-    """Mutable while a flow runs; `reply()` freezes it. The reply's text is what was shown."""
+    """A reply in the making: what has been decided so far. Each task adds what it found."""
 
     request: Request
-    gate: Gate
     attempts: list[Attempt]
     started: float
+    threshold: float | None = None
+    objective: str = ""
+    calibration: str = ""
     code: str = ""
     reason: str = ""
     degraded_code: str = ""
     confidence: float | None = None
     doubted: bool = False
     signalled: bool = False
-    truncated: bool = False
-    decided_after: int | None = None
-    first_shown: float | None = None
-    finish: Finish = field(default_factory=Finish)
-    tool_calls: list[ToolCall] = field(default_factory=list)
-    meter: Meter = field(default_factory=Meter)
-    evidence: list[Token] = field(default_factory=list)
-    _shown: list[tuple[Place, str]] = field(default_factory=list)
-    _told: int = 0  # how much of the evidence went out with shown text
-
-    @property
-    def text(self) -> str:
-        return "".join(text for _, text in self._shown)
-
-    def hear(self, token: Token) -> None:
-        """Take in a local token's evidence, shown or not."""
-        self.meter.add(token)
-        if self.request.evidence:
-            self.evidence.append(token)
-
-    def show(self, text: str, place: Place, now: float) -> Iterator[Event]:
-        """The only way text reaches a caller."""
-        if not text:
-            return
-        if self.first_shown is None:
-            self.first_shown = now
-        self._shown.append((place, text))
-        tokens = tuple(self.evidence[self._told :]) if place == "local" else ()
-        self._told += len(tokens)
-        yield TextDelta(text, place, tokens)
 
     def conclude(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason
+
+    def signal(self, code: str, reason: str) -> None:
+        """The application routes this: no answer of ours."""
+        self.signalled = True
+        self.conclude(f"signalled_{code}", reason)
+
+    @property
+    def enough(self) -> str:
+        """How a confidence that suffices is described."""
+        return high_enough(self.objective)
+
+    def too_low(self, confidence: float | None) -> str:
+        return f"confidence {confidence or 0.0:.2f} is below {self.needed}"
+
+    @property
+    def needed(self) -> str:
+        return needed(self.threshold or 0.0, self.objective)
+
+    def decision(self, **own: Any) -> Decision:
+        """The decision behind the reply, with what a task adds to it."""
+        return Decision(
+            policy=self.request.policy,
+            handoff=self.request.handoff,
+            code=self.code,
+            reason=self.reason,
+            threshold=self.threshold,
+            objective=self.objective,
+            confidence=self.confidence,
+            calibration=self.calibration,
+            degraded_code=self.degraded_code,
+            **own,
+        )
+
+    def common(
+        self, source: Source, now: float, attempts: tuple[Attempt, ...] | None = None
+    ) -> dict[str, Any]:
+        """The fields that the replies of all tasks share: cost, time, and who answered."""
+        attempts = tuple(self.attempts) if attempts is None else attempts
+        return {
+            "id": self.request.id,
+            "source": source,
+            "confidence": self.confidence,
+            "needs_cloud_handoff": self.doubted,
+            "cloud_handoff": self.signalled or source in ("cloud", "mixed"),
+            "degraded": bool(self.degraded_code),
+            "attempts": attempts,
+            "usage": Usage(
+                sum(attempt.input_tokens for attempt in attempts),
+                sum(attempt.output_tokens for attempt in attempts),
+                sum(attempt.cost_microdollars for attempt in attempts),
+            ),
+            "total_ms": 1000 * (now - self.started),
+        }
 
     def reinstate(self) -> None:
         """The local answer that was handed off is the answer after all."""
@@ -70,86 +115,173 @@ class Draft:
                 self.attempts[index] = replace(self.attempts[index], outcome="answered")
                 return
 
-    def reply(self, now: float) -> Reply:
-        attempts = self._with_shares()
-        source = self._source()
-        if self.gate.usual is not None and source == "local":
-            self._own_up(self.gate.usual)
-        return Reply(
-            id=self.request.id,
-            text=self.text,
-            source=source,
-            confidence=self.confidence,
-            needs_cloud_handoff=self.doubted,
-            cloud_handoff=self.signalled or source in ("cloud", "mixed"),
-            degraded=bool(self.degraded_code),
-            decision=self._decision(),
-            finish_reason=self.finish.reason,
-            tool_calls=tuple(self.tool_calls),
-            attempts=attempts,
-            usage=Usage(
-                sum(attempt.input_tokens for attempt in attempts),
-                sum(attempt.output_tokens for attempt in attempts),
-                sum(attempt.cost_microdollars for attempt in attempts),
-            ),
-            total_ms=1000 * (now - self.started),
-            first_token_ms=(
-                None if self.first_shown is None else 1000 * (self.first_shown - self.started)
-            ),
-        )
 
-    def _own_up(self, usual: float) -> None:
-        """Say so where an answer was kept only to make a budget last."""
-        sure = self.confidence
-        if self.code != "kept_confident" or sure is None or sure >= usual:
+class Flow(ABC):
+    """One request of one task on its way. `misfit` says why the device is the wrong place."""
+
+    draft: Draft
+    cloud: Cloud
+    policy: Policy
+    clock: Callable[[], float]
+    patience_s: float | None = None  # for the cloud's first token, where the device has an answer
+    misfit: Misfit | None = None
+
+    @property
+    def request(self) -> Request:
+        return self.draft.request
+
+    @abstractmethod
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        """Answer on the device. True: the answer is in doubt, and nothing of it was shown."""
+
+    @abstractmethod
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        """The cloud's answer. Raises CloudError where it does not deliver."""
+
+    @abstractmethod
+    def fall_back(self) -> Iterator[Event]:
+        """The cloud did not deliver: the device answers as well as it can."""
+
+    @abstractmethod
+    def doubt(self) -> str:
+        """Why the device's answer is in doubt, in words."""
+
+    @abstractmethod
+    def surety(self) -> str:
+        """Why it is not, in words."""
+
+    def adjust(self, plan: Plan) -> Plan:
+        """What the task makes of the policy's plan."""
+        return plan
+
+    def refusal(self, plan: Plan) -> EdgewiseError:
+        return refusal(self.request, plan.code, plan.reason)
+
+    def signal(self, code: str, reason: str) -> None:
+        self.draft.signal(code, reason)
+
+    def may_start_over(self) -> bool:
+        """Whether the cloud may answer after the device failed; not where text was shown."""
+        return True
+
+    def may_fall_back(self) -> bool:
+        """Whether the device may answer after the cloud failed."""
+        return True
+
+    def conclude_kept(self, plan: Plan) -> None:
+        """The device's answer stands: sure enough, or in doubt where nothing better is allowed."""
+        draft = self.draft
+        if not draft.doubted:
+            draft.conclude("kept_confident", self.surety())
             return
-        self.doubted, self.degraded_code = True, "budget_paced"
-        kept = f"kept all the same from {self.gate.threshold:.2f} on, {self.gate.objective}"
-        self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
+        draft.conclude("kept_in_doubt", self.doubt())
+        shut = self.cloud.closed(self.request)
+        if shut is not None and not plan.may_hand_off:
+            draft.degraded_code = shut.code
+            draft.reason += f"; the cloud is closed: {shut}"
 
-    def _decision(self) -> Decision:
-        request = self.request
-        return Decision(
-            policy=request.policy,
-            handoff=request.handoff,
-            code=self.code,
-            reason=self.reason,
-            threshold=self.gate.threshold,
-            objective=self.gate.objective,
-            confidence=self.confidence,
-            calibration=self.gate.calibration.name,
-            decided_after_tokens=self.decided_after,
-            degraded_code=self.degraded_code,
-            truncated=self.truncated,
-            features=self.meter.reading().features(),
-            evidence=tuple(self.evidence),
-        )
 
-    def _source(self) -> Source:
-        """From what was shown; an answer without text is its last successful attempt's."""
-        places: set[Place] = {place for place, _ in self._shown}
-        if len(places) > 1:
-            return "mixed"
-        if places:
-            return places.pop()
-        answered = [attempt for attempt in self.attempts if attempt.outcome == "answered"]
-        return "none" if self.signalled or not answered else answered[-1].place
+def refusal(request: Request, code: str, reason: str) -> EdgewiseError:
+    """The error of a request that may be served nowhere."""
+    if request.policy == "cloud_only":
+        return CloudClosed(reason, code=code)
+    if code == ModelNotFound.code:
+        return ModelNotFound(reason)
+    return DoesNotFit(reason)
 
-    def _with_shares(self) -> tuple[Attempt, ...]:
-        """Each place's shown characters belong to its last attempt that produced any text."""
-        attempts = list(self.attempts)
-        for place in ("local", "cloud"):
-            characters = sum(len(text) for shown_by, text in self._shown if shown_by == place)
-            for index in reversed(range(len(attempts))):
-                if attempts[index].place == place and characters:
-                    attempts[index] = replace(attempts[index], shown_chars=characters)
-                    break
-        return tuple(attempts)
+
+def make_plan(request: Request, policy: Policy, cloud: Cloud, misfit: Misfit | None) -> Plan:
+    """Where the policy lets a request start, as things are now."""
+    return policy(asked(request, misfit, cloud.closed(request)))
+
+
+def route(flow: Flow) -> Iterator[Event]:
+    """The whole story of one request; `flow.draft` holds what came of it."""
+    try:
+        yield from _follow(flow)
+    except LOOKED_CLOSER as error:
+        if flow.misfit is not None and flow.misfit.code == error.code:
+            raise
+        shorter = flow.request.truncate and isinstance(error, ContextExceeded)
+        flow.misfit = Misfit(error.code, str(error), soft=shorter)
+        yield from _follow(flow)
+
+
+def run(flow: Flow) -> None:
+    """The same for a task whose events nobody watches."""
+    for _ in route(flow):
+        pass
+
+
+def _follow(flow: Flow) -> Iterator[Event]:
+    draft = flow.draft
+    plan = flow.adjust(make_plan(flow.request, flow.policy, flow.cloud, flow.misfit))
+    draft.conclude(plan.code, plan.reason)
+    draft.degraded_code = plan.degraded_code
+    if plan.first is None:
+        raise flow.refusal(plan)
+    if plan.first == "local":
+        yield from _from_device(flow, plan)
+    elif flow.request.handoff == "signal":
+        flow.signal(plan.code.removeprefix("handoff_"), plan.reason)
+    else:
+        yield from _from_cloud(flow, plan)
+
+
+def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
+    """The device first; what is doubted goes to the cloud before any of it was shown."""
+    draft = flow.draft
+    may_ask = plan.may_hand_off and flow.request.handoff == "automatic"
+    try:
+        doubtful = yield from flow.try_device(plan)
+    except LOOKED_CLOSER:
+        raise
+    except LocalError as error:
+        if not may_ask or not flow.may_start_over():
+            raise
+        draft.conclude("handoff_local_failed", str(error))
+        yield from _from_cloud(flow, replace(plan, local_backup=False))
+        return
+    if doubtful and may_ask:
+        draft.conclude("handoff_low_confidence", flow.doubt())
+        yield from _from_cloud(flow, replace(plan, local_backup=True, hurried=True))
+    elif doubtful and plan.may_hand_off:
+        flow.signal("low_confidence", flow.doubt())
+    elif plan.code == "started_local":  # else the policy's own words stand
+        flow.conclude_kept(plan)
+
+
+def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
+    """The cloud's answer; the device's where the plan has that as a backup."""
+    draft = flow.draft
+    if draft.code.startswith("handoff_"):
+        yield Switched("cloud", draft.code, draft.reason, draft.confidence)
+    try:
+        yield from flow.ask_cloud(flow.patience_s if plan.hurried else None)
+    except CloudError as error:
+        if plan.local_backup and flow.may_fall_back():
+            yield from _fall_back(flow, error)
+            return
+        if flow.request.policy == "cloud_only" or flow.misfit is None:
+            raise
+        raise DoesNotFit(f"{flow.misfit.reason}; and the cloud failed: {error}") from error
+
+
+def _fall_back(flow: Flow, error: CloudError) -> Iterator[Event]:
+    """The cloud did not deliver: the device answers, and the reply says so."""
+    draft = flow.draft
+    draft.degraded_code = error.code
+    draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
+    yield Switched("local", error.code, str(error), draft.confidence)
+    try:
+        yield from flow.fall_back()
+    except LOOKED_CLOSER as closer:  # planned again, it would only ask the cloud again
+        raise DoesNotFit(f"{closer}; and the cloud failed: {error}") from closer
 
 
 @dataclass(slots=True)
 class LocalAttempt:
-    """Times one generation on the device and writes it down, however it ends."""
+    """Times one piece of work on the device and writes it down, however it ends."""
 
     request: Request
     attempts: list[Attempt]
@@ -158,7 +290,7 @@ class LocalAttempt:
     started: float = 0.0
     first: float | None = None
     tokens: int = 0
-    outcome: str = "cancelled"  # unless somebody says otherwise: the caller left
+    outcome: str = "cancelled"  # unless somebody says otherwise: whoever asked has left
     finish: Finish | None = None
 
     def __enter__(self) -> LocalAttempt:

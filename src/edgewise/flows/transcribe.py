@@ -1,50 +1,46 @@
 """Transcription: the device hears chunk by chunk, and the cloud corrects what is in doubt.
 
-Read from the top: `transcribe` plans and reads the sound; `_on_device` hears a chunk and sends its
-doubtful segments; `_in_cloud` sends whole chunks, where the policy or the device leaves nothing
-else; `_take` puts each answer where it belongs. Sound is read as it is needed, so that hours of it
-take no more memory than minutes.
+Read from the top: `transcribe` routes; of `Transcribing`, `_on_device` hears a chunk and sends its
+doubtful segments, `_in_cloud` sends whole chunks, where the policy or the device leaves nothing
+else, and `_take` puts each answer where it belongs. Sound is read as it is needed, so that hours
+of it take no more memory than minutes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.fit import Misfit
 from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan, Policy, Question
-from edgewise.errors import (
-    CloudClosed,
-    DoesNotFit,
-    EdgewiseError,
-    LocalError,
-    ModelNotFound,
-)
+from edgewise.decide.policy import Plan, Policy
+from edgewise.errors import CloudError, CloudMalformed, DoesNotFit, LocalError, ModelNotFound
 from edgewise.flows.corrections import Correction, Corrections
 from edgewise.flows.hear import (
     Hearing,
-    TranscriptDraft,
     audio_from,
     audio_of,
+    corrected,
     guide_of,
+    is_nonsense,
     spread_words,
+    without_neighbours,
 )
+from edgewise.flows.route import Draft, Flow, run
 from edgewise.local.backend import SpeechBackend
-from edgewise.speech.audio import (
-    Sound,
-    open_sound,
-)
-from edgewise.speech.chunks import (
-    Chunk,
-    cut_into_chunks,
-)
+from edgewise.speech.audio import Sound, open_sound
+from edgewise.speech.chunks import Chunk, cut_into_chunks
 from edgewise.speech.confidence import SegmentCalibration
-from edgewise.types.messages import Audio, AudioLike, Request
-from edgewise.types.replies import Attempt
+from edgewise.speech.subtitles import as_text
+from edgewise.types.messages import Audio, AudioLike, Request, Source
+from edgewise.types.objectives import high_enough
+from edgewise.types.replies import Attempt, Event, Place
 from edgewise.types.transcripts import Segment, Transcript
 
 if TYPE_CHECKING:
@@ -61,7 +57,7 @@ Settled = Callable[[Segment], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends to a transcription; `ears` raises ModelNotFound where it has none."""
+    """What the engine lends. `transcriber` raises ModelNotFound where there is none."""
 
     transcriber: Callable[[], SpeechBackend]
     cloud: Cloud
@@ -72,21 +68,82 @@ class Parts:
     settled: Settled = lambda _: None
 
 
-@dataclass(slots=True)
-class _Walk:
-    """One request on its way through this file."""
+def transcribe(
+    request: Request, audio: AudioLike, parts: Parts, attempts: list[Attempt]
+) -> Transcript:
+    """Everything that is said in a file."""
+    with open_sound(audio) as sound:
+        flow = Transcribing(request, parts, attempts, sound)
+        try:
+            run(flow)
+        finally:
+            flow.corrections.stop()
+            flow.draft.end_local()
+        flow.conclude()
+        language = request.language or (flow.hearing.language if flow.hearing else "")
+        return flow.draft.transcript(
+            seconds=sound.read_seconds, codes=sound.codes, language=language, now=parts.clock()
+        )
 
-    request: Request
-    parts: Parts
-    plan: Plan
+
+def look_at_device(
+    request: Request, transcriber: Callable[[], SpeechBackend]
+) -> tuple[SpeechBackend | None, Misfit | None]:
+    """The device's model, and why it is the wrong one, if it is."""
+    if request.policy == "cloud_only":
+        return None, None  # never used, so never fetched or opened
+    try:
+        found = transcriber()
+    except ModelNotFound as error:
+        return None, Misfit(error.code, str(error))
+    facts = found.facts()
+    if request.language and facts.languages and request.language not in facts.languages:
+        reason = f"{facts.model} knows {', '.join(facts.languages)}, not {request.language!r}"
+        return None, Misfit("language_unsupported", reason)
+    return found, None
+
+
+class Transcribing(Flow):
+    """One sound file on its way; `plan` is the one that is being followed."""
+
     draft: TranscriptDraft
-    corrections: Corrections
-    hearing: Hearing | None  # None where only the cloud hears
-    language: str = ""
-    numbers: int = 0
-    told: set[int] = field(default_factory=set)  # segments that were called settled
-    # Chunks that the cloud was sent in one piece, by the id of the segment they will be.
-    whole: dict[int, Chunk] = field(default_factory=dict)
+    plan: Plan
+
+    def __init__(
+        self, request: Request, parts: Parts, attempts: list[Attempt], sound: Sound
+    ) -> None:
+        self.parts, self.sound = parts, sound
+        self.cloud, self.policy, self.clock = parts.cloud, parts.policy, parts.clock
+        transcriber, self.misfit = look_at_device(request, parts.transcriber)
+        calibration = parts.calibration(transcriber)
+        objective = find_objective(request, calibration)
+        if transcriber is not None and request.handoff == "automatic":
+            # Else every segment says that it is in doubt.
+            self.misfit = self.misfit or objective.misfit
+        self.draft = TranscriptDraft(
+            request=request,
+            attempts=attempts,
+            started=parts.clock(),
+            threshold=objective.threshold,
+            objective=objective.words if transcriber is not None else "",
+            calibration=calibration.name,
+            transcriber=transcriber,
+        )
+        self.corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
+        self.numbers = 0
+        self.told: set[int] = set()  # segments that were called final
+        # Chunks that the cloud was sent in one piece, by the id of the segment they will be.
+        self.whole: dict[int, Chunk] = {}
+        self.hearing: Hearing | None = None  # None where only the cloud hears
+        if transcriber is not None:
+            self.hearing = Hearing(
+                transcriber,
+                calibration,
+                self.number,
+                request.language,
+                self.draft.dropped,
+                guide_of(request),
+            )
 
     @property
     def may_ask(self) -> bool:
@@ -96,217 +153,301 @@ class _Walk:
         self.numbers += 1
         return self.numbers - 1
 
+    @override
+    def adjust(self, plan: Plan) -> Plan:
+        self.plan = plan
+        return plan
 
-def transcribe(
-    request: Request, audio: AudioLike, parts: Parts, attempts: list[Attempt]
-) -> Transcript:
-    """Everything that is said in a file."""
-    with open_sound(audio) as sound:
-        walk = _begin(request, parts, attempts)
+    @override
+    def signal(self, code: str, reason: str) -> None:
+        raise DoesNotFit(f"the application is to route this: {reason}")
+
+    @override
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        """Doubtful segments go to the cloud one by one, so that nothing is left to hand off."""
+        yield from ()
+        transcriber = self.draft.transcriber
+        assert transcriber is not None, "a plan that starts on the device has one"
+        self._read(transcriber.facts().chunk_s, self._on_device)
+        return False
+
+    @override
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        yield from ()
+        self._read(CLOUD_CHUNK_S, self._in_cloud)
+
+    @override
+    def may_fall_back(self) -> bool:
+        return False
+
+    @override
+    def fall_back(self) -> Iterator[Event]:
+        """Each chunk falls back by itself, in `_take_whole`."""
+        yield from ()
+
+    @override
+    def doubt(self) -> str:
+        return f"{len(self.draft.in_doubt)} of {len(self.draft.segments)} segments in doubt"
+
+    @override
+    def surety(self) -> str:
+        return f"every segment's confidence is {self.draft.enough}"
+
+    @override
+    def conclude_kept(self, plan: Plan) -> None:
+        """Said by `conclude`, when every correction has come or failed."""
+
+    def _read(self, longest_s: float, hear: Callable[[Chunk], None]) -> None:
+        for chunk in cut_into_chunks(self._blocks(), longest_s=longest_s):
+            self.draft.speech_seconds += chunk.seconds
+            hear(chunk)
+            outstanding = self.corrections.outstanding_ids()
+            self._take(self.corrections.arrived())
+            self._tell(outstanding)
+        self._take(self.corrections.wait())
+        self._tell(outstanding=())
+
+    def _blocks(self) -> Iterator[Samples]:
+        for block in self.sound.blocks():
+            yield block
+            self.parts.progress(self.sound.read_seconds, self.sound.seconds)
+
+    def _on_device(self, chunk: Chunk) -> None:
         try:
-            _read(walk, sound)
-            _take(walk, walk.corrections.wait())
-            _tell(walk, outstanding=())
-        finally:
-            walk.corrections.stop()
-            walk.draft.end_local()
-        _conclude(walk)
-        language = walk.request.language or (walk.hearing.language if walk.hearing else "")
-        return walk.draft.transcript(
-            seconds=sound.read_seconds, codes=sound.codes, language=language, now=parts.clock()
-        )
+            segments = self._hear(chunk)
+        except LocalError as error:
+            if not self.may_ask:
+                raise
+            self.draft.conclude("handoff_local_failed", str(error))
+            self._in_cloud(chunk)
+            return
+        doubtful = self.draft.add(segments)
+        for segment in doubtful if self.may_ask else ():
+            before = next((s.text for s in segments if s.id == segment.id - 1), "")
+            self._send(segment.id, audio_of(segment, segments, chunk), before)
 
+    def _hear(self, chunk: Chunk) -> list[Segment]:
+        assert self.hearing is not None, "a plan that uses the device has one"
+        with self.draft.listening(self.clock):
+            return self.hearing.hear(chunk)
 
-def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> _Walk:
-    transcriber, misfit = _look_at_device(request, parts)
-    calibration = parts.calibration(transcriber)
-    objective = find_objective(request, calibration)
-    if transcriber is not None and request.handoff == "automatic":
-        misfit = misfit or objective.misfit  # else every segment says that it is in doubt
-    plan = _plan(request, parts, misfit)
-    if plan.first is None:
-        raise _refusal(request, plan)
-    if plan.first == "cloud" and request.handoff == "signal":
-        raise DoesNotFit(f"the application is to route this: {plan.reason}")
-    draft = TranscriptDraft(
-        request, attempts, parts.clock(), objective.threshold, calibration.name, transcriber
-    )
-    draft.objective = objective.words if transcriber is not None else ""
-    draft.conclude(plan.code, plan.reason)
-    draft.degraded_code = plan.degraded_code
-    corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
-    walk = _Walk(request, parts, plan, draft, corrections, None)
-    if transcriber is not None:
-        walk.hearing = Hearing(
-            transcriber,
-            calibration,
-            walk.number,
-            request.language,
-            draft.dropped,
-            guide_of(request),
-        )
-    return walk
+    def _in_cloud(self, chunk: Chunk) -> None:
+        number = self.number()
+        self.whole[number] = chunk
+        self._send(number, audio_from(chunk.samples))
 
+    def _send(self, number: int, audio: Audio, words_before: str = "") -> None:
+        self._take(self.corrections.wait(most=MOST_OUTSTANDING - 1))
+        self.draft.sent_seconds += audio.seconds
+        self.corrections.send(number, audio, words_before=words_before)
 
-def _look_at_device(request: Request, parts: Parts) -> tuple[SpeechBackend | None, Misfit | None]:
-    if request.policy == "cloud_only":
-        return None, None  # never used, so never fetched or opened
-    try:
-        transcriber = parts.transcriber()
-    except ModelNotFound as error:
-        return None, Misfit(error.code, str(error))
-    facts = transcriber.facts()
-    if request.language and facts.languages and request.language not in facts.languages:
-        reason = f"{facts.model} knows {', '.join(facts.languages)}, not {request.language!r}"
-        return None, Misfit("language_unsupported", reason)
-    return transcriber, None
+    def _take(self, corrections: Sequence[Correction]) -> None:
+        for correction in corrections:
+            chunk = self.whole.pop(correction.segment, None)
+            if chunk is not None:
+                self._take_whole(correction, chunk)
+            elif correction.error is not None:
+                self.draft.failed(correction.segment, correction.error)
+            else:
+                self.draft.correct(correction.segment, correction.text)
 
+    def _tell(self, outstanding: Sequence[int]) -> None:
+        """Call those segments final that come before everything still at the cloud."""
+        segments = self.draft.segments
+        waiting = [segments[number].start for number in outstanding if number in segments]
+        waiting += [chunk.start for chunk in self.whole.values()]
+        first = min(waiting, default=math.inf)
+        for segment in sorted(segments.values(), key=lambda each: (each.start, each.id)):
+            if segment.id not in self.told and segment.start < first:
+                self.told.add(segment.id)
+                self.parts.settled(segment)
 
-def _plan(request: Request, parts: Parts, misfit: Misfit | None) -> Plan:
-    shut = parts.cloud.closed(request)
-    return parts.policy(
-        Question(
-            misfit=misfit,
-            cloud_closed=shut.code if shut else "",
-            cloud_closed_reason=str(shut) if shut else "",
-        )
-    )
-
-
-def _refusal(request: Request, plan: Plan) -> EdgewiseError:
-    if request.policy == "cloud_only":
-        return CloudClosed(plan.reason, code=plan.code)
-    return (
-        ModelNotFound(plan.reason) if plan.code == ModelNotFound.code else DoesNotFit(plan.reason)
-    )
-
-
-def _read(walk: _Walk, sound: Sound) -> None:
-    on_device = walk.plan.first == "local"
-    transcriber = walk.draft.transcriber
-    longest_s = (
-        transcriber.facts().chunk_s if on_device and transcriber is not None else CLOUD_CHUNK_S
-    )
-    for chunk in cut_into_chunks(_told(walk, sound), longest_s=longest_s):
-        walk.draft.speech_seconds += chunk.seconds
-        if on_device:
-            _on_device(walk, chunk)
+    def _take_whole(self, correction: Correction, chunk: Chunk) -> None:
+        draft = self.draft
+        if correction.error is None:
+            if correction.text:
+                end = chunk.start + chunk.seconds
+                draft.segments[correction.segment] = Segment(
+                    id=correction.segment,
+                    start=chunk.start,
+                    end=end,
+                    text=correction.text,
+                    words=spread_words(correction.text, chunk.start, end),
+                    source="cloud",
+                    language=self.request.language,
+                )
+            return
+        draft.failure = draft.failure or correction.error
+        if self.plan.local_backup and self.hearing is not None:
+            draft.add(self._hear(chunk))
+        elif self.plan.first == "local":  # neither side heard this chunk
+            raise DoesNotFit(f"{draft.reason}; and the cloud failed: {correction.error}")
         else:
-            _in_cloud(walk, chunk)
-        outstanding = walk.corrections.outstanding_ids()
-        _take(walk, walk.corrections.arrived())
-        _tell(walk, outstanding)
+            raise correction.error
+
+    def conclude(self) -> None:
+        """How the transcript came about, now that every correction has come or failed."""
+        draft, plan = self.draft, self.plan
+        sources = {segment.source for segment in draft.segments.values()}
+        if draft.failure is not None:
+            draft.degraded_code = draft.failure.code
+        if draft.code != "started_local":
+            if draft.failure is not None and "cloud" not in sources:
+                draft.conclude("fallback_local", f"the cloud failed: {draft.failure}")
+        elif draft.in_doubt and self.request.handoff == "signal":
+            draft.conclude("signalled_low_confidence", self.doubt())
+        elif not draft.in_doubt or not plan.may_hand_off:
+            draft.doubted = bool(draft.in_doubt)
+            super().conclude_kept(plan)
+        elif "cloud" in sources or draft.failure is None:
+            sent = f"{draft.sent_seconds:.0f} s went to the cloud"
+            draft.conclude("handoff_low_confidence", f"{self.doubt()}: {sent}")
+        else:
+            failed = f"{self.doubt()}; the cloud failed: {draft.failure}"
+            draft.conclude("fallback_local", failed)
 
 
-def _told(walk: _Walk, sound: Sound) -> Iterator[Samples]:
-    for block in sound.blocks():
-        yield block
-        walk.parts.progress(sound.read_seconds, sound.seconds)
+@dataclass(slots=True, kw_only=True)
+class TranscriptDraft(Draft):
+    """Segments by their id; `in_doubt` are the ids of those that were below the threshold."""
 
+    transcriber: SpeechBackend | None
+    segments: dict[int, Segment] = field(default_factory=dict)
+    dropped: list[Segment] = field(default_factory=list)
+    in_doubt: set[int] = field(default_factory=set)  # below the threshold when they were heard
+    sent_seconds: float = 0.0
+    speech_seconds: float = 0.0
+    failure: CloudError | None = None
+    _heard_s: float = 0.0
+    _outcome: str = ""
+    _error: str = ""
 
-def _on_device(walk: _Walk, chunk: Chunk) -> None:
-    try:
-        segments = _hear(walk, chunk)
-    except LocalError as error:
-        if not walk.may_ask:
+    @property
+    @override
+    def enough(self) -> str:
+        return high_enough(self.objective if self.segments else "")
+
+    def doubts(self, segment: Segment) -> bool:
+        return segment.confidence is not None and segment.confidence < (self.threshold or 0.0)
+
+    def add(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Those of the device's segments that are in doubt."""
+        self.segments |= {segment.id: segment for segment in segments}
+        doubtful = [segment for segment in segments if self.doubts(segment)]
+        self.in_doubt |= {segment.id for segment in doubtful}
+        return doubtful
+
+    def correct(self, number: int, text: str) -> None:
+        """The cloud's words in a segment's place, unless they cannot be what is said in it."""
+        before = self.segments[number]
+        if is_nonsense(text, before.seconds):
+            self.failed(number, CloudMalformed("the cloud repeats itself"))
+            return
+        near = [self.segments[n] for n in (number - 1, number + 1) if n in self.segments]
+        segment = corrected(before, without_neighbours(text, before, near))
+        self.segments[number] = segment
+        if not segment.text:
+            self.drop(segment)
+
+    def drop(self, segment: Segment) -> None:
+        """The cloud hears nobody in it."""
+        del self.segments[segment.id]
+        self.dropped.append(replace(segment, codes=(*segment.codes, "no_speech")))
+
+    def failed(self, number: int, error: CloudError) -> None:
+        """The cloud did not correct a segment: the device's text stands, and says why."""
+        self.failure = self.failure or error
+        self.segments[number] = replace(self.segments[number], error=error.code)
+
+    @contextmanager
+    def listening(self, clock: Callable[[], float]) -> Iterator[None]:
+        """Times the device, however often it is asked: all of it is one attempt."""
+        begun, self._outcome = clock(), "cancelled"
+        try:
+            yield
+            self._outcome = "answered"
+        except LocalError as error:
+            self._outcome, self._error = error.code, str(error)
             raise
-        walk.draft.conclude("handoff_local_failed", str(error))
-        _in_cloud(walk, chunk)
-        return
-    doubtful = walk.draft.add(segments)
-    for segment in doubtful if walk.may_ask else ():
-        before = next((s.text for s in segments if s.id == segment.id - 1), "")
-        _send(walk, segment.id, audio_of(segment, segments, chunk), before)
+        finally:
+            self._heard_s += clock() - begun
 
-
-def _hear(walk: _Walk, chunk: Chunk) -> list[Segment]:
-    assert walk.hearing is not None, "a plan that uses the device has one"
-    with walk.draft.listening(walk.parts.clock):
-        return walk.hearing.hear(chunk)
-
-
-def _in_cloud(walk: _Walk, chunk: Chunk) -> None:
-    number = walk.number()
-    walk.whole[number] = chunk
-    _send(walk, number, audio_from(chunk.samples))
-
-
-def _send(walk: _Walk, number: int, audio: Audio, words_before: str = "") -> None:
-    _take(walk, walk.corrections.wait(most=MOST_OUTSTANDING - 1))
-    walk.draft.sent_seconds += audio.seconds
-    walk.corrections.send(number, audio, words_before=words_before)
-
-
-def _take(walk: _Walk, corrections: Sequence[Correction]) -> None:
-    for correction in corrections:
-        chunk = walk.whole.pop(correction.segment, None)
-        if chunk is not None:
-            _take_whole(walk, correction, chunk)
-        elif correction.error is not None:
-            walk.draft.failed(correction.segment, correction.error)
-        else:
-            walk.draft.correct(correction.segment, correction.text)
-
-
-def _tell(walk: _Walk, outstanding: Sequence[int]) -> None:
-    """Call those segments settled that come before everything still at the cloud."""
-    segments = walk.draft.segments
-    waiting = [segments[number].start for number in outstanding if number in segments]
-    waiting += [chunk.start for chunk in walk.whole.values()]
-    first = min(waiting, default=math.inf)
-    for segment in sorted(segments.values(), key=lambda each: (each.start, each.id)):
-        if segment.id not in walk.told and segment.start < first:
-            walk.told.add(segment.id)
-            walk.parts.settled(segment)
-
-
-def _take_whole(walk: _Walk, correction: Correction, chunk: Chunk) -> None:
-    draft = walk.draft
-    if correction.error is None:
-        if correction.text:
-            end = chunk.start + chunk.seconds
-            draft.segments[correction.segment] = Segment(
-                id=correction.segment,
-                start=chunk.start,
-                end=end,
-                text=correction.text,
-                words=spread_words(correction.text, chunk.start, end),
-                source="cloud",
-                language=walk.request.language,
-            )
-        return
-    draft.failure = draft.failure or correction.error
-    if walk.plan.local_backup and walk.hearing is not None:
-        draft.add(_hear(walk, chunk))
-    elif walk.plan.code.startswith("handoff_") or walk.plan.first == "local":
-        raise DoesNotFit(f"{draft.reason}; and the cloud failed: {correction.error}")
-    else:
-        raise correction.error
-
-
-def _conclude(walk: _Walk) -> None:
-    draft, plan = walk.draft, walk.plan
-    sources = {segment.source for segment in draft.segments.values()}
-    if draft.failure is not None:
-        draft.degraded_code = draft.failure.code
-    if draft.code != "started_local":
-        if draft.failure is not None and "cloud" not in sources:
-            draft.conclude("fallback_local", f"the cloud failed: {draft.failure}")
-        return
-    if not draft.doubted:
-        draft.conclude("kept_confident", f"every segment's confidence is {draft.enough}")
-        return
-    words = f"{len(draft.doubted)} of {len(draft.segments)} segments in doubt"
-    if walk.request.handoff == "signal":
-        draft.conclude("signalled_low_confidence", words)
-    elif not plan.may_hand_off:
-        draft.conclude("kept_in_doubt", words)
-        if (shut := walk.parts.cloud.closed(walk.request)) is not None:
-            draft.degraded_code = shut.code
-            draft.reason += f"; the cloud is closed: {shut}"
-    elif "cloud" in sources or draft.failure is None:
-        draft.conclude(
-            "handoff_low_confidence", f"{words}: {draft.sent_seconds:.0f} s went to the cloud"
+    def end_local(self) -> None:
+        """Write the device's attempt down, before the cloud's: it was first."""
+        if self.transcriber is None or not self._outcome:
+            return
+        facts = self.transcriber.facts()
+        self.attempts.insert(
+            0,
+            Attempt(
+                place="local",
+                backend=facts.backend,
+                model=facts.model,
+                outcome=self._outcome,
+                error=self._error,
+                total_ms=1000 * self._heard_s,
+            ),
         )
-    else:
-        draft.conclude("fallback_local", f"{words}; the cloud failed: {draft.failure}")
+
+    def transcript(
+        self, *, seconds: float, codes: tuple[str, ...], language: str, now: float
+    ) -> Transcript:
+        ordered = sorted(self.segments.values(), key=lambda each: (each.start, each.id))
+        segments = tuple(each for each in ordered if each.text)
+        self.dropped += [each for each in ordered if not each.text]  # heard by nobody
+        self.doubted = any(each.id in self.in_doubt and each.source == "local" for each in segments)
+        self.confidence = _mean_confidence(segments)
+        source = self._source(segments)
+        fields = self.common(source, now, self._with_shares(segments))
+        fields["cloud_handoff"] |= self.code.startswith("signalled_")
+        sent = {"sent_seconds": round(self.sent_seconds, 3), **_least_sure(segments)}
+        return Transcript(
+            **fields,
+            text=as_text(segments),
+            decision=self.decision(features=sent),
+            segments=segments,
+            dropped=tuple(self.dropped),
+            seconds=round(seconds, 3),
+            speech_seconds=round(self.speech_seconds, 3),
+            language=language,
+            codes=codes,
+        )
+
+    def _source(self, segments: Sequence[Segment]) -> Source:
+        """From the segments; of a transcript without any, its last successful attempt's."""
+        places: set[Place] = {segment.source for segment in segments if segment.text}
+        if len(places) > 1:
+            return "mixed"
+        if places:
+            return places.pop()
+        answered = [attempt for attempt in self.attempts if attempt.outcome == "answered"]
+        return answered[-1].place if answered else "local"
+
+    def _with_shares(self, segments: Sequence[Segment]) -> tuple[Attempt, ...]:
+        """Each place's characters belong to its last attempt that answered."""
+        attempts = list(self.attempts)
+        for place in ("local", "cloud"):
+            characters = sum(len(each.text) for each in segments if each.source == place)
+            for index in reversed(range(len(attempts))):
+                if attempts[index].place == place and attempts[index].outcome == "answered":
+                    attempts[index] = replace(attempts[index], shown_chars=characters)
+                    break
+        return tuple(attempts)
+
+
+def _mean_confidence(segments: Sequence[Segment]) -> float | None:
+    """Of the device's text, weighted by length."""
+    known = [(each.seconds, each.confidence) for each in segments if each.confidence is not None]
+    total = sum(seconds for seconds, _ in known)
+    if not total:
+        return None
+    return sum(seconds * confidence for seconds, confidence in known) / total
+
+
+def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
+    """What is known about the segment that the device was least sure of, as it heard it."""
+    known = [(each.confidence, each) for each in segments if each.confidence is not None]
+    if not known:
+        return {}
+    confidence, segment = min(known, key=lambda pair: pair[0])
+    return {"least_confidence": confidence, **segment.features}
