@@ -14,7 +14,9 @@ from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
 from edgewise.local.store import catalogue
 from edgewise.settings import (
+    KeySettings,
     ProviderSettings,
+    ServerSettings,
     Settings,
     default_threads,
 )
@@ -156,7 +158,7 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
 def test_a_bad_value_is_refused_by_its_name(name: str, value: Any, wanted: str) -> None:
     with pytest.raises(SettingsError, match=wanted) as caught:
         Settings.load({}, **{name: value})
-    assert str(caught.value).startswith(f"{name} = ")
+    assert str(caught.value).startswith((f"{name} = ", f"[{name}]: "))
 
 
 def test_a_bad_variable_is_refused_like_any_other_value() -> None:
@@ -404,3 +406,103 @@ def test_audits_have_a_budget_and_a_share_of_their_own() -> None:
         Settings.load({"EDGEWISE_AUDIT_SHARE": "1.5"})
     with pytest.raises(SettingsError, match="cannot read the budget 'some'"):
         parts.open_ledger(Settings.load({"EDGEWISE_AUDIT_BUDGET": "some"}))
+
+
+def read_server(table: Any) -> ServerSettings:
+    return Settings.load({}, server=table).server
+
+
+def test_the_server_table_changes_what_it_names() -> None:
+    read = read_server({"port": 9000, "total_s": 5, "hosts": ["box.example"]})
+    assert (read.port, read.total_s, read.hosts) == (9000, 5.0, ("box.example",))
+    assert read.host == "127.0.0.1"
+    assert read_server(read) is read
+
+
+def test_keys_are_tables_of_their_own() -> None:
+    read = read_server({"keys": {"app": {"key_env": "APP_KEY", "requests_per_minute": 5}}})
+    assert read.keys == {"app": KeySettings(key_env="APP_KEY", requests_per_minute=5)}
+
+
+def test_settings_take_the_table_from_code_and_file() -> None:
+    assert Settings.load({}, server={"port": 1}).server.port == 1
+    assert Settings().with_changes(server=ServerSettings(port=2)).server.port == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (5, r"\[server\]: not a table"),
+        ({"prot": 5}, "unknown setting 'prot'"),
+        ({"port": "x"}, "port must be a whole number"),
+        ({"port": True}, "port must be a whole number"),
+        ({"port": 70000}, "port = 70000"),
+        ({"host": 5}, "host must be text"),
+        ({"any_model": 1}, "any_model must be true or false"),
+        ({"drain_s": "x"}, "drain_s must be a number"),
+        ({"drain_s": 0}, "drain_s = 0"),
+        ({"slots": 0}, "slots = 0"),
+        ({"hosts": "box"}, "hosts must be a list of texts"),
+        ({"hosts": [5]}, "hosts must be a list of texts"),
+        ({"keys": []}, r"\[server.keys\]: not a table"),
+        ({"keys": {"app": "x"}}, r"\[server.keys.app\]: not a table"),
+        ({"keys": {"app": {}}}, r"\[server.keys.app\]: either key_env or key_sha256"),
+        ({"keys": {"app": {"key_sha256": "abc"}}}, "64 hexadecimal digits"),
+        ({"keys": {"app": {"key_env": "A", "requests_per_minute": -1}}}, "0 or more"),
+    ],
+)
+def test_what_is_wrong_in_the_server_table_is_named(table: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        read_server(table)
+
+
+def test_no_message_and_no_repr_quotes_a_key() -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_server({"keys": {"app": {"key": "sk-very-secret"}}})
+    assert "very-secret" not in str(caught.value)
+    assert "very-secret" not in repr(ServerSettings(key="sk-very-secret"))
+
+
+def test_an_env_file_is_read_where_it_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "project.env"
+    file.write_text("OPENAI_API_KEY=sk-from-file\nexport EDGEWISE_MAX_TOKENS='12'\n# a note\n")
+    loaded = Settings.load({}, env_file=file)
+    assert loaded.max_tokens == 12
+    assert loaded.environment["OPENAI_API_KEY"] == "sk-from-file"
+    assert Settings.load({"EDGEWISE_ENV_FILE": str(file)}).max_tokens == 12
+    both = {"EDGEWISE_ENV_FILE": str(file), "EDGEWISE_MAX_TOKENS": "13"}
+    assert Settings.load(both).max_tokens == 13, "the environment comes before the file"
+
+
+def test_the_env_file_beside_the_config_is_read_by_itself(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, "max_tokens = 11")
+    (tmp_path / "config" / ".env").write_text("EDGEWISE_MAX_TOKENS=14")
+    assert Settings.load(environment).max_tokens == 14
+
+
+def test_the_current_folders_env_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a folder that somebody else wrote could send requests and keys to its own host."""
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://elsewhere.example\n")
+    monkeypatch.chdir(tmp_path)
+    assert "OPENAI_BASE_URL" not in Settings.load({}).environment
+
+
+def test_an_env_file_that_is_named_and_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"no such \.env file"):
+        Settings.load({"EDGEWISE_ENV_FILE": str(tmp_path / "none.env")})
+
+
+def test_an_env_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "broken.env"
+    file.write_bytes(b"A=\xff\xfe")
+    with pytest.raises(SettingsError, match="broken"):
+        Settings.load({}, env_file=file)
+
+
+def test_an_old_name_is_still_read(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, 'caller_model = "a"')
+    assert Settings.load(environment).function_model == "a"
+    assert Settings.load(environment | {"EDGEWISE_CALLER_MODEL": "b"}).function_model == "b"
+    assert Settings.load(environment | {"EDGEWISE_FUNCTION_MODEL": "c"}).function_model == "c"

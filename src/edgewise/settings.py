@@ -1,4 +1,4 @@
-"""Settings: the only reader of environment variables and of the TOML file. Frozen, validated."""
+"""Settings: the only reader of environment variables, `.env` and config.toml. Frozen, checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from edgewise.types.objectives import (
     find_complaint,
 )
 
-Table = TypeVar("Table")
+DEFAULT_MODEL = "smollm2-135m-instruct"
+DEFAULT_FUNCTION_MODEL = "edgewise-caller"
+DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
+DEFAULT_EMBEDDER = "all-minilm-l6-v2"
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def default_threads(cores: int | None = None) -> int:
+    """One core is left to the rest of the machine: two busy threads on shared cores collapse."""
+    return max(1, (cores or os.cpu_count() or 1) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,81 +88,6 @@ class ServerSettings:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"[server]: port = {self.port!r}: 0 to 65535")
-
-
-def read_server(table: Any) -> ServerSettings:
-    """The table of a settings file; a clear error names what is wrong. Keys are never quoted."""
-    if isinstance(table, ServerSettings):
-        return table
-    values = dict(_mapping(table, "[server]"))
-    if "keys" in values:
-        rows = _mapping(values["keys"], "[server.keys]")
-        values["keys"] = {
-            str(name): _built(KeySettings, row, f"[server.keys.{name}]")
-            for name, row in rows.items()
-        }
-    return _built(ServerSettings, values, "[server]")
-
-
-def _mapping(value: Any, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise SettingsError(f"{place}: not a table")
-    return value
-
-
-def _built(kind: Callable[..., Table], values: Any, place: str) -> Table:
-    if isinstance(values, KeySettings):
-        return values  # type: ignore[return-value]  # given in code
-    known = {each.name: str(each.type) for each in fields(kind)}  # type: ignore[arg-type]
-    given: dict[str, Any] = {}
-    for name, value in _mapping(values, place).items():
-        if name not in known:
-            raise SettingsError(f"{place}: unknown setting {name!r} (known: {', '.join(known)})")
-        given[name] = _converted(known[name], value, f"{place}: {name}")
-    try:
-        return kind(**given)
-    except SettingsError as error:
-        words = str(error)
-        raise SettingsError(words if words.startswith("[") else f"{place}: {words}") from error
-
-
-def _converted(kind: str, value: Any, place: str) -> Any:
-    match kind:
-        case "str" if isinstance(value, str):
-            return value
-        case "bool" if isinstance(value, bool):
-            return value
-        case "int" if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        case "float" if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        case "tuple[str, ...]" if isinstance(value, list | tuple):
-            if all(isinstance(each, str) for each in value):
-                return tuple(value)
-        case "Mapping[str, KeySettings]":
-            return value
-    raise SettingsError(f"{place} must be {_WORDS[kind]}")
-
-
-_WORDS = {
-    "str": "text",
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "tuple[str, ...]": "a list of texts",
-}
-
-
-DEFAULT_MODEL = "smollm2-135m-instruct"
-DEFAULT_FUNCTION_MODEL = "edgewise-caller"
-DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
-DEFAULT_EMBEDDER = "all-minilm-l6-v2"
-_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-
-
-def default_threads(cores: int | None = None) -> int:
-    """One core is left to the rest of the machine: two busy threads on shared cores collapse."""
-    return max(1, (cores or os.cpu_count() or 1) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,21 +200,39 @@ class Settings:
         return self.data_dir / "ledger.sqlite3"
 
     @classmethod
-    def load(cls, environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-        """Defaults, then config.toml, then the environment, then `overrides`."""
+    def load(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        *,
+        env_file: str | Path | None = None,
+        **overrides: Any,
+    ) -> Settings:
+        """Defaults, then config.toml, then `.env`, then the environment, then `overrides`.
+
+        The `.env` file is the one that `env_file` or EDGEWISE_ENV_FILE names, else the one beside
+        config.toml. The current folder's is never read by itself: whoever wrote the folder could
+        send your requests elsewhere.
+        """
         environment = dict(os.environ if environment is None else environment)
+        named = env_file or environment.get("EDGEWISE_ENV_FILE") or None
+        if named is not None:
+            environment = _read_env_file(Path(named).expanduser(), must_exist=True) | environment
+        config_dir = _config_dir(environment, overrides)
+        if named is None:
+            environment = _read_env_file(config_dir / ".env", must_exist=False) | environment
         # An empty variable is how scripts and CI systems say "not set".
         given = {name: value for name, value in environment.items() if value}
         values: dict[str, Any] = {}
         if home := given.get("EDGEWISE_HOME"):
             root = Path(home).expanduser()
             values = {f"{kind}_dir": root / kind for kind in ("data", "cache", "config")}
-        config_dir = values.get("config_dir") or platformdirs.user_config_dir("edgewise")
-        config_dir = overrides.get("config_dir") or given.get("EDGEWISE_CONFIG_DIR", config_dir)
-        values |= _read_file(Path(config_dir).expanduser() / "config.toml")
+        values |= _read_file(config_dir / "config.toml")
+        for old, new in _RENAMED.items():
+            if (variable := f"EDGEWISE_{old.upper()}") in given:
+                values[new] = given[variable]
         values |= {
             name: given[variable]
-            for name in _FIELDS
+            for name in _VARIABLES
             if (variable := f"EDGEWISE_{name.upper()}") in given
         }
         values |= overrides
@@ -291,13 +243,37 @@ class Settings:
         return replace(self, **{name: _convert(name, value) for name, value in changes.items()})
 
 
+_FIELDS = {each.name: str(each.type) for each in fields(Settings) if each.name != "environment"}
 _TABLES = ("providers", "difficulty", "server")
-_FIELDS = tuple(f.name for f in fields(Settings) if f.name not in (*_TABLES, "environment"))
+_RENAMED = {"caller_model": "function_model"}  # old names that are still read
+_VARIABLES = tuple(name for name in _FIELDS if name not in _TABLES)
 
 
 def _check(good: bool, name: str, value: object, wanted: str) -> None:
     if not good:
         raise SettingsError(f"{name} = {value!r}: must be {wanted}")
+
+
+def _config_dir(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Path:
+    """As far as it can be known before any file is read."""
+    home = environment.get("EDGEWISE_HOME")
+    usual = str(Path(home) / "config") if home else platformdirs.user_config_dir("edgewise")
+    named = overrides.get("config_dir") or environment.get("EDGEWISE_CONFIG_DIR") or usual
+    return Path(named).expanduser()
+
+
+def _read_env_file(path: Path, *, must_exist: bool) -> dict[str, str]:
+    if not path.is_file():
+        if must_exist:
+            raise SettingsError(f"{path}: there is no such .env file")
+        return {}
+    from dotenv import dotenv_values  # noqa: PLC0415  # few have such a file
+
+    try:
+        found = dotenv_values(path, interpolate=False, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: {error}") from error
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -307,7 +283,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: {error}") from error
-    unknown = sorted(set(data) - set(_FIELDS) - set(_TABLES))
+    data = {_RENAMED.get(name, name): value for name, value in data.items()}
+    unknown = sorted(set(data) - set(_FIELDS))
     if unknown:
         raise SettingsError(f"{path}: unknown setting {unknown[0]!r} (see docs/settings.md)")
     return data
@@ -315,22 +292,62 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _convert(name: str, value: Any) -> Any:
     """Bring text from the environment, and TOML's types, to the field's own type."""
-    if name == "server":
-        return read_server(value)
-    if name in _TABLES and not isinstance(value, Mapping):
-        raise SettingsError(f"{name} = {value!r}: not a table")
-    if name == "difficulty":
-        return {str(key): _weight(str(key), weight) for key, weight in value.items()}
-    if name == "providers":
-        return {str(key): _provider(key, table) for key, table in value.items()}
-    kind = str(Settings.__dataclass_fields__[name].type) if name in _FIELDS else ""
-    if kind not in _CONVERTERS:
+    match name:
+        case "server":
+            return _table(ServerSettings, value, "[server]")
+        case "providers":
+            return _tables(ProviderSettings, value, "providers")
+        case "difficulty":
+            rows = _mapping(value, "[difficulty]")
+            return {str(key): _weight(str(key), weight) for key, weight in rows.items()}
+    if (kind := _FIELDS.get(name, "")) not in _CONVERTERS:
         return value
     convert, wanted = _CONVERTERS[kind]
     try:
         return convert(value)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise SettingsError(f"{name} = {value!r}: not {wanted}") from error
+
+
+Table = TypeVar("Table")
+
+
+def _tables(kind: type[Table], value: Any, place: str) -> dict[str, Table]:
+    rows = _mapping(value, f"[{place}]")
+    return {str(name): _table(kind, row, f"[{place}.{name}]") for name, row in rows.items()}
+
+
+def _table(kind: type[Table], value: Any, place: str) -> Table:
+    """A table as its dataclass. Values are never quoted: one may be a key in the wrong place."""
+    if isinstance(value, kind):
+        return value  # given in code
+    known = {each.name: str(each.type) for each in fields(kind)}  # type: ignore[arg-type]
+    given: dict[str, Any] = {}
+    for name, one in _mapping(value, place).items():
+        if name not in known:
+            raise SettingsError(f"{place}: unknown setting {name!r} (known: {', '.join(known)})")
+        if known[name] == "Mapping[str, KeySettings]":
+            given[name] = _tables(KeySettings, one, f"{place[1:-1]}.{name}")
+            continue
+        # TOML has types of its own: text that looks like a number is text.
+        convert, wanted = _CONVERTERS[known[name]]
+        if isinstance(one, str) is not (known[name] == "str"):
+            raise SettingsError(f"{place}: {name} must be {wanted}")
+        try:
+            given[name] = convert(one)
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise SettingsError(f"{place}: {name} must be {wanted}") from error
+    try:
+        return kind(**given)
+    except SettingsError as error:
+        words = str(error)
+        raise SettingsError(words if words.startswith("[") else f"{place}: {words}") from error
+
+
+def _mapping(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SettingsError(f"{place}: not a table")
+    return value
 
 
 def _text(value: Any) -> str:
@@ -353,23 +370,6 @@ def _number(value: Any) -> float:
     return number
 
 
-def _list(value: Any) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in map(_text, parts) if part.strip())
-
-
-# By the field's type as it is written above; the words complete "not …".
-_CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
-    "str": (_text, "text"),
-    "int": (_whole, "a whole number"),
-    "float": (_number, "a number"),
-    "float | None": (lambda value: None if value is None else _number(value), "a number"),
-    "bool": (lambda value: _BOOLEANS[str(value).lower()], "true or false"),
-    "Path": (lambda value: Path(value).expanduser(), "a path"),
-    "tuple[str, ...]": (_list, "a list of texts"),
-}
-
-
 def _weight(name: str, value: Any) -> float:
     try:
         return _number(value)
@@ -377,18 +377,25 @@ def _weight(name: str, value: Any) -> float:
         raise SettingsError(f"[difficulty]: {name} = {value!r}: not a number") from error
 
 
-def _provider(name: str, table: Any) -> ProviderSettings:
-    if isinstance(table, ProviderSettings):
-        return table
-    if not isinstance(table, Mapping):
-        raise SettingsError(f"[providers.{name}]: not a table")
-    known = {each.name: each.type for each in fields(ProviderSettings)}
-    for key, value in table.items():
-        if key not in known:  # its value is not quoted: it may be a key in the wrong place
-            raise SettingsError(
-                f"[providers.{name}]: unknown setting {key!r} (known: {', '.join(known)})"
-            )
-        if not isinstance(value, str if known[key] == "str" else bool):
-            wanted = "text" if known[key] == "str" else "true or false"
-            raise SettingsError(f"[providers.{name}]: {key} must be {wanted}")
-    return ProviderSettings(**table)
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool | str):
+        raise TypeError
+    return value if isinstance(value, bool) else _BOOLEANS[value.lower()]
+
+
+def _list(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in map(_text, parts) if part.strip())
+
+
+# By the field's type as it is written above, and what the type is called.
+_CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "str": (_text, "text"),
+    "int": (_whole, "a whole number"),
+    "float": (_number, "a number"),
+    "float | None": (lambda value: None if value is None else _number(value), "a number"),
+    "bool": (_truth, "true or false"),
+    "bool | None": (_truth, "true or false"),
+    "Path": (lambda value: Path(value).expanduser(), "a path"),
+    "tuple[str, ...]": (_list, "a list of texts"),
+}
