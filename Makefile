@@ -7,6 +7,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
+MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
+WORKERS ?= 2
+# The clients of examples/ want versions of their own.
+CLIENTS := .venv-clients
+
 .PHONY: demo test check format clean
 
 demo: $(READY)
@@ -14,9 +19,9 @@ demo: $(READY)
 	@$(BIN)/edgewise demo
 
 test: $(DEV)
-	$(BIN)/edgewise pull smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en
+	$(BIN)/edgewise pull $(MODELS)
 	$(MAKE) check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(DEV)
 	$(BIN)/ruff check .
@@ -28,7 +33,7 @@ format: $(DEV)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -40,3 +45,8 @@ $(READY): pyproject.toml | $(BIN)/python
 $(DEV): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]'
 	@touch $@ $(READY)
+
+$(CLIENTS)/.ready:
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --prefer-binary openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm
+	@touch $@

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,6 +20,21 @@ from edgewise.local.store.store import (
 )
 from edgewise.settings import Settings
 from tests.recordings import fetch_beckett
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# On CI (EDGEWISE_CI, set by .ci/run) only these reasons to skip are good ones: the platform, the
+# rights of whoever runs the tests, data that is not ours to copy, and torch, which is gigabytes
+# large and which only training needs. What a package offers is installed instead.
+GOOD_REASONS = (
+    "mounting a small disk is not permitted here",
+    "root may write everywhere",
+    "training needs torch",
+    "EDGEWISE_ROUTING_DATA names no folder",
+)
+ON_CI = bool(os.environ.get("EDGEWISE_CI"))
 
 # Where `make test` put the weights: the user's own cache, found before tests move their home.
 MODELS_DIR = Settings.load().models_dir
@@ -100,3 +116,28 @@ def beckett() -> Path:
         return fetch_beckett(MODELS_DIR.parent)
     except StoreError as error:
         pytest.skip(f"no recording of a person: {error}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    return without_bad_skip(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return without_bad_skip(report)
+
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+def without_bad_skip(report: Report, on_ci: bool = ON_CI) -> Report:
+    """The same report; on CI, a failure where something was skipped that could be installed."""
+    if on_ci and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not any(good in reason for good in GOOD_REASONS):
+            report.outcome = "failed"
+            report.longrepr = f"on CI nothing is skipped for want of a package: {reason}"
+    return report

@@ -48,7 +48,7 @@ def make(cloud: LoopbackCloud, tmp_path: Path) -> Iterator[Make]:
             cache_dir=home,
             config_dir=home,
             fetch_default_model=False,
-            **settings,
+            **settings,  # type: ignore[arg-type]
         )
         made.append(Engine(loaded, embedder=embedder))
         return made[-1]
