@@ -23,8 +23,8 @@ from edgewise.record.audits import Audit
 from edgewise.record.ledger import Ledger
 from edgewise.testing import ScriptedBackend
 from edgewise.types.replies import Decision
+from tests.monitor.test_why import shipped
 from tests.record.ledger_cases import asking, replying
-from tests.test_explanations import shipped
 
 NAME = "mine"
 

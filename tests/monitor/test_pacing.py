@@ -14,7 +14,7 @@ from edgewise.decide.drift import quantiles_of
 from edgewise.errors import LedgerUnavailable, SettingsError
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
 from edgewise.types.replies import Attempt, Reply
-from tests.test_explanations import shipped
+from tests.monitor.test_why import shipped
 
 NAME = "mine"
 PAID = Attempt(
