@@ -45,6 +45,10 @@ LONGEST_TIMER_S = 24 * 3600
 _TIMERS: list[subprocess.Popen[bytes]] = []  # held, or Python complains that they still run
 
 
+SILENCE_S = 1.2  # after which a request is taken to be over
+_LABEL = 8  # characters
+
+
 def set_timer(minutes: float = 0, seconds: float = 0) -> str:
     """Set a timer or a countdown that rings in this terminal when the time is up.
 
@@ -131,10 +135,6 @@ def _folder() -> Path:
 
 def _notes() -> Path:
     return _folder() / "notes.txt"
-
-
-SILENCE_S = 1.2  # after which a request is taken to be over
-_LABEL = 8  # characters
 
 
 @click.command()

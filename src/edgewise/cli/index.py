@@ -39,6 +39,9 @@ _policy = click.option(
 )
 
 
+CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; where only a cloud answers
+
+
 @click.command()
 @click.argument("folder", type=_folder, default=".")
 @click.option("--rebuild", is_flag=True, help="Forget everything and start over.")
@@ -149,9 +152,6 @@ def files_bar() -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=done, total=total, description=printable(name)[-40:])
 
         yield report
-
-
-CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; where only a cloud answers
 
 
 def with_passages(

@@ -20,6 +20,11 @@ from edgewise.types.objectives import (
     as_share,
 )
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
+POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")
+
 
 def read_prompt(words: tuple[str, ...], nothing: str) -> str:
     """The words, then standard input; a - at the end waits for it. `nothing`: the usage error."""
@@ -52,14 +57,6 @@ def _read(name: str) -> Image:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise InvalidRequest(f"image {name!r} cannot be read: {reason}") from error
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
-
-POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")
 
 
 def _completer(names: Callable[[], list[str]]) -> Completer:

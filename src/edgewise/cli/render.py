@@ -19,6 +19,25 @@ from typing_extensions import override
 from edgewise.cli.streams import print_json, printable
 from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta
 
+__all__ = [
+    "Screen",
+    "Waiting",
+    "confidence",
+    "console",
+    "dollars",
+    "download_bar",
+    "megabytes",
+    "milliseconds",
+    "print_json",
+    "show_answer",
+    "summary",
+    "why",
+]
+COLOURS = {"local": "green", "cloud": "cyan", "mixed": "yellow", "none": "magenta"}
+PLACES = {"local": "device", "cloud": "cloud", "mixed": "cloud, then device", "none": "nobody yet"}
+UNLIMITED_WIDTH = 10_000
+Part = str | tuple[str, str]
+
 
 class WordWrap:
     """Holds a word back until it is whole, then puts it on this line or the next.
@@ -71,28 +90,6 @@ class WordWrap:
     def _after(self, cells: int) -> int:
         """The column behind a word that the terminal itself may have had to break."""
         return (cells - 1) % self._width + 1
-
-
-__all__ = [
-    "Screen",
-    "Waiting",
-    "confidence",
-    "console",
-    "dollars",
-    "download_bar",
-    "megabytes",
-    "milliseconds",
-    "print_json",
-    "show_answer",
-    "summary",
-    "why",
-]
-
-COLOURS = {"local": "green", "cloud": "cyan", "mixed": "yellow", "none": "magenta"}
-PLACES = {"local": "device", "cloud": "cloud", "mixed": "cloud, then device", "none": "nobody yet"}
-UNLIMITED_WIDTH = 10_000
-
-Part = str | tuple[str, str]
 
 
 class Screen(Console):

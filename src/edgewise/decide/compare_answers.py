@@ -12,6 +12,29 @@ from typing import Any, Literal
 
 from edgewise.types.messages import ToolCall
 
+_UNIT_WORDS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen
+"""
+_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_UNITS = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
+_TENS = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), start=2)}
+Judge = Literal["exact", "calls", "word_error", "embedding", "judge"]
+# Cosine of all-MiniLM-L6-v2 below which two answers are called different: of 60 pairs that we wrote
+# (scripts/measure_meaning.py) none that says the same lies below. No cosine is high enough to call
+# two answers the same: with left and right exchanged they have 0.998.
+DIFFERENT_BELOW = 0.40
+SHORT_WORDS = 4  # an answer of so many words is a phrase that the other may contain
+LONG_WORDS = 30  # a text of more words may mention a phrase without answering with it
+_FILLERS = frozenset(
+    {"a", "an", "the", "it", "is", "its", "answer", "so", "of", "in", "at", "to", "sure"}
+)
+_YES, _NO = frozenset({"yes", "true", "yeah", "correct"}), frozenset({"no", "false", "nope"})
+_DENIALS = frozenset(
+    {"not", "no", "never", "neither", "nor", "cannot", "but", "rather", "instead"}
+    | {"isn", "wasn", "aren", "doesn", "don", "didn"}
+)
+
 
 def normalise(text: str, *, keep_case: bool = False) -> str:
     """Plain words, single spaces: no accents, markup or punctuation, numbers as digits."""
@@ -21,15 +44,6 @@ def normalise(text: str, *, keep_case: bool = False) -> str:
     text = re.sub(r"['\u2019](s\b)?", r" \1", text)
     words = re.findall(r"\d+\.\d+|\w+", text.replace("_", " "))
     return _digits(words if keep_case else [word.lower() for word in words])
-
-
-_UNIT_WORDS = """
-zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
-sixteen seventeen eighteen nineteen
-"""
-_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_UNITS = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
-_TENS = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), start=2)}
 
 
 def _digits(words: Sequence[str]) -> str:
@@ -48,24 +62,6 @@ def _digits(words: Sequence[str]) -> str:
             out.append(word)
         open_tens = plain in _TENS
     return " ".join(out)
-
-
-Judge = Literal["exact", "calls", "word_error", "embedding", "judge"]
-
-# Cosine of all-MiniLM-L6-v2 below which two answers are called different: of 60 pairs that we wrote
-# (scripts/measure_meaning.py) none that says the same lies below. No cosine is high enough to call
-# two answers the same: with left and right exchanged they have 0.998.
-DIFFERENT_BELOW = 0.40
-SHORT_WORDS = 4  # an answer of so many words is a phrase that the other may contain
-LONG_WORDS = 30  # a text of more words may mention a phrase without answering with it
-_FILLERS = frozenset(
-    {"a", "an", "the", "it", "is", "its", "answer", "so", "of", "in", "at", "to", "sure"}
-)
-_YES, _NO = frozenset({"yes", "true", "yeah", "correct"}), frozenset({"no", "false", "nope"})
-_DENIALS = frozenset(
-    {"not", "no", "never", "neither", "nor", "cannot", "but", "rather", "instead"}
-    | {"isn", "wasn", "aren", "doesn", "don", "didn"}
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,13 @@ _OWN_DOORS = {
 }
 
 
+Outcome = Literal["stayed", "left", "signalled", "failed"]
+# Where a row holds the least sure part of an answer, this is that part's own confidence.
+LEAST = "least_confidence"
+SAME = 1e-6  # the ledger keeps every digit; a score that was computed again agrees to this
+_WIDEST = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the question is about, besides the decision itself.
@@ -131,14 +138,6 @@ def _at_most(confidence: float) -> float:
 
 def _just_above(confidence: float) -> float:
     return math.floor(confidence * 100 + 1e-9) / 100 + 0.01
-
-
-Outcome = Literal["stayed", "left", "signalled", "failed"]
-
-# Where a row holds the least sure part of an answer, this is that part's own confidence.
-LEAST = "least_confidence"
-SAME = 1e-6  # the ledger keeps every digit; a score that was computed again agrees to this
-_WIDEST = 60.0
 
 
 @dataclass(frozen=True, slots=True)

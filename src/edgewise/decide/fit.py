@@ -14,6 +14,13 @@ USUAL_CHARACTERS_PER_TOKEN = 4.0
 TOKENS_PER_TURN = 5  # what a chat template adds around each message
 
 
+MOST_FOREIGN_LETTERS = 0.3  # a Greek letter in a formula is no foreign language
+_LAST_LATIN = 0x024F
+_LATIN_ADDITIONS = range(0x1E00, 0x1F00)
+# Languages that are written in Latin letters alone. Words of one in another are not told apart.
+_LATIN_LANGUAGES = {"de", "en", "es", "fr", "it", "nl", "pt"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """What the device can take; the facts of a backend that this judge reads."""
@@ -103,13 +110,6 @@ def drop_oldest(
         cut = min(len(kept[-1].content), int(excess / per_character) + 1)
         kept[-1] = replace(kept[-1], content=kept[-1].content[cut:])
     return tuple(kept)
-
-
-MOST_FOREIGN_LETTERS = 0.3  # a Greek letter in a formula is no foreign language
-_LAST_LATIN = 0x024F
-_LATIN_ADDITIONS = range(0x1E00, 0x1F00)
-# Languages that are written in Latin letters alone. Words of one in another are not told apart.
-_LATIN_LANGUAGES = {"de", "en", "es", "fr", "it", "nl", "pt"}
 
 
 def outside_script(text: str, languages: tuple[str, ...]) -> bool:

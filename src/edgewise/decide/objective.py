@@ -27,6 +27,12 @@ GRID = tuple(hundredth / 100 for hundredth in range(99, 0, -1))
 _NEGLIGIBLE = 1e-17
 
 
+Curve = Sequence[tuple[float, float]]  # threshold and share handed off, both rising
+KEEPS_ALL = 0.0
+TOLD_ERRORS = (0.01, 0.05, 0.10, 0.20)
+ALL_LEAVE = 1.0  # no confidence is above it, and hardly any reaches it
+
+
 @lru_cache(maxsize=256)
 def find_threshold(table: RiskTable, rows: int, error: float, probability: float) -> float | None:
     """The loosest threshold at which at most `error` of what is kept is wrong, or None.
@@ -76,10 +82,6 @@ def _sum(first: int, trials: int, chance: float, step: int) -> float:
         part *= at / ((trials - at + 1) * odds) if step < 0 else (trials - at) * odds / (at + 1)
         total, at = total + part, at + step
     return total * math.exp(log_term)
-
-
-Curve = Sequence[tuple[float, float]]  # threshold and share handed off, both rising
-KEEPS_ALL = 0.0
 
 
 def handoff_curve(measured: Measured, judged: Judged = "whole") -> Curve:
@@ -150,10 +152,6 @@ def steer(
 
 def _joined(*parts: str) -> str:
     return " and ".join(part for part in parts if part)
-
-
-TOLD_ERRORS = (0.01, 0.05, 0.10, 0.20)
-ALL_LEAVE = 1.0  # no confidence is above it, and hardly any reaches it
 
 
 class Fitted(Protocol):

@@ -49,6 +49,14 @@ number, name or piece of advice does. Reply with yes or no only."""
 Similarity = Callable[[str, str], float | None]
 
 
+_log = logging.getLogger("edgewise")
+MOST_WAITING = 32  # more are lost: what is kept comes faster than the cloud answers
+DRAIN_S = 3.0  # that closing an engine waits for audits
+CUT_S = 1.0  # and then for the connection of the one that is broken off
+# A policy of somebody's own may have a reason to keep a request in that nobody here knows.
+AUDITED_POLICIES = frozenset({"prefer_local", "prefer_cloud"})
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """An answer that stayed on the device; of speech one segment, with its neighbours."""
@@ -170,15 +178,6 @@ def _in_sound(segment: Segment, near: Sequence[Segment], heard: str) -> Agreemen
 def _last_words(request: Request) -> str:
     spoken = [message.content for message in request.messages if message.role == "user"]
     return spoken[-1] if spoken else ""
-
-
-_log = logging.getLogger("edgewise")
-
-MOST_WAITING = 32  # more are lost: what is kept comes faster than the cloud answers
-DRAIN_S = 3.0  # that closing an engine waits for audits
-CUT_S = 1.0  # and then for the connection of the one that is broken off
-# A policy of somebody's own may have a reason to keep a request in that nobody here knows.
-AUDITED_POLICIES = frozenset({"prefer_local", "prefer_cloud"})
 
 
 class Book(Protocol):

@@ -82,6 +82,9 @@ LEAST_TOOLS = 1
 DOUBTED = math.log(2 / 3)
 
 
+_last: weakref.WeakKeyDictionary[CallBackend, str] = weakref.WeakKeyDictionary()
+
+
 def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply:
     """The calls the last user message asks for."""
     flow = Calling(request, parts, attempts)
@@ -137,9 +140,6 @@ class Speculation:
     def _hand_over(self, journal: list[Attempt]) -> None:
         journal += self._journal
         self._journal.clear()
-
-
-_last: weakref.WeakKeyDictionary[CallBackend, str] = weakref.WeakKeyDictionary()
 
 
 def note(function_model: CallBackend, prompt: str) -> None:

@@ -50,6 +50,15 @@ _POINTING = (
 )
 
 
+RATE = 16_000
+BLOCK_S = 4.0  # of sound decoded at a time
+# A file that ends this much earlier than it says is one that was cut off. Those without an index
+# have their length guessed from how they begin.
+LOST_S, LOST_SHARE, LOST_GUESS = 1.0, 0.02, 0.1
+SAMPLE_BYTES = 2
+LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
+
+
 def what_it_points_with(head: bytes) -> str:
     """What a file is that refers to others, in words; empty where it is none of those known."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -57,13 +66,6 @@ def what_it_points_with(head: bytes) -> str:
         if re.match(pattern, head, re.MULTILINE):
             return words
     return ""
-
-
-RATE = 16_000
-BLOCK_S = 4.0  # of sound decoded at a time
-# A file that ends this much earlier than it says is one that was cut off. Those without an index
-# have their length guessed from how they begin.
-LOST_S, LOST_SHARE, LOST_GUESS = 1.0, 0.02, 0.1
 
 
 class Sound:
@@ -250,10 +252,6 @@ def as_wav(samples: Samples) -> bytes:
     head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1,
                        RATE, 2 * RATE, 2, 16, b"data", len(data))  # fmt: skip
     return head + data
-
-
-SAMPLE_BYTES = 2
-LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
 
 
 class PcmReader:

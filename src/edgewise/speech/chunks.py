@@ -24,6 +24,19 @@ _CONTEXT = 64  # samples of the frame before that the network sees again
 _STATE = (1, 1, 128)
 
 
+VOICED, QUIET = 0.35, 0.2  # chance of a voice from which there is one, and below which none
+PAD = int(0.4 / FRAME_S)  # frames kept around speech: its soft edges look like silence
+LONG_SILENCE = int(4.0 / FRAME_S)  # ends a chunk; shorter ones are inside it
+LEAST_VOICE = 3  # voiced frames, or nobody spoke
+LONGEST_S = 30.0
+TICK = 4  # frames that are looked at together
+PAUSE = int(0.6 / FRAME_S)  # frames of silence that end an utterance
+LONGEST_UTTERANCE_S = 12.0  # every hypothesis hears all of it again
+_COVERED = 3  # frames after the last voice, and a hypothesis has heard all of it
+_MOSTLY = 0.4  # of a full utterance
+_NEAR = int(0.25 / FRAME_S)  # frames among which the quietest is sought
+
+
 class VoiceActivity:
     """Sound in, in pieces of any length; out, for each whole frame, the chance of a voice in it.
 
@@ -77,13 +90,6 @@ def _network() -> Any:
     return onnxruntime.InferenceSession(
         str(path), providers=["CPUExecutionProvider"], sess_options=options
     )
-
-
-VOICED, QUIET = 0.35, 0.2  # chance of a voice from which there is one, and below which none
-PAD = int(0.4 / FRAME_S)  # frames kept around speech: its soft edges look like silence
-LONG_SILENCE = int(4.0 / FRAME_S)  # ends a chunk; shorter ones are inside it
-LEAST_VOICE = 3  # voiced frames, or nobody spoke
-LONGEST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +189,6 @@ def best_cut(voice: Sequence[float], first: int, limit: int) -> int:
             return (begin + end + 1) // 2
     late = range(first + int(0.8 * length), limit)
     return min(late, key=lambda index: voice[index]) + 1
-
-
-TICK = 4  # frames that are looked at together
-PAUSE = int(0.6 / FRAME_S)  # frames of silence that end an utterance
-LONGEST_UTTERANCE_S = 12.0  # every hypothesis hears all of it again
-_COVERED = 3  # frames after the last voice, and a hypothesis has heard all of it
-_MOSTLY = 0.4  # of a full utterance
-_NEAR = int(0.25 / FRAME_S)  # frames among which the quietest is sought
 
 
 class LiveUtterances:

@@ -19,6 +19,16 @@ LEAST_VOICE = 0.1  # mean chance of a voice in a segment, or nobody spoke; noise
 LIKELY_SILENT, GUESSING = 0.6, -1.0  # no-speech chance and mean log-probability
 
 
+PAUSE_S = 0.3  # between two words, or less where voice activity hears nobody
+LONGEST_S = 12.0  # of an utterance; a longer one is cut at its widest gap
+JOINED_S = 8.0  # up to which what was said in one breath stays together
+BREATH_S = 0.7  # a pause inside a sentence
+_ENDS = (".", "?", "!", "。", "？", "！")  # noqa: RUF001 - other languages have other marks
+# Whether somebody speaks all the time between two moments.
+Speaking = Callable[[float, float], bool]
+Item = tuple[Word, int]  # a word, and the number of the stretch it was heard in
+
+
 def compression(text: str) -> float:
     """How much smaller zlib makes a text; 1 for one that is too short to tell."""
     data = text.encode()
@@ -73,17 +83,6 @@ def made_up(heard: Heard, voice: Sequence[float]) -> str:
     if heard.no_speech > LIKELY_SILENT and heard.mean_logprob < GUESSING:
         return "no_speech"
     return ""
-
-
-PAUSE_S = 0.3  # between two words, or less where voice activity hears nobody
-LONGEST_S = 12.0  # of an utterance; a longer one is cut at its widest gap
-JOINED_S = 8.0  # up to which what was said in one breath stays together
-BREATH_S = 0.7  # a pause inside a sentence
-_ENDS = (".", "?", "!", "。", "？", "！")  # noqa: RUF001 - other languages have other marks
-
-# Whether somebody speaks all the time between two moments.
-Speaking = Callable[[float, float], bool]
-Item = tuple[Word, int]  # a word, and the number of the stretch it was heard in
 
 
 def into_utterances(heard: Sequence[Heard], speaking: Speaking) -> list[Heard]:

@@ -11,6 +11,13 @@ FoundKind = Literal[
 ]  # fmt: skip
 
 
+ComplaintCode = Literal[
+    "not_json", "unknown_tool", "unknown_argument", "missing_argument", "wrong_type",
+    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "weak_fit", "duplicate_call",
+    "uncovered_intent", "withheld", "refusal", "question",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One thing that is asked for.
@@ -38,13 +45,6 @@ class Found:
     text: str
     start: int
     end: int
-
-
-ComplaintCode = Literal[
-    "not_json", "unknown_tool", "unknown_argument", "missing_argument", "wrong_type",
-    "not_in_enum", "out_of_range", "empty_value", "ungrounded", "weak_fit", "duplicate_call",
-    "uncovered_intent", "withheld", "refusal", "question",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,10 @@ Judged = Literal["whole", "stream"]
 QUANTILES = 21  # 0, 5, ... 100 %
 
 
+NOTHING_CLEAR = (0.0, 1.0)  # no score is below the one, or above the other
+Stops = Mapping[int, tuple[float, float]]  # tokens seen: (drop_below, keep_above)
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreMap:
     """A non-decreasing, piecewise-linear map from a score to a chance; no points: no change."""
@@ -137,11 +141,6 @@ def _count(value: float, name: str) -> int:
     if isinstance(value, bool) or int(value) != value or value < 0:
         raise ValueError(f"{name}: {value!r} is not a count")
     return int(value)
-
-
-NOTHING_CLEAR = (0.0, 1.0)  # no score is below the one, or above the other
-
-Stops = Mapping[int, tuple[float, float]]  # tokens seen: (drop_below, keep_above)
 
 
 @dataclass(frozen=True, slots=True)

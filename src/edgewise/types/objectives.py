@@ -11,6 +11,9 @@ OBJECTIVES = ("threshold", "max_error", "cloud_share")
 ERROR_PROBABILITY = 0.10  # that more than `max_error` of what is kept is wrong after all
 
 
+OnDrift = Literal["report", "widen", "cloud"]
+
+
 class Objectives(Protocol):
     """Settings, or a request."""
 
@@ -65,9 +68,6 @@ def high_enough(objective: str) -> str:
 
 def needed(threshold: float, objective: str) -> str:
     return f"{threshold:.2f}, which {objective} needs" if objective else f"{threshold:.2f}"
-
-
-OnDrift = Literal["report", "widen", "cloud"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ CLEAR_SCORE = 0.6  # mistakes become rare above it
 SURE_HEIGHT = 24.0  # pixels; text that is taller is read no better
 
 
+_CHANCES = ("whole", "row", "thing", "present")
+
+
 @dataclass(frozen=True, slots=True)
 class Chance:
     """A logistic score of features by name."""
@@ -72,9 +75,6 @@ UNCALIBRATED_SIGHT = SightCalibration(
     thing=Chance({"score": 8.0}, -4.0),
     present=Chance({"score": 8.0}, -4.0),
 )
-
-
-_CHANCES = ("whole", "row", "thing", "present")
 
 
 def parse_sight_calibration(data: Mapping[str, Any], origin: str) -> SightCalibration:

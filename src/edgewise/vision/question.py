@@ -45,6 +45,81 @@ _NAMES = frozenset(CLASSES.values())
 _ARTICLES = ("a ", "an ", "any ", "the ", "some ")
 
 
+_AMOUNT = r"(?:[$€£¥]\s?\d|\d+[.,]\d\d\b)"
+_UNIT = r"(?:[$€£¥]|usd|eur|gbp|chf)"
+_MONEY = rf"(?:{_UNIT} ?)?\d{{1,3}}(?:[ ,.']?\d{{3}})*[.,]\d{{2}}(?: ?{_UNIT})?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|"
+    rf"\d{{1,2}}\.? {_MONTH}\.?,? \d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}}"
+)
+_CODE = r"[a-z]{0,4}[-/#]?\d[\w/-]*"
+Asked = Literal["all_text", "field", "document", "mention", "present", "count", "choose", "list"]
+Skill = Literal["reads text", "names objects"]
+_PICTURE = r"(?:(?:the|this|that|these) )?(?:picture|image|photo|photograph|screenshot|scene)s?"
+_CARRIER = (
+    r"(?:(?:the|this|that|these|it|they) ?)?(?:text|words?|writing|sign|label|screen|page|poster|"
+    r"receipt|invoice|bill|menu|letter|note|document|card|business card|ticket|display|plate|"
+    r"license plate|licence plate|number plate|banner|book cover|cover|board|whiteboard|"
+    r"blackboard|slide|caption|title|headline|bottle|box|package|sticker|badge|t-shirt|shirt|"
+    r"envelope|form|scan|picture|image|photo|screenshot)?s?"
+)
+# One word at a time, so that there is one way to match and a long question costs no more.
+_WHERE = (
+    r"(?: (?:in|on|from|of|at|here|there|visible|can|you|see|the|this|that|these|it|pictures?|"
+    r"images?|photos?|photograph|screenshot|scene|text|sign|label|screen|page|poster|receipt|"
+    r"invoice|bill|menu|letter|note|document|card|business|ticket|display|plate|banner|cover|"
+    r"board|whiteboard|blackboard|slide|bottle|box|package|sticker|badge|envelope|form|scan))*"
+)
+# For questions that themselves name papers and signs.
+_SHOWN = (
+    r"(?: (?:in|on|here|there|visible|can|you|see|the|this|that|pictures?|images?|photos?|"
+    r"photograph|screenshot|scene))*"
+)
+MOST_CHARACTERS = 300  # longer ones are no simple questions
+_ALL_TEXT = re.compile(
+    rf"(?:what (?:does|do|did) {_CARRIER} (?:say|read|show|tell)|"
+    rf"what(?:'s| is| was) (?:written|printed|said|the (?:text|writing|wording|words?))|"
+    rf"what (?:text|words?|writing) (?:is|are|do you see|can you see|appears?)(?: there)?|"
+    rf"(?:read|transcribe|ocr|extract|copy|give me|show me|write down|type out)"
+    rf"(?: out| aloud| me)?(?: all| all of)?(?: {_CARRIER})|"
+    rf"(?:extract|ocr|transcribe|read)(?: all)?(?: the)? text){_WHERE}"
+)
+_FIELD = re.compile(
+    r"(?:what(?:'s| is| was)|give me|find|tell me|read|extract|which(?: is)?)"
+    rf"(?: the)? (?P<field>[a-z][a-z /-]*?)(?: (?:on|in|of|from) {_CARRIER}{_WHERE})?"
+)
+_FIELD_OTHER = re.compile(rf"(?P<field>how much|when)(?: (?:is|was) {_CARRIER})?{_WHERE}")
+_DOCUMENT = re.compile(
+    rf"(?:is|are) (?:this|it|that|{_PICTURE}|this (?:a )?(?:picture|image|photo) of)"
+    rf"(?: (?:picture|image|photo) of)? (?:an? )?(?P<kind>[a-z ]+?){_SHOWN}"
+)
+_MENTION = re.compile(
+    rf"(?:does {_CARRIER} (?:say|mention|contain|read|include)|"
+    rf"is (?:the )?(?:word|name|text|number)) (?:the (?:word|words|name|text|number) )?"
+    rf"[\"'](?P<words>[^\"]+?)[\"'](?: (?:written|printed|mentioned))?{_WHERE}"
+)
+_PRESENT = re.compile(
+    rf"(?:is there|are there|do you see|can you see|does {_PICTURE} (?:show|contain|have)) "
+    rf"(?P<noun>[a-z -]+?){_SHOWN}"
+)
+_COUNT = re.compile(
+    rf"how many (?P<noun>[a-z -]+?)(?: (?:are|is|do you see|can you see|does {_PICTURE} show))?"
+    rf"(?: there)?{_SHOWN}"
+)
+_CHOOSE = re.compile(
+    r"(?:which|what) (?:of (?:these|the following)(?: labels?| classes| things| objects)?|labels?|"
+    r"class)(?: (?:is|are|fits?|applies|apply|describes?|matches|best|it|there|the|this|picture|"
+    r"image|photo|in|here))* ?[:,-] ?(?P<labels>.+)"
+)
+_CHOOSE_OR = re.compile(rf"is (?:this|it|that|there) (?P<labels>.+ or .+?){_SHOWN}")
+_LIST = re.compile(
+    rf"(?:what|which) (?:objects|things|items|known objects)"
+    rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_SHOWN}|"
+    rf"(?:list|name|detect|find)(?: all)?(?: the)? (?:objects|things|items){_SHOWN}"
+)
+
+
 def class_named(words: str) -> str:
     """The class that a noun means; empty where it means none, or something more particular."""
     noun = words.strip().lower()
@@ -79,9 +154,6 @@ def _singulars(noun: str) -> list[str]:
     if noun.endswith("s"):
         found.append(noun[:-1])
     return found
-
-
-_AMOUNT = r"(?:[$€£¥]\s?\d|\d+[.,]\d\d\b)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +223,6 @@ def count_cues(text: str, kind: str) -> tuple[int, int]:
     telling = sum(bool(re.search(pattern, words)) for pattern in cues.telling)
     foreign = sum(bool(re.search(pattern, words)) for pattern in cues.foreign)
     return telling, foreign
-
-
-_UNIT = r"(?:[$€£¥]|usd|eur|gbp|chf)"
-_MONEY = rf"(?:{_UNIT} ?)?\d{{1,3}}(?:[ ,.']?\d{{3}})*[.,]\d{{2}}(?: ?{_UNIT})?"
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_DATE = (
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|"
-    rf"\d{{1,2}}\.? {_MONTH}\.?,? \d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}}"
-)
-_CODE = r"[a-z]{0,4}[-/#]?\d[\w/-]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,74 +307,6 @@ def _after_label(rows: Sequence[str], label: str, field: Field) -> list[str]:
         if value is not None:
             found.append(value[0].strip(" :"))
     return found
-
-
-Asked = Literal["all_text", "field", "document", "mention", "present", "count", "choose", "list"]
-Skill = Literal["reads text", "names objects"]
-
-_PICTURE = r"(?:(?:the|this|that|these) )?(?:picture|image|photo|photograph|screenshot|scene)s?"
-_CARRIER = (
-    r"(?:(?:the|this|that|these|it|they) ?)?(?:text|words?|writing|sign|label|screen|page|poster|"
-    r"receipt|invoice|bill|menu|letter|note|document|card|business card|ticket|display|plate|"
-    r"license plate|licence plate|number plate|banner|book cover|cover|board|whiteboard|"
-    r"blackboard|slide|caption|title|headline|bottle|box|package|sticker|badge|t-shirt|shirt|"
-    r"envelope|form|scan|picture|image|photo|screenshot)?s?"
-)
-# One word at a time, so that there is one way to match and a long question costs no more.
-_WHERE = (
-    r"(?: (?:in|on|from|of|at|here|there|visible|can|you|see|the|this|that|these|it|pictures?|"
-    r"images?|photos?|photograph|screenshot|scene|text|sign|label|screen|page|poster|receipt|"
-    r"invoice|bill|menu|letter|note|document|card|business|ticket|display|plate|banner|cover|"
-    r"board|whiteboard|blackboard|slide|bottle|box|package|sticker|badge|envelope|form|scan))*"
-)
-# For questions that themselves name papers and signs.
-_SHOWN = (
-    r"(?: (?:in|on|here|there|visible|can|you|see|the|this|that|pictures?|images?|photos?|"
-    r"photograph|screenshot|scene))*"
-)
-MOST_CHARACTERS = 300  # longer ones are no simple questions
-
-_ALL_TEXT = re.compile(
-    rf"(?:what (?:does|do|did) {_CARRIER} (?:say|read|show|tell)|"
-    rf"what(?:'s| is| was) (?:written|printed|said|the (?:text|writing|wording|words?))|"
-    rf"what (?:text|words?|writing) (?:is|are|do you see|can you see|appears?)(?: there)?|"
-    rf"(?:read|transcribe|ocr|extract|copy|give me|show me|write down|type out)"
-    rf"(?: out| aloud| me)?(?: all| all of)?(?: {_CARRIER})|"
-    rf"(?:extract|ocr|transcribe|read)(?: all)?(?: the)? text){_WHERE}"
-)
-_FIELD = re.compile(
-    r"(?:what(?:'s| is| was)|give me|find|tell me|read|extract|which(?: is)?)"
-    rf"(?: the)? (?P<field>[a-z][a-z /-]*?)(?: (?:on|in|of|from) {_CARRIER}{_WHERE})?"
-)
-_FIELD_OTHER = re.compile(rf"(?P<field>how much|when)(?: (?:is|was) {_CARRIER})?{_WHERE}")
-_DOCUMENT = re.compile(
-    rf"(?:is|are) (?:this|it|that|{_PICTURE}|this (?:a )?(?:picture|image|photo) of)"
-    rf"(?: (?:picture|image|photo) of)? (?:an? )?(?P<kind>[a-z ]+?){_SHOWN}"
-)
-_MENTION = re.compile(
-    rf"(?:does {_CARRIER} (?:say|mention|contain|read|include)|"
-    rf"is (?:the )?(?:word|name|text|number)) (?:the (?:word|words|name|text|number) )?"
-    rf"[\"'](?P<words>[^\"]+?)[\"'](?: (?:written|printed|mentioned))?{_WHERE}"
-)
-_PRESENT = re.compile(
-    rf"(?:is there|are there|do you see|can you see|does {_PICTURE} (?:show|contain|have)) "
-    rf"(?P<noun>[a-z -]+?){_SHOWN}"
-)
-_COUNT = re.compile(
-    rf"how many (?P<noun>[a-z -]+?)(?: (?:are|is|do you see|can you see|does {_PICTURE} show))?"
-    rf"(?: there)?{_SHOWN}"
-)
-_CHOOSE = re.compile(
-    r"(?:which|what) (?:of (?:these|the following)(?: labels?| classes| things| objects)?|labels?|"
-    r"class)(?: (?:is|are|fits?|applies|apply|describes?|matches|best|it|there|the|this|picture|"
-    r"image|photo|in|here))* ?[:,-] ?(?P<labels>.+)"
-)
-_CHOOSE_OR = re.compile(rf"is (?:this|it|that|there) (?P<labels>.+ or .+?){_SHOWN}")
-_LIST = re.compile(
-    rf"(?:what|which) (?:objects|things|items|known objects)"
-    rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_SHOWN}|"
-    rf"(?:list|name|detect|find)(?: all)?(?: the)? (?:objects|things|items){_SHOWN}"
-)
 
 
 @dataclass(frozen=True, slots=True)
