@@ -263,7 +263,7 @@ def test_the_real_model_hands_off_in_the_same_call(
     reply = events[-1].reply
     assert (reply.text, reply.source) == ("The cloud knows.", "cloud")
     assert reply.attempts[0].outcome == "handed_off"
-    assert 0 < reply.attempts[0].output_tokens <= engine.calibration(None).hold_tokens + 16
+    assert 0 < reply.attempts[0].output_tokens <= engine._calibration(None).hold_tokens + 16
 
 
 @pytest.mark.real_model

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import edgewise
+from edgewise import errors
 
 SOURCE = Path(edgewise.__file__).parent
 MODULES = {
@@ -25,7 +27,7 @@ MODULES = {
 VALUES = {"errors", "types"}
 DOERS = {"decide", "calls", "speech", "search", "vision", "record", "local", "cloud"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {"errors", "types", "engine", "conversation", "settings"},
+    "__init__": set(),  # resolves its names when they are used
     "errors": set(),
     "types": set(),
     "calibrations": set(),
@@ -148,29 +150,55 @@ def test_making_an_engine_loads_no_runtime_and_no_http_client() -> None:
     assert not loaded_after("import edgewise\nedgewise.Engine()") & HEAVY
 
 
-def public_names() -> Iterator[str]:
-    yield from edgewise.__all__
-
-
-def test_the_public_names_are_these() -> None:
-    assert sorted(public_names(), key=str.casefold) == [
-        "__version__",
-        "CallReply",
-        "CloudError",
-        "Conversation",
-        "DoesNotFit",
-        "EdgewiseError",
-        "Engine",
-        "Finished",
-        "Image",
-        "Message",
-        "Reply",
-        "Settings",
-        "Switched",
-        "TextDelta",
-        "Tool",
-        "ToolCall",
-        "ToolResult",
-    ]
-    for name in public_names():
+def test_the_stub_names_what_the_package_has() -> None:
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text("utf-8"))
+    homes = {
+        alias.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == edgewise._HOMES  # type: ignore[attr-defined]
+    for name in edgewise.__all__:  # type: ignore[attr-defined]
         assert getattr(edgewise, name) is not None
+
+
+def test_every_error_is_public() -> None:
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert defined <= set(edgewise.__all__)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "public",
+    [edgewise.Engine, edgewise.Conversation, edgewise.LiveTranscriber, edgewise.FolderIndex],
+)
+def test_what_a_public_method_takes_or_returns_is_public(public: type) -> None:
+    """Names in its annotations that are classes of ours; private methods may use anything."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(public)))
+    ours = {
+        name: value
+        for name, value in vars(sys.modules[public.__module__]).items()
+        if isinstance(value, type) and value.__module__.startswith("edgewise")
+    }
+    made_by_users = public is not edgewise.LiveTranscriber
+    for method in ast.walk(tree):
+        if not isinstance(method, ast.FunctionDef):
+            continue
+        if method.name.startswith("_") and not (made_by_users and method.name == "__init__"):
+            continue
+        arguments = (*method.args.args, *method.args.kwonlyargs, method.args.kwarg)
+        annotations = [each.annotation for each in arguments if each is not None]
+        annotations.append(method.returns)
+        used = {
+            node.id
+            for annotation in annotations
+            if annotation is not None
+            for node in ast.walk(annotation)
+            if isinstance(node, ast.Name)
+        }
+        hidden = used & set(ours) - set(edgewise.__all__)  # type: ignore[attr-defined]
+        assert not hidden, f"{public.__name__}.{method.name} uses {sorted(hidden)}"

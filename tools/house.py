@@ -7,20 +7,31 @@ scripted models and the loopback cloud are the measurement's own. `--files` name
 from __future__ import annotations
 
 import argparse
+import io
 import statistics
 import sys
 import tempfile
 import threading
+import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy
+from starlette.testclient import TestClient
+
 import edgewise
 from edgewise import Engine, Settings
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
-from edgewise.testing import ScriptedTranscriber, heard
+from edgewise.testing import (
+    Answer,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
+    heard,
+)
 from edgewise.types.messages import Tool, ToolCall
 
 SOURCE = Path(edgewise.__file__).parent
@@ -84,11 +95,6 @@ def walks() -> Iterator[tuple[str, list[str]]]:
 
 
 def _served(environment: dict[str, str], folder: Path) -> Iterator[tuple[str, list[str]]]:
-    from starlette.testclient import TestClient
-
-    from edgewise.server.app import make_app
-    from edgewise.server.state import ServerState
-
     for name, backend in (
         ("POST kept", ScriptedBackend.confident("Paris.")),
         ("POST handed off", ScriptedBackend.doubtful("Paris.")),
@@ -113,11 +119,6 @@ def _reply(body: Any) -> Answer:
 
 def _sound() -> bytes:
     """Three seconds of a hum between silences, as a WAV."""
-    import io
-    import wave
-
-    import numpy
-
     rate = 16_000
     time = numpy.arange(rate * 4) / rate
     hum = sum(numpy.sin(2 * numpy.pi * 120 * k * time) / k for k in range(1, 9)) * 4000

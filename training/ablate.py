@@ -54,7 +54,7 @@ def written(engine: Engine, *, grammar: bool, copy: bool = False) -> Answer:
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
         rules = compile_grammar(tools, text, copy=copy) if grammar else ""
         prompt = render_prompt(tuple(tools), text)
-        stream = engine.function_model().write_call(prompt, grammar=rules, max_tokens=400)
+        stream = engine._open_function_model().write_call(prompt, grammar=rules, max_tokens=400)
         return read_calls("".join(item.text for item in stream if isinstance(item, Token)))
 
     return answer

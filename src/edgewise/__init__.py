@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.1"
 
@@ -16,52 +16,40 @@ __version__ = "0.1.1"
 # writes a device id and looks its vendor up; the hub's client asks the hub for more than the file.
 os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # noqa: TID251 - sets
 
-if TYPE_CHECKING:
-    from edgewise.conversation import Conversation
-    from edgewise.engine import Engine
-    from edgewise.errors import CloudError, DoesNotFit, EdgewiseError
-    from edgewise.settings import Settings
-    from edgewise.types.messages import Image, Message, Tool, ToolCall
-    from edgewise.types.replies import CallReply, Finished, Reply, Switched, TextDelta, ToolResult
-
-_HOMES = {
-    "CallReply": "edgewise.types.replies",
-    "CloudError": "edgewise.errors",
-    "Conversation": "edgewise.conversation",
-    "DoesNotFit": "edgewise.errors",
-    "EdgewiseError": "edgewise.errors",
-    "Engine": "edgewise.engine",
-    "Finished": "edgewise.types.replies",
-    "Image": "edgewise.types.messages",
-    "Message": "edgewise.types.messages",
-    "Reply": "edgewise.types.replies",
-    "Settings": "edgewise.settings",
-    "Switched": "edgewise.types.replies",
-    "TextDelta": "edgewise.types.replies",
-    "Tool": "edgewise.types.messages",
-    "ToolCall": "edgewise.types.messages",
-    "ToolResult": "edgewise.types.replies",
+# Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
+_MODULES = {
+    "edgewise.cloud.provider": "Cloud",
+    "edgewise.conversation": "Conversation",
+    "edgewise.engine": "Engine",
+    "edgewise.errors": (
+        "BudgetExceeded Cancelled CloudAuthFailed CloudClosed CloudCut CloudEmpty CloudError "
+        "CloudFailed CloudMalformed CloudRateLimited CloudRejected CloudTimeout "
+        "CloudUnreachable ContextExceeded DeviceBusy DoesNotFit EdgewiseError ExtraMissing "
+        "GenerationFailed IndexUnavailable InvalidRequest LedgerError LedgerUnavailable "
+        "LocalError ModelNotFound NoMicrophone SchemaUnsupported SettingsError SpaceMismatch "
+        "StoreError Unreadable"
+    ),
+    "edgewise.flows.listen": "LiveTranscriber",
+    "edgewise.folder_search": "FolderIndex",
+    "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
+    "edgewise.record.ledger": "Ledger",
+    "edgewise.settings": "ProviderSettings ServerSettings Settings",
+    "edgewise.types.calls": "Complaint Intent",
+    "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
+    "edgewise.types.messages": (
+        "Audio CallOptions Image ListenOptions Message RequestOptions ResponseFormat "
+        "SpeechOptions Tool ToolCall"
+    ),
+    "edgewise.types.pictures": "Line SeenReply Sight Thing",
+    "edgewise.types.replies": (
+        "Attempt CallReply Decision Finished Reply Switched TextDelta ToolResult Usage"
+    ),
+    "edgewise.types.tokens": "Token",
+    "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance Word",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = [
-    "CallReply",
-    "CloudError",
-    "Conversation",
-    "DoesNotFit",
-    "EdgewiseError",
-    "Engine",
-    "Finished",
-    "Image",
-    "Message",
-    "Reply",
-    "Settings",
-    "Switched",
-    "TextDelta",
-    "Tool",
-    "ToolCall",
-    "ToolResult",
-    "__version__",
-]
+__all__ = ["__version__", *sorted(_HOMES)]  # all of them are text
 
 
 def __getattr__(name: str) -> Any:

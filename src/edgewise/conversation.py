@@ -206,7 +206,7 @@ class Conversation:
     ) -> Generator[Event, None, None]:
         if live:
             return self.engine.stream(messages, **options)
-        return self.engine.run(self.engine.request(messages, **options), live=False)
+        return self.engine._run(self.engine._request(messages, **options), live=False)
 
     def _remember(self, messages: Sequence[Message]) -> None:
         self.messages += messages

@@ -87,10 +87,10 @@ class Engine:
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
         self._streams = OpenStreams(self)
-        self.auditor = audits.open_auditor(self, self._streams)
-        self.watch = drift.open_watch(self.settings, self.ledger, self._streams)
-        self._steer = pacing.open_steer(self.settings, self.ledger, self.watch)
-        watchers = (*audits.watching(self.auditor), self.watch.watcher)
+        self._auditor = audits.open_auditor(self, self._streams)
+        self._watch = drift.open_watch(self.settings, self.ledger, self._streams)
+        self._steer = pacing.open_steer(self.settings, self.ledger, self._watch)
+        watchers = (*audits.watching(self._auditor), self._watch.watcher)
         self._recorder = RequestRecorder(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
@@ -98,7 +98,7 @@ class Engine:
         self._transcriber = transcriber
         self._embedder = embedder
         self._cloud = cloud
-        self.vision_skills: VisionSkills = {}  # device skills that were needed
+        self._vision_skills: VisionSkills = {}  # device skills that were needed
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
         self._calibrations: dict[str, Calibration] = {}
@@ -122,8 +122,8 @@ class Engine:
         from edgewise.calls.tools import as_toolbox  # noqa: PLC0415
 
         box = as_toolbox(tools)
-        request = replace(self.request(prompt, tools=box.tools, **options), task="call")
-        reply = self.keep(request, lambda attempts: self._calls(request, attempts))
+        request = replace(self._request(prompt, tools=box.tools, **options), task="call")
+        reply = self._keep(request, lambda attempts: self._calls(request, attempts))
         if execute:
             return function_calls.run_calls(reply, box, self._tool_record)
         return reply
@@ -150,7 +150,7 @@ class Engine:
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only where no honest answer can be given."""
-        for event in self.run(self.request(prompt, **options), live=False):
+        for event in self._run(self._request(prompt, **options), live=False):
             if isinstance(event, Finished):
                 return event.reply
         raise AssertionError("a flow ends with Finished")
@@ -159,15 +159,15 @@ class Engine:
         self, prompt: Prompt, **options: Unpack[RequestOptions]
     ) -> Generator[Event, None, None]:
         """Events as they happen; closing the generator cancels the work on both sides."""
-        stream = self.run(self.request(prompt, **options), live=True)
+        stream = self._run(self._request(prompt, **options), live=True)
         self._streams.add(stream)
         return stream
 
-    def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
+    def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request, with the settings where the options are silent."""
         return new_request(prompt, options, self.settings, self.ledger.seen, self._steer)
 
-    def run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
+    def _run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and write it down, however it ends."""
         attempts: list[Attempt] = []
         self._prepare(request)
@@ -189,7 +189,7 @@ class Engine:
         self._recorder.answered(request, finished.reply)
         yield finished
 
-    def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
+    def _keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """What `work` answers to a request, written down however it ends."""
         self._prepare(request)
         return self._recorder.keep(request, work)
@@ -209,10 +209,10 @@ class Engine:
             if not request.has_results:  # a cloud that reads results wants to know the tools
                 request = replace(request, tools=())
         parts = chat.Parts(
-            backend=self.backend,
-            cloud=self.cloud,
+            backend=self._open_backend,
+            cloud=self._cloud_for("chat"),
             policy=plugins.load("policies", request.policy),
-            calibration=self.calibration,
+            calibration=self._calibration,
             patience_s=self.settings.patience_s,
             clock=time.perf_counter,
         )
@@ -231,18 +231,18 @@ class Engine:
             request,
             attempts,
             settings=self.settings,
-            function_model=self.function_model,
-            cloud=self.cloud,
+            function_model=self._open_function_model,
+            cloud=self._cloud_for("chat"),
             record=self._tool_record,
         )
 
-    def backend(self) -> ChatBackend:
+    def _open_backend(self) -> ChatBackend:
         """The local model. Like the others below, raises ModelNotFound where it is missing."""
         with self._lock:
             self._backend = self._backend or assembly.open_backend(self.settings)
             return self._backend
 
-    def function_model(self) -> CallBackend:
+    def _open_function_model(self) -> CallBackend:
         """The model that writes function calls."""
         with self._lock:
             self._function_model = self._function_model or assembly.open_function_model(
@@ -250,24 +250,19 @@ class Engine:
             )
             return self._function_model
 
-    def transcriber(self) -> SpeechBackend:
+    def _open_transcriber(self) -> SpeechBackend:
         """The model that hears speech."""
         with self._lock:
             self._transcriber = self._transcriber or assembly.open_transcriber(self.settings)
             return self._transcriber
 
-    def embedder(self) -> EmbedBackend:
+    def _open_embedder(self) -> EmbedBackend:
         """The model that makes vectors."""
         with self._lock:
             self._embedder = self._embedder or assembly.open_embedder(self.settings)
             return self._embedder
 
-    @property
-    def cloud(self) -> Cloud:
-        """The door to the cloud."""
-        return self.cloud_for("chat")
-
-    def cloud_for(self, task: Task) -> Cloud:
+    def _cloud_for(self, task: Task) -> Cloud:
         """The door for a task: its own models, the same breakers, budgets and privacy."""
         task = "chat" if task == "call" else task
         with self._lock:
@@ -279,7 +274,7 @@ class Engine:
                 )
             return self._doors[task]
 
-    def calibration(self, backend: ChatBackend | None) -> Calibration:
+    def _calibration(self, backend: ChatBackend | None) -> Calibration:
         facts = backend.facts() if backend is not None else None
         name = f"{facts.model}-{facts.quantisation}" if facts else ""
         if name not in self._calibrations:
@@ -291,14 +286,14 @@ class Engine:
         self._streams.close()
         with self._lock:
             models = (self._backend, self._function_model, self._transcriber, self._embedder)
-            for model in (*models, *self.vision_skills.values()):
+            for model in (*models, *self._vision_skills.values()):
                 if model is not None:
                     model.close()
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
             self._doors.clear()
-            self.vision_skills.clear()
+            self._vision_skills.clear()
             self._backend = self._function_model = self._transcriber = self._embedder = (
                 self._cloud
             ) = None
@@ -314,7 +309,7 @@ class Engine:
         """Load in the background, while the device answers, what the end of a request needs."""
         if self._cloud_rates is None:
             threading.Thread(target=self._rates, name="edgewise-prices", daemon=True).start()
-        door = self.cloud_for(request.task)
+        door = self._cloud_for(request.task)
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
             door.prepare()
 

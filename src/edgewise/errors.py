@@ -5,6 +5,8 @@
     ├── InvalidRequest             the request itself is malformed
     ├── SpaceMismatch              vectors of the space asked for cannot be made here
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
+    ├── Cancelled                  whoever asked has left
+    ├── Unreadable                 a file that an index cannot read
     ├── LocalError                 something on the device
     │   ├── ExtraMissing           a part that is installed on request; the message says how
     │   ├── NoMicrophone           nothing here records sound
@@ -60,6 +62,18 @@ class DoesNotFit(EdgewiseError):
     """The device cannot serve the request and the cloud was not allowed or did not answer."""
 
     code = "does_not_fit"
+
+
+class Cancelled(EdgewiseError):
+    """Whoever asked has left. The ledger says so; a server raises it to end the work."""
+
+    code = "cancelled"
+
+
+class Unreadable(EdgewiseError):
+    """A file that an index cannot read; the message says why."""
+
+    code = "unreadable"
 
 
 class LocalError(EdgewiseError):

@@ -71,7 +71,7 @@ def test_labelled_rows_become_a_file_that_the_engine_uses(
     with Engine(backend=answering) as engine:
         facts = replace(answering.facts(), model="smollm2-135m-instruct", quantisation="q8_0")
         answering._facts = facts
-        assert engine.calibration(answering).name == ran.json["name"]
+        assert engine._calibration(answering).name == ran.json["name"]
     assert ran.json["name"].startswith(f"{KEY}+own.")
 
 

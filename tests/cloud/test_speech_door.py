@@ -91,7 +91,7 @@ def test_an_engine_opens_a_door_for_speech_with_the_speech_models(
     )
     cloud.always("Right in the middle.")
     with Engine(settings) as engine:
-        door = engine.cloud_for("transcribe")
+        door = engine._cloud_for("transcribe")
         journal: list[Attempt] = []
         request = spoken(MINUTE)
         chunks = list(door.stream(request, journal, live=False, patience_s=None))
@@ -216,9 +216,9 @@ def test_a_provider_that_cannot_hear_has_no_lane(tmp_path: Path) -> None:
         {"ANTHROPIC_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY}, data_dir=tmp_path, config_dir=tmp_path
     )
     with Engine(settings) as engine:
-        shut = engine.cloud_for("transcribe").closed(spoken(SOUND))
+        shut = engine._cloud_for("transcribe").closed(spoken(SOUND))
         assert shut is not None and shut.code == "no_key"
-        assert engine.cloud_for("chat").closed(replace(spoken(SOUND), task="chat")) is None
+        assert engine._cloud_for("chat").closed(replace(spoken(SOUND), task="chat")) is None
 
 
 def test_vectors_come_through_the_door_and_are_paid_by_their_tokens(

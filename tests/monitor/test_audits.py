@@ -72,8 +72,8 @@ def engine_for(cloud: LoopbackCloud, text: str = "It is Paris.", **changes: Any)
 
 
 def finished(engine: Engine) -> list[Audit]:
-    assert engine.auditor is not None
-    assert engine.auditor.wait(ENOUGH_S), "an audit hangs"
+    assert engine._auditor is not None
+    assert engine._auditor.wait(ENOUGH_S), "an audit hangs"
     return engine.ledger.audits()
 
 
@@ -121,7 +121,7 @@ def test_another_answer_of_the_cloud_counts_as_disagreement(cloud: LoopbackCloud
 
 def test_without_a_share_nothing_is_asked_and_no_auditor_made(cloud: LoopbackCloud) -> None:
     with engine_for(cloud, audit_share=0.0) as engine:
-        assert engine.auditor is None
+        assert engine._auditor is None
         engine.complete(QUESTION)
     assert cloud.requests == []
 
@@ -129,12 +129,12 @@ def test_without_a_share_nothing_is_asked_and_no_auditor_made(cloud: LoopbackClo
 def test_a_share_is_chosen_at_random(cloud: LoopbackCloud) -> None:
     with engine_for(cloud, audit_share=0.25) as engine:
         streams = OpenStreams(engine)
-        engine.auditor = open_auditor(engine, streams, Random(3).random)
-        assert engine.auditor is not None
-        engine._recorder.watchers = [engine.auditor.watch]
+        engine._auditor = open_auditor(engine, streams, Random(3).random)
+        assert engine._auditor is not None
+        engine._recorder.watchers = [engine._auditor.watch]
         for _ in range(40):
             engine.complete(QUESTION)
-            assert engine.auditor.wait(ENOUGH_S)
+            assert engine._auditor.wait(ENOUGH_S)
         found = engine.ledger.audits()
     expected = Random(3)
     assert len(found) == sum(expected.random() < 0.25 for _ in range(40)) > 0
@@ -172,7 +172,7 @@ def test_a_judge_that_says_neither_yes_nor_no_loses_the_audit(cloud: LoopbackClo
     with engine_for(cloud, "Paris", embedder=ScriptedEmbedder()) as engine:
         engine.complete(QUESTION)
         assert finished(engine) == []
-        assert engine.auditor is not None and engine.auditor.lost == 1
+        assert engine._auditor is not None and engine._auditor.lost == 1
         assert {state for _, state, _, _ in attempts(engine)} == {"settled"}
 
 
@@ -193,7 +193,7 @@ def test_that_no_tool_serves_is_an_answer_too(cloud: LoopbackCloud) -> None:
         for _ in range(2):
             reply = engine.call("Tell me a joke", TOOLS, threshold=0.0)
             assert (reply.source, reply.calls) == ("local", ())
-            assert engine.auditor is not None and engine.auditor.wait(ENOUGH_S)
+            assert engine._auditor is not None and engine._auditor.wait(ENOUGH_S)
         audits = engine.ledger.audits(task="call")
     assert sorted(audit.agree for audit in audits) == [0.0, 1.0]
 
@@ -261,10 +261,10 @@ def test_the_answer_does_not_wait_for_its_audit(cloud: LoopbackCloud) -> None:
 )
 def test_what_may_not_leave_is_never_audited(cloud: LoopbackCloud, options: dict[str, Any]) -> None:
     with engine_for(cloud) as engine:
-        assert engine.auditor is not None
-        request = engine.request(QUESTION, **options)
+        assert engine._auditor is not None
+        request = engine._request(QUESTION, **options)
         reply = engine.complete(QUESTION, policy="local_only")
-        engine.auditor.watch(request, reply)
+        engine._auditor.watch(request, reply)
         assert finished(engine) == []
     assert cloud.requests == []
 
@@ -273,10 +273,10 @@ def test_a_policy_of_somebodys_own_is_not_audited(
     cloud: LoopbackCloud,
 ) -> None:
     with engine_for(cloud) as engine:
-        assert engine.auditor is not None
+        assert engine._auditor is not None
         reply = engine.complete(QUESTION, policy="local_only")
-        request = replace(engine.request(QUESTION), policy="stays_in_the_house")
-        engine.auditor.watch(request, reply)
+        request = replace(engine._request(QUESTION), policy="stays_in_the_house")
+        engine._auditor.watch(request, reply)
         assert finished(engine) == []
     assert cloud.requests == []
 
@@ -305,9 +305,9 @@ def test_nothing_of_a_private_request_reaches_a_socket_with_audits_on(
         folder = tmp_path_factory.mktemp("audited")
         with engine_for(cloud, data_dir=folder) as engine:
             options: dict[str, Any] = {"policy": policy, "handoff": handoff, "private": private}
-            events = engine.run(engine.request(secret, threshold=threshold, **options), live=live)
+            events = engine._run(engine._request(secret, threshold=threshold, **options), live=live)
             list(events)
-            assert engine.auditor is not None and engine.auditor.wait(ENOUGH_S)
+            assert engine._auditor is not None and engine._auditor.wait(ENOUGH_S)
         if private or policy == "local_only" or handoff == "signal":
             assert cloud.requests == []
         for seen in cloud.requests:
@@ -325,7 +325,7 @@ def test_a_cloud_that_fails_costs_the_audit_and_nothing_else(
     with engine_for(cloud) as engine:
         assert engine.complete(QUESTION).text == "It is Paris."
         assert finished(engine) == []
-        assert engine.auditor is not None and engine.auditor.lost == 1
+        assert engine._auditor is not None and engine._auditor.lost == 1
         assert {state for _, state, _, _ in attempts(engine)} == {"settled"}
 
 
@@ -333,7 +333,7 @@ def test_an_audit_that_its_budget_does_not_cover_is_not_sent(cloud: LoopbackClou
     with engine_for(cloud, audit_budget="$0.000001/day") as engine:
         assert engine.complete(QUESTION).source == "local"
         assert finished(engine) == []
-        assert engine.auditor is not None and engine.auditor.lost == 1
+        assert engine._auditor is not None and engine._auditor.lost == 1
         (state,) = engine.ledger.remaining()
     assert cloud.requests == []
     assert (state.budget.key, state.spent) == ("audit", 0)
@@ -360,11 +360,11 @@ def test_closing_breaks_off_an_audit_that_hangs_and_settles_it(cloud: LoopbackCl
     for _ in range(3):
         engine.complete(QUESTION)
     assert cloud.wait_for(lambda seen: bool(seen.requests), ENOUGH_S)
-    assert engine.auditor is not None
-    engine.auditor.close(drain_s=0.1)
+    assert engine._auditor is not None
+    engine._auditor.close(drain_s=0.1)
     engine.close()
-    assert engine.auditor.wait(ENOUGH_S)
-    assert engine.auditor.lost == 3
+    assert engine._auditor.wait(ENOUGH_S)
+    assert engine._auditor.lost == 3
     rows = attempts(engine)
     assert [(state, outcome) for _, state, outcome, _ in rows] == [("settled", "cancelled")]
 
@@ -403,9 +403,9 @@ def test_more_than_the_queue_holds_is_lost(cloud: LoopbackCloud) -> None:
             engine.complete(QUESTION)
         go_on.set()
         found = finished(engine)
-        assert engine.auditor is not None
-        assert len(found) + engine.auditor.lost == 40
-        assert engine.auditor.lost >= 7
+        assert engine._auditor is not None
+        assert len(found) + engine._auditor.lost == 40
+        assert engine._auditor.lost >= 7
 
 
 KILLED = """

@@ -148,18 +148,18 @@ def test_audits_count_for_every_task(settings: Settings, ledger: Ledger) -> None
 def test_the_engine_looks_at_the_first_answer_and_at_every_so_many(settings: Settings) -> None:
     looked: list[str] = []
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
-        compare = engine.watch.compare
+        compare = engine._watch.compare
 
         def noticed(task: str, name: str) -> Drift:
             looked.append(name)
             return compare(task, name)
 
-        engine.watch.compare = noticed  # type: ignore[method-assign]
+        engine._watch.compare = noticed  # type: ignore[method-assign]
         for _ in range(EVERY + 1):
             engine.complete("What is the capital of France?")
-        engine.watch.close()  # the last look may still be under way
+        engine._watch.close()  # the last look may still be under way
         assert looked == [NAME, NAME]
-        assert engine.watch.found[NAME].rows == EVERY + 1
+        assert engine._watch.found[NAME].rows == EVERY + 1
 
 
 def test_a_ledger_that_fails_costs_only_the_check(

@@ -99,7 +99,7 @@ def test_a_sure_answer_is_the_same_under_a_paced_budget(
 def drifted(engine: Engine) -> None:
     """Sixty answers that are surer than nearly all that the calibration was measured on."""
     ask(engine, 60)
-    assert engine.watch.check("chat", NAME).drifted
+    assert engine._watch.check("chat", NAME).drifted
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_a_ledger_that_fails_steers_nothing(cloud: LoopbackCloud, tmp_path: Path
             raise LedgerUnavailable("disk full")
 
         engine.ledger.remaining = broken  # type: ignore[method-assign]
-        assert engine.request("hello").steering is None
+        assert engine._request("hello").steering is None
 
 
 def test_nothing_is_steered_unless_asked_for(cloud: LoopbackCloud, tmp_path: Path) -> None:
     settings = settings_for(cloud, tmp_path, budgets=("$1/day",))
     with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
-        assert engine.request("hello").steering is None
+        assert engine._request("hello").steering is None
     with pytest.raises(SettingsError, match="report, widen or cloud"):
         Settings.load({}, on_drift="panic")

@@ -6,14 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.errors import InvalidRequest
-from edgewise.search.documents import (
-    MOST_BYTES,
-    Unreadable,
-    find_documents,
-    read_document,
-    strip_tags,
-)
+from edgewise.errors import InvalidRequest, Unreadable
+from edgewise.search.documents import MOST_BYTES, find_documents, read_document, strip_tags
 
 
 def test_hidden_built_and_unknown_files_are_not_found(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def test_it_lives_and_is_ready(served: Served) -> None:
 
 
 def test_drift_is_told_by_calibration(served: Served) -> None:
-    served.state.engine.watch.found["mine"] = Drift(
+    served.state.engine._watch.found["mine"] = Drift(
         calibration="mine", distance=0.3, bound=0.1, reasons=("far",)
     )
     assert served.metric('edgewise_drift{calibration="mine"}') == 1

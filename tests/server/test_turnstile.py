@@ -8,8 +8,7 @@ from contextlib import ExitStack
 import pytest
 from typing_extensions import override
 
-from edgewise.errors import DeviceBusy
-from edgewise.record.recorder import Cancelled
+from edgewise.errors import Cancelled, DeviceBusy
 from edgewise.server.cancellation import Cancellation
 from edgewise.server.queue import FairQueue
 from tests.server.served import wait_until

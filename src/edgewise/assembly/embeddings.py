@@ -25,13 +25,15 @@ from edgewise.types.replies import Attempt
 class Host(Protocol):
     """What embedding needs of the engine."""
 
-    def request(self, prompt: Sequence[Message], **options: Unpack[RequestOptions]) -> Request: ...
+    def _request(self, prompt: Sequence[Message], **options: Unpack[RequestOptions]) -> Request: ...
 
-    def embedder(self) -> EmbedBackend: ...
+    def _open_embedder(self) -> EmbedBackend: ...
 
-    def cloud_for(self, task: Task) -> Cloud: ...
+    def _cloud_for(self, task: Task) -> Cloud: ...
 
-    def keep(self, request: Request, work: Callable[[list[Attempt]], Embeddings]) -> Embeddings: ...
+    def _keep(
+        self, request: Request, work: Callable[[list[Attempt]], Embeddings]
+    ) -> Embeddings: ...
 
 
 def embed(host: Host, texts: str | Sequence[str], options: EmbedOptions) -> Embeddings:
@@ -42,14 +44,14 @@ def embed(host: Host, texts: str | Sequence[str], options: EmbedOptions) -> Embe
     if dimensions is not None and dimensions < 1:
         raise InvalidRequest(f"dimensions = {dimensions}: at least 1")
     messages = _messages([texts] if isinstance(texts, str) else texts)
-    request = replace(host.request(messages, **given), task="embed", dimensions=dimensions)
+    request = replace(host._request(messages, **given), task="embed", dimensions=dimensions)
     parts = flow.Parts(
-        embedder=host.embedder,
-        cloud=lambda pinned: pinned_to(host.cloud_for("embed"), pinned),
+        embedder=host._open_embedder,
+        cloud=lambda pinned: pinned_to(host._cloud_for("embed"), pinned),
         policy=plugins.load("policies", request.policy),
         clock=time.perf_counter,
     )
-    return host.keep(
+    return host._keep(
         request, lambda attempts: flow.embed(request, parts, attempts, space=space, int8=int8)
     )
 

@@ -48,7 +48,7 @@ class Host(Protocol):
     """What pictures need of the engine."""
 
     settings: Settings
-    vision_skills: VisionSkills
+    _vision_skills: VisionSkills
 
 
 def answer(
@@ -121,12 +121,12 @@ def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> S
 
 
 def _skill(host: Host, name: str) -> VisionBackend:
-    if name not in host.vision_skills:
+    if name not in host._vision_skills:
         settings = host.settings
-        host.vision_skills[name] = open_skill(
+        host._vision_skills[name] = open_skill(
             name, lambda model: find_or_fetch(settings, model), threads=settings.threads
         )
-    return host.vision_skills[name]
+    return host._vision_skills[name]
 
 
 def find_or_fetch(settings: Settings, name: str) -> InstalledModel:

@@ -52,15 +52,17 @@ class Host(Protocol):
     """What speech needs of the engine."""
 
     settings: Settings
-    auditor: Auditor | None
+    _auditor: Auditor | None
 
-    def request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
+    def _request(self, prompt: str, **options: Unpack[RequestOptions]) -> Request: ...
 
-    def transcriber(self) -> SpeechBackend: ...
+    def _open_transcriber(self) -> SpeechBackend: ...
 
-    def cloud_for(self, task: Task) -> Cloud: ...
+    def _cloud_for(self, task: Task) -> Cloud: ...
 
-    def keep(self, request: Request, work: Callable[[list[Attempt]], Transcript]) -> Transcript: ...
+    def _keep(
+        self, request: Request, work: Callable[[list[Attempt]], Transcript]
+    ) -> Transcript: ...
 
 
 def transcribe(
@@ -69,19 +71,19 @@ def transcribe(
     """What is said in a sound file. `settled` gets each segment when it is final, in order."""
     request = speech_request(host, name_of(audio), options)
     parts = flow.Parts(
-        transcriber=host.transcriber,
-        cloud=host.cloud_for("transcribe"),
+        transcriber=host._open_transcriber,
+        cloud=host._cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
         calibration=lambda transcriber: find_speech_calibration(host.settings, transcriber),
         clock=time.perf_counter,
         progress=options.get("progress", silent),
         settled=settled,
     )
-    transcript = host.keep(
+    transcript = host._keep(
         request, lambda attempts: flow.transcribe(request, audio, parts, attempts)
     )
-    if host.auditor is not None:
-        host.auditor.heard(request, transcript, audio)
+    if host._auditor is not None:
+        host._auditor.heard(request, transcript, audio)
     return transcript
 
 
@@ -92,8 +94,8 @@ def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
         raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
     request = speech_request(host, "live sound", options)
     parts = flow.Parts(
-        transcriber=host.transcriber,
-        cloud=host.cloud_for("transcribe"),
+        transcriber=host._open_transcriber,
+        cloud=host._cloud_for("transcribe"),
         policy=plugins.load("policies", request.policy),
         calibration=lambda transcriber: find_speech_calibration(host.settings, transcriber),
         clock=time.perf_counter,
@@ -102,7 +104,7 @@ def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
     return LiveTranscriber(
         request,
         parts,
-        host.keep,
+        host._keep,
         rate=options.get("rate", RATE),
         step_s=step_s,
         drain_s=host.settings.speech_drain_s,
@@ -122,7 +124,7 @@ def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
     hint = given.pop("hint", "").strip()
     if not any(aim in given for aim in OBJECTIVES):
         given["threshold"] = host.settings.speech_threshold
-    request = host.request(name, **given)
+    request = host._request(name, **given)
     return replace(request, task="transcribe", language=language, hint=hint)
 
 

@@ -100,7 +100,7 @@ def _ask(engine: Engine, case: SeeCase) -> Seen:
     if wanted is None or not reply.sights:
         return Seen(case, reply.source == "local", 0.0, False, wanted is not None, ms)
     # The device's answer, also where it was handed off: the same judge over what it saw.
-    calibration = find_sight_calibration(engine.settings, engine.vision_skills[wanted.skill])
+    calibration = find_sight_calibration(engine.settings, engine._vision_skills[wanted.skill])
     own = answer_from(wanted, reply.sights, calibration)
     right = is_right(case, own.text)
     return Seen(case, reply.source == "local", own.confidence, right, True, ms)

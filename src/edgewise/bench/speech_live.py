@@ -104,4 +104,4 @@ def measure_live(
 
 def _warm_up(engine: Engine, document: Document) -> None:
     """Loading a model is not delay."""
-    engine.transcriber().hear(document.samples[: 2 * RATE], language="en")
+    engine._open_transcriber().hear(document.samples[: 2 * RATE], language="en")

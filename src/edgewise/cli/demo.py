@@ -79,7 +79,7 @@ def demo(as_json: bool) -> None:
     settings = ensure_model(Settings.load(max_tokens=48))
     replies: list[dict[str, Any]] = []
     with warnings_last(), Engine(settings) as engine:
-        facts = engine.backend().facts()  # without a model there is nothing to show
+        facts = engine._open_backend().facts()  # without a model there is nothing to show
         if not as_json:
             _introduce(engine, facts)
         for title, question, request in QUESTIONS:
@@ -104,7 +104,7 @@ def _has_function_model(settings: Settings) -> bool:
 
 
 def _introduce(engine: Engine, facts: DeviceFacts) -> None:
-    closed = engine.cloud.closed(engine.request("?"))
+    closed = engine._cloud_for("chat").closed(engine._request("?"))
     cloud = "no key; what would be handed off stays here, and says so" if closed else "open"
     console().say(
         ("edgewise", "bold"),

@@ -172,7 +172,7 @@ def _context_tokens(engine: Engine, request: dict[str, Any]) -> int:
     if request.get("policy", engine.settings.policy) == "cloud_only":
         return CLOUD_CONTEXT_TOKENS
     try:
-        return engine.backend().facts().context_tokens
+        return engine._open_backend().facts().context_tokens
     except ModelNotFound:
         return CLOUD_CONTEXT_TOKENS
 

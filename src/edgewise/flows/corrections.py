@@ -9,8 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from edgewise.cloud.provider import Cloud, Stop
-from edgewise.errors import CloudError
-from edgewise.record.recorder import Cancelled
+from edgewise.errors import Cancelled, CloudError
 from edgewise.types.messages import Audio, Message, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish

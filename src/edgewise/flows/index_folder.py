@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from edgewise.errors import Unreadable
 from edgewise.search.documents import (
     NO_PICTURES,
     PictureReader,
-    Unreadable,
     cut_into_passages,
     find_documents,
     read_document,

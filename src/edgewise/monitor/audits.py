@@ -31,9 +31,9 @@ class Host(Protocol):
     settings: Settings
     ledger: Ledger
 
-    def embedder(self) -> EmbedBackend: ...
+    def _open_embedder(self) -> EmbedBackend: ...
 
-    def cloud_for(self, task: Task) -> Cloud: ...
+    def _cloud_for(self, task: Task) -> Cloud: ...
 
 
 def open_auditor(
@@ -46,7 +46,7 @@ def open_auditor(
 
     auditor = Auditor(
         Parts(
-            cloud=host.cloud_for,
+            cloud=host._cloud_for,
             book=host.ledger,
             share=host.settings.audit_share,
             random=draw,
@@ -68,7 +68,7 @@ def similarity(host: Host, one: str, other: str) -> float | None:
         ModelStore(host.settings.models_dir).find(DEFAULT_EMBEDDER)  # none is fetched for this
     except (ExtraMissing, ModelNotFound):
         return None
-    embedder = host.embedder()
+    embedder = host._open_embedder()
     if embedder.facts().model != DEFAULT_EMBEDDER:
         return None
     first, second = embedder.embed([one, other]).vectors

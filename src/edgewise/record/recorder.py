@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from edgewise.errors import EdgewiseError, LedgerError
+from edgewise.errors import Cancelled, EdgewiseError, LedgerError
 from edgewise.record.ledger import Ledger
 from edgewise.record.rows import avoided_microdollars
 from edgewise.types.messages import Request
@@ -17,12 +17,6 @@ _log = logging.getLogger("edgewise")
 
 Answer = TypeVar("Answer", bound=Reply)
 Watcher = Callable[[Request, Reply], None]  # looks on; what it raises is logged and goes no further
-
-
-class Cancelled(EdgewiseError):
-    """Written to the ledger when a caller left; never raised."""
-
-    code = "cancelled"
 
 
 class Every:

@@ -12,7 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, Unreadable
 from edgewise.types.embeddings import Hit, Passage
 
 MOST_BYTES = 5_000_000
@@ -27,12 +27,6 @@ NO_PICTURES = "images: reading their text needs pip install 'edgewise[vision]'"
 
 # Reads the text in a picture's file; raises an EdgewiseError where it cannot.
 PictureReader = Callable[[Path], str]
-
-
-class Unreadable(EdgewiseError):
-    """Never leaves the index: counted among the skipped files, with its words."""
-
-    code = "unreadable"
 
 
 def find_documents(folder: Path) -> Iterator[Path]:

@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from edgewise.errors import EdgewiseError, ExtraMissing, ModelNotFound
+from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
-from edgewise.record.recorder import Cancelled
 from edgewise.server import report
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
@@ -110,7 +109,7 @@ def _understood(
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
     incoming.cancellation.cloud = route.cloud
-    request = state.engine.request(ask.messages, **options)
+    request = state.engine._request(ask.messages, **options)
     served.id = request.id
     return ask, request
 
@@ -123,7 +122,7 @@ def _whole(
     served: Served,
     cancellation: Cancellation,
 ) -> Work:
-    with closing(state.engine.run(request, live=False)) as events:
+    with closing(state.engine._run(request, live=False)) as events:
         for event in events:
             cancellation.check()
             if isinstance(event, TextDelta) and served.first_s is None:
@@ -148,7 +147,7 @@ def _streamed(
     writer = wire.writer(ask, request.id)
     switched: Switched | None = None
     try:
-        with closing(state.engine.run(request, live=True)) as events:
+        with closing(state.engine._run(request, live=True)) as events:
             for event in events:
                 cancellation.check()
                 if served.status == 0:

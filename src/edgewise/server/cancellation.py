@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from edgewise.record.recorder import Cancelled
+from edgewise.errors import Cancelled
 
 
 class Cancellation:

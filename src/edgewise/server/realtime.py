@@ -214,7 +214,7 @@ class LiveSession:
         yield self._event(name, session=self._described())
 
     def _route(self, metadata: Fields) -> dict[str, Any]:
-        transcriber = self._state.engine.transcriber
+        transcriber = self._state.engine._open_transcriber
         options = routed_options(self._state, self._incoming, self._model, metadata, transcriber)
         self._options = only(options, without=("deadline_ms",))
         return self._options

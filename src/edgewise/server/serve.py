@@ -135,7 +135,7 @@ def url_of(listener: socket.socket) -> str:
 
 def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, socket.socket]:
     state = ServerState(settings, **parts)
-    state.engine.cloud_for("chat")  # a chain that cannot be read is said now, not to a client
+    state.engine._cloud_for("chat")  # a chain that cannot be read is said now, not to a client
     if not state.clients.keyed and not _is_loopback(settings.server.host):
         raise SettingsError(
             f"listening on {settings.server.host!r} lets others in: set a key first "

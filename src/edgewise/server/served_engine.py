@@ -13,7 +13,7 @@ from typing_extensions import override
 from edgewise.assembly import parts as assembly
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
-from edgewise.errors import CloudClosed, GenerationFailed, InvalidRequest
+from edgewise.errors import Cancelled, CloudClosed, GenerationFailed, InvalidRequest
 from edgewise.local.backend import (
     CallBackend,
     ChatBackend,
@@ -22,7 +22,6 @@ from edgewise.local.backend import (
     SpeechBackend,
     TokenStream,
 )
-from edgewise.record.recorder import Cancelled
 from edgewise.server.cancellation import (
     Cancellation,
     current,
@@ -52,33 +51,33 @@ class ServedEngine(Engine):
         self._shared: dict[int, Any] = {}  # models behind their turnstiles
         self._choices: dict[tuple[str, Task], Cloud] = {}
         self._sharing = threading.Lock()
-        self.vision_skills = QueuedVisionSkills(
+        self._vision_skills = QueuedVisionSkills(
             lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
         )
 
     @override
-    def backend(self) -> ChatBackend:
-        return self._share(super().backend(), QueuedModel)
+    def _open_backend(self) -> ChatBackend:
+        return self._share(super()._open_backend(), QueuedModel)
 
     @override
-    def function_model(self) -> CallBackend:
-        return self._share(super().function_model(), QueuedModel)
+    def _open_function_model(self) -> CallBackend:
+        return self._share(super()._open_function_model(), QueuedModel)
 
     @override
-    def transcriber(self) -> SpeechBackend:
-        return self._share(super().transcriber(), QueuedTranscriber)
+    def _open_transcriber(self) -> SpeechBackend:
+        return self._share(super()._open_transcriber(), QueuedTranscriber)
 
     @override
-    def embedder(self) -> EmbedBackend:
-        return self._share(super().embedder(), QueuedEmbedder)
+    def _open_embedder(self) -> EmbedBackend:
+        return self._share(super()._open_embedder(), QueuedEmbedder)
 
     @override
-    def cloud_for(self, task: Task) -> Cloud:
+    def _cloud_for(self, task: Task) -> Cloud:
         cancellation = current.get()
         if cancellation is None:
-            return super().cloud_for(task)
+            return super()._cloud_for(task)
         if not cancellation.cloud:
-            return ServedCloud(super().cloud_for(task), cancellation)
+            return ServedCloud(super()._cloud_for(task), cancellation)
         return ServedCloud(self._chosen(cancellation.cloud, task), cancellation)
 
     @property

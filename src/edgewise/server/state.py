@@ -90,20 +90,20 @@ class ServerState:
     def warm_up(self) -> None:
         """Find the local model and load the first provider's SDK, before anybody waits for it."""
         try:
-            backend = self.engine.backend()
+            backend = self.engine._open_backend()
             self.local_model = backend.facts().model
         except EdgewiseError as error:
             self.trouble = str(error)
             log.warning("no local model: %s", error)
         finally:
             self.warm.set()
-        door = self.engine.cloud_for("chat")
+        door = self.engine._cloud_for("chat")
         if isinstance(door, Door):
             door.prepare()
 
     def lanes(self) -> Sequence[Lane]:
         """The cloud's chain, as far as the engine has one of its own."""
-        door = self.engine.cloud_for("chat")
+        door = self.engine._cloud_for("chat")
         door = door.door if isinstance(door, ServedCloud) else door
         return door.lanes if isinstance(door, Door) else ()
 
@@ -128,7 +128,7 @@ class ServerState:
         for lane in self.lanes():
             shut = float(not lane.breaker.would_allow())
             found["edgewise_breaker_open", (("provider", lane.config.name),)] = shut
-        for name, drift in list(self.engine.watch.found.items()):
+        for name, drift in list(self.engine._watch.found.items()):
             own: Labels = (("calibration", name),)
             found["edgewise_drift", own] = float(drift.drifted)
             if drift.distance is not None and drift.bound is not None:

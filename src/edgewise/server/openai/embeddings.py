@@ -64,7 +64,7 @@ def _texts(body: Fields) -> list[str]:
 def _options(state: ServerState, incoming: Incoming, body: Fields) -> dict[str, Any]:
     metadata = body.inner("metadata")
     model = body.text("model", "auto")
-    options = routed_options(state, incoming, model, metadata, state.engine.embedder)
+    options = routed_options(state, incoming, model, metadata, state.engine._open_embedder)
     # Vectors have no confidence.
     options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
     if body.has("dimensions"):
@@ -80,7 +80,7 @@ def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> 
         if options.get("policy") != "cloud_only":
             # Where a part is missing that can be installed, that is the better answer.
             try:
-                state.engine.embedder()
+                state.engine._open_embedder()
             except EdgewiseError as missing:
                 raise missing from error
         raise

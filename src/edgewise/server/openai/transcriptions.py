@@ -194,7 +194,7 @@ def _read(state: ServerState, incoming: Incoming) -> Asked:
         raise BadField("stream", "expected true or false")
     model = form.text("model", "auto")
     metadata = Fields(form.inner("metadata"), "metadata")
-    options = routed_options(state, incoming, model, metadata, state.engine.transcriber)
+    options = routed_options(state, incoming, model, metadata, state.engine._open_transcriber)
     return Asked(
         audio=form.files["file"],
         model=model,
