@@ -24,6 +24,8 @@ from starlette.testclient import TestClient
 
 import edgewise
 from edgewise import Engine, Settings
+from edgewise.server.app import make_app
+from edgewise.server.state import ServerState
 from edgewise.testing import (
     Answer,
     LoopbackCloud,

@@ -45,7 +45,7 @@ def test_one_that_runs_elsewhere_does_not_keep_the_others_open() -> None:
 
 def test_the_end_of_the_interpreter_closes_too() -> None:
     code = """
-from edgewise.open_streams import OpenStreams
+from edgewise.monitor.open_streams import OpenStreams
 class Thing:
     def close(self): print("closed")
 thing, owner = Thing(), Thing()
