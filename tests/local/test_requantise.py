@@ -126,7 +126,7 @@ def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path: Path) ->
     script = """
         import os, signal, sys
         from pathlib import Path
-        from edgewise.local.requantise import requantise
+        from edgewise.local.store.convert import requantise
         def die(done, total, label):
             os.kill(os.getpid(), signal.SIGKILL)
         requantise(Path(sys.argv[1]), Path(sys.argv[2]), "q8_0", die)

@@ -15,9 +15,8 @@ import pytest
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store.catalogue import (
-    CALLER_ADAPTER,
-    CALLER_ROW,
-    LARGE_CALLER_ADAPTER,
+    CALLER_MODEL,
+    MODELS,
     Adapter,
     ModelRow,
 )
@@ -45,7 +44,7 @@ PULL = """
     folder, rows, packages, how = sys.argv[1:]
     sys.path.insert(0, packages)
     from edgewise.errors import StoreError
-    from edgewise.local.model_store import ModelStore
+    from edgewise.local.store.store import ModelStore
     seen = []
     def progress(done, total, label):
         seen.append(label)
@@ -248,7 +247,7 @@ def test_a_disk_that_fills_up_while_merging_is_a_store_error(
 
 def test_the_installed_adapters_are_those_that_are_pinned_and_small_enough_to_ship() -> None:
     total = 0
-    for adapter in (CALLER_ADAPTER, LARGE_CALLER_ADAPTER):
+    for adapter in filter(None, (row.adapter for row in MODELS.values())):
         with shipped_adapter(adapter) as path:
             total += path.stat().st_size
     assert total <= 24_000_000
@@ -268,7 +267,7 @@ def test_the_real_base_with_a_small_adapter_is_a_model_that_writes(
     adapter = install_adapter(
         tmp_path / "packages", monkeypatch, {"blk.0.attn_q.weight": (576, 576)}
     )
-    row = replace(CALLER_ROW, adapter=adapter)
+    row = replace(MODELS[CALLER_MODEL], adapter=adapter)
     store = ModelStore(tmp_path / "store", rows=[row])
     partial = store.root / ".partial" / row.name
     partial.mkdir(parents=True)

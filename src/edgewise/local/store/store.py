@@ -7,16 +7,15 @@ import difflib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.store.catalogue import (
-    ROWS,
+    MODELS,
     ModelRow,
     PackageSource,
-    row_named,
 )
 from edgewise.local.store.gguf_header import quantisation_of
 from edgewise.local.store.packages import (
@@ -140,15 +139,21 @@ class ModelStore:
     """
 
     def __init__(
-        self, root: Path, *, rows: Sequence[ModelRow] = ROWS, hub_endpoint: str | None = None
+        self,
+        root: Path,
+        *,
+        rows: Sequence[ModelRow] | None = None,
+        hub_endpoint: str | None = None,
     ) -> None:
         self.root = root
-        self._rows = tuple(rows)
+        self._rows: Mapping[str, ModelRow] = (
+            MODELS if rows is None else {row.name: row for row in rows}
+        )
         self._hub_endpoint = hub_endpoint
 
     def available(self) -> list[ModelRow]:
         """Every model that can be pulled by name, installed or not."""
-        return list(self._rows)
+        return list(self._rows.values())
 
     def installed(self) -> list[InstalledModel]:
         """Every model that is there; one that changed since it was verified, or is old, is not."""
@@ -191,7 +196,7 @@ class ModelStore:
         the second waits, then finds it done. `leave_for` names models that are pulled next: one
         that is made of the same published file finds it fetched.
         """
-        row = row_named(_tidy(name), self._rows)
+        row = self._rows.get(_tidy(name))
         if row is None:
             raise self._not_found(_tidy(name))
         partial = self._partial(row.name)
@@ -254,7 +259,7 @@ class ModelStore:
 
     def _is_outdated(self, manifest: Manifest) -> bool:
         """Whether it was merged with another adapter than we have now, or rounded otherwise."""
-        row = row_named(manifest.name, self._rows)
+        row = self._rows.get(manifest.name)
         if row is None or row.adapter is None:
             return False
         made = (manifest.source.get("adapter_sha256"), manifest.quantisation)
@@ -299,11 +304,11 @@ class ModelStore:
             quantisation=manifest.quantisation,
             sha256=manifest.sha256,
             bytes=manifest.bytes,
-            row=row_named(folder.name, self._rows),
+            row=self._rows.get(folder.name),
         )
 
     def _not_found(self, name: str) -> ModelNotFound:
-        known = [row.name for row in self._rows]
+        known = list(self._rows)
         if name in known:
             state = "was made for another release of edgewise"
             if read_manifest(self.root / name) is None:
@@ -319,7 +324,7 @@ class ModelStore:
     def _leave_source(self, row: ModelRow, names: Sequence[str]) -> None:
         """Move the published file to where the pull of another model looks for it."""
         source = self._partial(row.name) / JOINED
-        for other in self._rows:
+        for other in self._rows.values():
             alike = (other.source, other.sha256) == (row.source, row.sha256)
             if not alike or other is row or other.name not in map(_tidy, names):
                 continue

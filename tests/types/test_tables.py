@@ -1,0 +1,75 @@
+"""Tables of a TOML file as rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.types.tables import Table, read_row
+
+
+@dataclass(frozen=True)
+class Wheel:
+    size: float
+    spokes: int | None = None
+
+
+@dataclass(frozen=True)
+class Bicycle:
+    name: str
+    wheels: tuple[Wheel, ...] = ()
+
+
+def read(table: dict[str, Any], where: str) -> Bicycle:
+    return read_row(Bicycle, table, where)
+
+
+def written(folder: Path, text: str) -> Table[Bicycle]:
+    path = folder / "bicycles.toml"
+    path.write_text(text, "utf-8")
+    return Table(path, "bicycle", read)
+
+
+def test_tables_are_rows_by_name_in_their_order(tmp_path: Path) -> None:
+    found = written(
+        tmp_path,
+        '[[bicycle]]\nname = "b"\nwheels = [{ size = 28.0, spokes = 32 }, { size = 26.0 }]\n'
+        '[[bicycle]]\nname = "a"\n',
+    )
+    assert list(found) == ["b", "a"] and len(found) == 2
+    assert found["b"].wheels == (Wheel(28.0, 32), Wheel(26.0))
+    assert found.get("c") is None
+
+
+def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path) -> None:
+    found = Table(tmp_path / "bicycles.toml", "bicycle", read)
+    (tmp_path / "bicycles.toml").write_text('[[bicycle]]\nname = "a"\n', "utf-8")
+    assert "a" in found
+    (tmp_path / "bicycles.toml").unlink()
+    assert found["a"] is found["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[bicycle]]\n", "bicycles.toml, bicycle 1: the field 'name' is missing"),
+        ('[[bicycle]]\nname = "a"\nbell = 1\n', "bicycle 'a': there is no field 'bell'"),
+        ('[[bicycle]]\nname = "a"\n' * 2, "bicycle 'a': there are two of this name"),
+        (
+            '[[bicycle]]\nname = "a"\nwheels = [{ size = 28 }]\n',
+            "bicycle 'a', wheels, size: 28 is not a number with a point",
+        ),
+        (
+            '[[bicycle]]\nname = "a"\nwheels = [28.0]\n',
+            "bicycle 'a', wheels: 28.0 is not a table",
+        ),
+    ],
+)
+def test_an_error_names_the_file_the_row_and_the_field(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        list(written(tmp_path, text))
