@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import json
 
-from edgewise.cloud import (
-    anthropic,
-    cactus_cloud,
-    gemini,
-    openai,
-)
+from edgewise.cloud import anthropic, cactus_cloud, gemini, openai
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.types.messages import Message, Request, ResponseFormat

@@ -8,10 +8,7 @@ import httpcore2
 import pytest
 from typing_extensions import override
 
-from edgewise.cloud.http import (
-    Connection,
-    Tries,
-)
+from edgewise.cloud.http import Connection, Tries
 
 
 class Pair:

@@ -11,10 +11,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.door import (
-    Door,
-    Lane,
-)
+from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.openai import open_provider
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, Stop, TimeLimits
 from edgewise.errors import (

@@ -17,16 +17,7 @@ from edgewise.errors import (
     CloudRateLimited,
     CloudRejected,
 )
-from edgewise.testing import (
-    Answer,
-    Cut,
-    Empty,
-    LoopbackCloud,
-    Malformed,
-    Scripted,
-    Silence,
-    Status,
-)
+from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
 from edgewise.types.messages import Message, Request
 from edgewise.types.tokens import Vectors
 from tests.cloud.adapter_cases import Reader, address, finish_of, open_adapter

@@ -9,14 +9,7 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 
-from edgewise.cloud.http import (
-    broken,
-    mapped,
-    message_in,
-    reading,
-    retry_after,
-    status_error,
-)
+from edgewise.cloud.http import broken, mapped, message_in, reading, retry_after, status_error
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,

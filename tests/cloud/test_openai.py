@@ -12,12 +12,7 @@ import pytest
 from edgewise.cloud.openai import payload
 from edgewise.cloud.provider import Chunk, CloudProvider
 from edgewise.cloud.providers import PROVIDERS
-from edgewise.errors import (
-    CloudFailed,
-    CloudMalformed,
-    CloudRateLimited,
-    CloudRejected,
-)
+from edgewise.errors import CloudFailed, CloudMalformed, CloudRateLimited, CloudRejected
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
 from tests.cloud.adapter_cases import QUESTION, calls_of, finish_of, open_adapter, text_of

@@ -15,14 +15,8 @@ from PIL import Image as Pillow
 from PIL import PngImagePlugin
 
 from edgewise import Engine, Settings
-from edgewise.cloud.conversation import (
-    TOKENS_PER_IMAGE,
-    estimated_input_tokens,
-)
-from edgewise.cloud.door import (
-    count_tokens,
-    ready_to_leave,
-)
+from edgewise.cloud.conversation import TOKENS_PER_IMAGE, estimated_input_tokens
+from edgewise.cloud.door import count_tokens, ready_to_leave
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import InvalidRequest

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.cloud.door import (
-    PAUSE_S,
-    pause_before_retry,
-)
+from edgewise.cloud.door import PAUSE_S, pause_before_retry
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,

@@ -11,20 +11,11 @@ import pytest
 
 from edgewise import Engine, Settings
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.door import (
-    Door,
-    Lane,
-)
+from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.openai import open_provider
 from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import Chunk, ProviderConfig, Stop, TimeLimits
-from edgewise.errors import (
-    CloudClosed,
-    CloudError,
-    CloudFailed,
-    CloudMalformed,
-    CloudTimeout,
-)
+from edgewise.errors import CloudClosed, CloudError, CloudFailed, CloudMalformed, CloudTimeout
 from edgewise.record.budget import parse_budget
 from edgewise.record.ledger import Ledger
 from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Silence, Status

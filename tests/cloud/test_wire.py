@@ -9,11 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from edgewise.cloud.http import (
-    WIRE_ID_HEADER,
-    Wire,
-    header_value,
-)
+from edgewise.cloud.http import WIRE_ID_HEADER, Wire, header_value
 from edgewise.cloud.provider import ProviderConfig, TimeLimits
 from edgewise.errors import CloudCut, CloudRejected, CloudUnreachable, SettingsError
 from edgewise.testing import LoopbackCloud
@@ -23,9 +19,10 @@ from tests.cloud.raw_server import RawServer, Step, reply, self_signed
 HELLO: list[Step] = reply(json.dumps({"text": "Hello."}), kind="application/json")
 
 
-def config(key: str = KEY) -> ProviderConfig:
+def config(base_url: str, key: str = KEY, first_token_s: float = 5.0) -> ProviderConfig:
+    limits = TimeLimits(first_token_s=first_token_s)
     return ProviderConfig(
-        name="some", protocol="openai", model="m", key=key, limits=TimeLimits(first_token_s=5.0)
+        name="some", protocol="openai", model="m", base_url=base_url, key=key, limits=limits
     )
 
 
@@ -83,11 +80,9 @@ def test_an_abort_wakes_a_read_over_tls(
 # -- time limits and redirects --------------------------------------------------------------------
 
 
-def test_the_limits_hold_though_a_caller_switches_time_outs_off() -> None:
-    limits = TimeLimits(first_token_s=0.2)
-    quick = ProviderConfig(name="some", protocol="openai", model="m", limits=limits)
+def test_the_limits_hold_though_an_sdk_switches_time_outs_off() -> None:
     with RawServer([None]) as server:
-        wire = Wire(quick, server.url)
+        wire = Wire(config(server.url, first_token_s=0.2))
         with pytest.raises(httpx2.ReadTimeout):
             wire.client.get(server.url, timeout=None)
         wire.close()
@@ -96,7 +91,7 @@ def test_the_limits_hold_though_a_caller_switches_time_outs_off() -> None:
 def test_what_a_try_leaves_open_is_closed_at_its_end() -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthe beginning"
     with RawServer([head, None]) as server:
-        wire = Wire(config(), server.url)
+        wire = Wire(config(server.url))
         with wire.attempt("try-1"):
             request = wire.client.build_request(
                 "GET", server.url, headers={WIRE_ID_HEADER: "try-1"}
@@ -109,7 +104,7 @@ def test_what_a_try_leaves_open_is_closed_at_its_end() -> None:
 
 def test_a_request_without_a_wire_id_is_sent_all_the_same() -> None:
     with RawServer(HELLO) as server:
-        wire = Wire(config(), server.url)
+        wire = Wire(config(server.url))
         assert wire.client.get(server.url).json() == {"text": "Hello."}
         wire.close()
 
@@ -163,7 +158,7 @@ def test_a_host_the_system_exempts_is_reached_without_the_proxy(
 def test_a_socks_proxy_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(urllib.request, "getproxies", lambda: {"all": "socks5://127.0.0.1:1"})
     with pytest.raises(SettingsError, match="socks5"):
-        Wire(config(), "https://cloud.example")
+        Wire(config("https://cloud.example"))
 
 
 # -- keys and ids ---------------------------------------------------------------------------------
@@ -172,7 +167,7 @@ def test_a_socks_proxy_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("key", ["sk-1\n", "sk-\x00", "schlüssel"])
 def test_a_key_no_header_can_carry_is_refused_without_being_quoted(key: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Wire(config(key), "https://cloud.example")
+        Wire(config("https://cloud.example", key))
     assert key not in str(caught.value)
 
 

@@ -13,10 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.local.response_grammar import (
-    KNOWN,
-    compile_answer,
-)
+from edgewise.local.response_grammar import KNOWN, compile_answer
 from tests.calls.gbnf_walker import Grammar
 
 EMPTY_PLANE = "\U00050000"

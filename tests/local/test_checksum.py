@@ -6,10 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.store.verify import (
-    require_sha256,
-    sha256_of,
-)
+from edgewise.local.store.verify import require_sha256, sha256_of
 
 
 def test_the_hash_is_that_of_the_whole_file_and_progress_reaches_its_end(tmp_path: Path) -> None:

@@ -6,15 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import (
-    HubSource,
-    ModelRow,
-)
-from edgewise.local.store.store import (
-    disk_errors,
-    require_space,
-    space_needed,
-)
+from edgewise.local.store.catalogue import HubSource, ModelRow
+from edgewise.local.store.store import disk_errors, require_space, space_needed
 from tests.local.fake_packages import build_parts, fake_row
 
 

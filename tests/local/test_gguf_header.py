@@ -8,10 +8,7 @@ from gguf import GGUFWriter
 
 from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import StoreError
-from edgewise.local.store.gguf_header import (
-    quantisation_of,
-    spelt_bytes,
-)
+from edgewise.local.store.gguf_header import quantisation_of, spelt_bytes
 from tests.local.fake_packages import real_default_weights, write_tiny_gguf
 
 

@@ -13,19 +13,10 @@ from typing import Any
 import pytest
 
 from edgewise.calls.grammar import PLAIN_BYTES
-from edgewise.errors import (
-    ContextExceeded,
-    GenerationFailed,
-    InvalidRequest,
-    SchemaUnsupported,
-)
+from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest, SchemaUnsupported
 from edgewise.local import llama_cpp
 from edgewise.local.backend import CallBackend
-from edgewise.local.llama_cpp import (
-    LlamaCpp,
-    open_backend,
-    read_tokens,
-)
+from edgewise.local.llama_cpp import LlamaCpp, open_backend, read_tokens
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Message, Request, ResponseFormat
 from edgewise.types.tokens import Finish, Token

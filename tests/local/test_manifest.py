@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.verify import (
-    Manifest,
-    read_manifest,
-    write_manifest,
-)
+from edgewise.local.store.verify import Manifest, read_manifest, write_manifest
 
 MANIFEST = Manifest(
     name="tiny",

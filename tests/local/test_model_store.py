@@ -12,10 +12,7 @@ import pytest
 
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.store.catalogue import MODELS, ModelRow
-from edgewise.local.store.store import (
-    InstalledModel,
-    ModelStore,
-)
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.local.store.verify import sha256_of
 from tests.local.fake_packages import (
     build_parts,

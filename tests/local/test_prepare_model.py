@@ -8,11 +8,7 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import ModelRow
 from edgewise.local.store.prepare import prepare_model
-from edgewise.local.store.verify import (
-    read_manifest,
-    sha256_of,
-    silent,
-)
+from edgewise.local.store.verify import read_manifest, sha256_of, silent
 from tests.local.fake_hub import COMMIT, DATA, SOURCE, Hub
 from tests.local.fake_packages import build_parts, fake_row, isolate_pip, sha256, write_tiny_gguf
 

@@ -10,11 +10,7 @@ import pytest
 
 from edgewise.local.store.catalogue import ModelRow
 from edgewise.local.store.store import ModelStore, find_published
-from edgewise.local.store.verify import (
-    read_manifest,
-    sha256_of,
-    silent,
-)
+from edgewise.local.store.verify import read_manifest, sha256_of, silent
 from tests.local.fake_adapter import install_adapter
 from tests.local.fake_packages import build_parts, fake_row
 from tests.local.tiny_qwen import ATTENTION, write_tiny_qwen

@@ -14,17 +14,9 @@ import pytest
 
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.llama_cpp import open_backend
-from edgewise.local.store.catalogue import (
-    CALLER_MODEL,
-    MODELS,
-    Adapter,
-    ModelRow,
-)
+from edgewise.local.store.catalogue import CALLER_MODEL, MODELS, Adapter, ModelRow
 from edgewise.local.store.prepare import shipped_adapter
-from edgewise.local.store.store import (
-    InstalledModel,
-    ModelStore,
-)
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.local.store.verify import sha256_of
 from edgewise.types.tokens import Token
 from tests.local.fake_adapter import install_adapter

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import (
-    ModelRow,
-    PackagePart,
-    PackageSource,
-    SideFile,
-)
+from edgewise.local.store.catalogue import ModelRow, PackagePart, PackageSource, SideFile
 from edgewise.local.store.store import ModelStore
 from tests.local.fake_packages import build_wheel, fake_row, isolate_pip, noise, sha256
 

@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.record.ledger import Ledger
-from edgewise.record.tool_counts import (
-    Counts,
-    ToolKey,
-)
+from edgewise.record.tool_counts import Counts, ToolKey
 from tests.record.ledger_cases import asking, cloud_attempt, replying
 from tests.record.test_audits import AUDIT
 

@@ -14,10 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from edgewise.record import rows
-from edgewise.record.rows import (
-    mask_secrets,
-    short_error,
-)
+from edgewise.record.rows import mask_secrets, short_error
 
 CHARS = 8_000
 TOO_STEEP = 8.0

@@ -14,14 +14,7 @@ from edgewise.cloud.provider import BudgetGuard
 from edgewise.errors import BudgetExceeded
 from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
-from tests.record.ledger_cases import (
-    DAY,
-    NOON,
-    PROVIDER,
-    TurnedClock,
-    asking,
-    cloud_attempt,
-)
+from tests.record.ledger_cases import DAY, NOON, PROVIDER, TurnedClock, asking, cloud_attempt
 
 BUDGETS = (Budget(1_000, "day"), Budget(300, "day", "ann"), Budget(5_000, "month"))
 

@@ -17,13 +17,7 @@ from hypothesis import strategies as st
 from edgewise.errors import DoesNotFit, SettingsError
 from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
-from edgewise.record.report import (
-    Percentiles,
-    ProviderSpend,
-    TokenCount,
-    parse_since,
-    percentile,
-)
+from edgewise.record.report import Percentiles, ProviderSpend, TokenCount, parse_since, percentile
 from edgewise.types.replies import Usage
 from tests.record.ledger_cases import (
     DAY,

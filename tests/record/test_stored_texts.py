@@ -9,11 +9,7 @@ import pytest
 
 from edgewise.record.audits import Audit
 from edgewise.record.ledger import Ledger
-from edgewise.record.rows import (
-    STORED_CHARS,
-    bounded_text,
-    stored_texts,
-)
+from edgewise.record.rows import STORED_CHARS, bounded_text, stored_texts
 from edgewise.types.messages import Message, Request, ToolCall
 from tests.record.ledger_cases import asking, replying
 

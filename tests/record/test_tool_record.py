@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.record.ledger import Ledger
-from edgewise.record.tool_counts import (
-    Counts,
-    ToolRecord,
-    key_of,
-    share_of,
-)
+from edgewise.record.tool_counts import Counts, ToolRecord, key_of, share_of
 from edgewise.types.messages import Tool
 
 LAMP = Tool("lamp", "", {"type": "object", "properties": {"on": {"type": "boolean"}}})

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.search.documents import (
-    cited_numbers,
-    cited_prompt,
-    room_for_passages,
-    sources,
-)
+from edgewise.search.documents import cited_numbers, cited_prompt, room_for_passages, sources
 from edgewise.types.embeddings import Hit
 
 

@@ -10,11 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import IndexUnavailable, SpaceMismatch
-from edgewise.search.index import (
-    IndexStore,
-    Known,
-    Scan,
-)
+from edgewise.search.index import IndexStore, Known, Scan
 from edgewise.types.embeddings import Embeddings, Passage
 from edgewise.types.replies import Decision
 

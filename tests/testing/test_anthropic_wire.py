@@ -10,16 +10,7 @@ import httpx2
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 
-from edgewise.testing import (
-    Answer,
-    Cut,
-    Empty,
-    LoopbackCloud,
-    Malformed,
-    Scripted,
-    Silence,
-    Status,
-)
+from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
 from edgewise.types.messages import ToolCall
 
 WEATHER = ToolCall("weather", {"city": "Oslo", "days": 3}, id="toolu_a")

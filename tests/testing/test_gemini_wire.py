@@ -11,16 +11,7 @@ from google import genai
 from google.genai import errors
 from google.genai.types import FinishReason, GenerateContentResponse, HttpOptions
 
-from edgewise.testing import (
-    Answer,
-    Cut,
-    Empty,
-    LoopbackCloud,
-    Malformed,
-    Scripted,
-    Silence,
-    Status,
-)
+from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
 from edgewise.types.messages import ToolCall
 
 WEATHER = ToolCall("weather", {"city": "Oslo", "days": 3}, id="call_a")

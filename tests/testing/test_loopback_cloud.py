@@ -8,14 +8,7 @@ import time
 import httpx2
 import pytest
 
-from edgewise.testing import (
-    Answer,
-    LoopbackCloud,
-    Scripted,
-    SeenRequest,
-    Silence,
-    Status,
-)
+from edgewise.testing import Answer, LoopbackCloud, Scripted, SeenRequest, Silence, Status
 from tests.testing.bare_client import CHAT, ask, cloud_threads, send_chat
 
 # -- the script -------------------------------------------------------------------------------

@@ -11,13 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from edgewise.testing import (
-    Answer,
-    Cut,
-    LoopbackCloud,
-    Scripted,
-    Silence,
-)
+from edgewise.testing import Answer, Cut, LoopbackCloud, Scripted, Silence
 from tests.testing.bare_client import CHAT, ask, cloud_threads, send_chat
 
 

@@ -10,16 +10,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from edgewise.testing import (
-    Answer,
-    Cut,
-    Empty,
-    LoopbackCloud,
-    Malformed,
-    Scripted,
-    Silence,
-    Status,
-)
+from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
 
 
 @pytest.fixture

@@ -10,11 +10,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from edgewise.testing import (
-    Answer,
-    LoopbackCloud,
-    Status,
-)
+from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.messages import ToolCall
 
 WEATHER = ToolCall("weather", {"city": "Oslo", "days": 3}, id="call_a")
