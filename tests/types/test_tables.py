@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,28 +28,37 @@ def read(table: dict[str, Any], where: str) -> Bicycle:
     return read_row(Bicycle, table, where)
 
 
-def written(folder: Path, text: str) -> Table[Bicycle]:
-    path = folder / "bicycles.toml"
-    path.write_text(text, "utf-8")
-    return Table(path, "bicycle", read)
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file of a package that can be imported."""
+    package = tmp_path / "package_with_a_table"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    return package / "bicycles.toml"
 
 
-def test_tables_are_rows_by_name_in_their_order(tmp_path: Path) -> None:
-    found = written(
-        tmp_path,
+def rows_of(file: Path) -> Table[Bicycle]:
+    return Table(file.parent.name, file.name, "bicycle", read)
+
+
+def test_tables_are_rows_by_name_in_their_order(file: Path) -> None:
+    file.write_text(
         '[[bicycle]]\nname = "b"\nwheels = [{ size = 28.0, spokes = 32 }, { size = 26.0 }]\n'
-        '[[bicycle]]\nname = "a"\n',
+        '[[bicycle]]\nname = "a"\n'
     )
+    found = rows_of(file)
     assert list(found) == ["b", "a"] and len(found) == 2
     assert found["b"].wheels == (Wheel(28.0, 32), Wheel(26.0))
     assert found.get("c") is None
 
 
-def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path) -> None:
-    found = Table(tmp_path / "bicycles.toml", "bicycle", read)
-    (tmp_path / "bicycles.toml").write_text('[[bicycle]]\nname = "a"\n', "utf-8")
+def test_nothing_is_read_before_it_is_needed_and_then_once(file: Path) -> None:
+    found = rows_of(file)
+    file.write_text('[[bicycle]]\nname = "a"\n')
     assert "a" in found
-    (tmp_path / "bicycles.toml").unlink()
+    file.unlink()
     assert found["a"] is found["a"]
 
 
@@ -68,8 +78,7 @@ def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path) -> No
         ),
     ],
 )
-def test_an_error_names_the_file_the_row_and_the_field(
-    tmp_path: Path, text: str, words: str
-) -> None:
+def test_an_error_names_the_file_the_row_and_the_field(file: Path, text: str, words: str) -> None:
+    file.write_text(text)
     with pytest.raises(ValueError, match=words):
-        list(written(tmp_path, text))
+        list(rows_of(file))

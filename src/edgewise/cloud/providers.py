@@ -10,7 +10,6 @@ import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -100,7 +99,8 @@ class Provider:
 
 
 PROVIDERS: Mapping[str, Provider] = Table(
-    Path(__file__).with_name("providers.toml"),
+    "edgewise.cloud",
+    "providers.toml",
     "provider",
     lambda table, where: read_row(Provider, table, where),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property
+from importlib import resources
 from types import UnionType
 from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,21 +31,25 @@ Value = TypeVar("Value")
 
 
 class Table(Mapping[str, Row]):
-    """The `[[kind]]` tables of a file, by name and in their order. The file is read once.
+    """The `[[kind]]` tables of a file in a package, by name and in their order; read once.
 
     `read` makes a row of a table; it gets the words with which errors begin.
     """
 
-    def __init__(self, path: Path, kind: str, read: Callable[[dict[str, Any], str], Row]) -> None:
-        self._path = path
+    def __init__(
+        self, package: str, file: str, kind: str, read: Callable[[dict[str, Any], str], Row]
+    ) -> None:
+        self._package = package
+        self._file = file
         self._kind = kind
         self._read = read
 
     @cached_property
     def _rows(self) -> dict[str, Row]:
         rows: dict[str, Row] = {}
-        for number, table in enumerate(tomllib.loads(self._path.read_text("utf-8"))[self._kind]):
-            where = f"{self._path.name}, {self._kind} {table.get('name', number + 1)!r}"
+        text = resources.files(self._package).joinpath(self._file).read_text("utf-8")
+        for number, table in enumerate(tomllib.loads(text)[self._kind], start=1):
+            where = f"{self._file}, {self._kind} {table.get('name', number)!r}"
             row = self._read(table, where)
             if row.name in rows:
                 raise ValueError(f"{where}: there are two of this name")
@@ -67,16 +71,22 @@ class Table(Mapping[str, Row]):
 
 def read_row(kind: type[Value], table: Mapping[str, Any], where: str) -> Value:
     """A table as a dataclass. Raises ValueError that says where, which field, and what is wrong."""
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
-    for name in table.keys() - known.keys():
+    types, required = _fields(kind)  # type: ignore[arg-type]
+    for name in table.keys() - types.keys():
         raise ValueError(f"{where}: there is no field {name!r}")
-    for name, field in known.items():
-        if name not in table and field.default is MISSING:
+    for name in required:
+        if name not in table:
             raise ValueError(f"{where}: the field {name!r} is missing")
-    types = get_type_hints(kind)
     return kind(
         **{name: _checked(types[name], value, f"{where}, {name}") for name, value in table.items()}
     )
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[dict[str, Any], list[str]]:
+    """The types of a dataclass's fields, and the fields that have no default."""
+    required = [field.name for field in fields(kind) if field.default is MISSING]
+    return get_type_hints(kind), required
 
 
 def _checked(wanted: Any, value: Any, where: str) -> Any:

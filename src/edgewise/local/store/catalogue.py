@@ -6,7 +6,6 @@ The rows are in catalogue.toml: a new model is one table there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.types.tables import Table, read_row
@@ -147,8 +146,9 @@ def row_named(name: str) -> ModelRow | None:
 def _read(table: dict[str, Any], where: str) -> ModelRow:
     table["source"] = _source(table, where)
     for file in table.get("beside", ()):
-        source = _source(file, f"{where}, {file.get('name')}")
-        file["source"] = source.parts[0] if isinstance(source, PackageSource) else source
+        if isinstance(file, dict):  # else it is refused below
+            source = _source(file, f"{where}, {file.get('name')}")
+            file["source"] = source.parts[0] if isinstance(source, PackageSource) else source
     row = read_row(ModelRow, table, where)
     if row.adapter and not row.requantise_to:
         raise ValueError(f"{where}: an adapter needs 'requantise_to'")
@@ -194,4 +194,4 @@ def _source(table: dict[str, Any], where: str) -> PackageSource | HubSource:
     return read_row(_Packed, source, f"{where}, source").parts(size)
 
 
-MODELS = Table(Path(__file__).with_name("catalogue.toml"), "model", _read)
+MODELS = Table("edgewise.local.store", "catalogue.toml", "model", _read)
