@@ -307,7 +307,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 from tests.record.ledger_cases import PROVIDER, asking, replying
-from tests.record.test_disks import fill_up
+from tests.record.test_store import fill_up
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.ledger import Ledger
 
