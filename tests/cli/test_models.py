@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.local.store.catalogue import ROWS
+from edgewise.local.store.catalogue import MODELS
 from edgewise.local.store.store import InstalledModel
 from tests.cli.conftest import Run
 
@@ -34,7 +34,7 @@ def copied_model(
 def test_every_known_model_is_listed(run: Run, no_model: Path) -> None:
     ran = run("models")
     assert ran.code == 0
-    for known in ROWS:
+    for known in MODELS.values():
         assert f"· {known.name} " in ran.out
         assert f"    {known.description}\n" in ran.out
     assert f"{DEFAULT}          145 MB  Apache-2.0 · packages · the default\n" in ran.out
@@ -42,7 +42,7 @@ def test_every_known_model_is_listed(run: Run, no_model: Path) -> None:
 
 def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
     rows = run("models", "--json").json
-    assert [each["name"] for each in rows] == [known.name for known in ROWS]
+    assert [each["name"] for each in rows] == list(MODELS)
     entry = row(rows, "qwen3-0.6b")
     assert entry == {
         "name": "qwen3-0.6b",

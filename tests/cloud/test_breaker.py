@@ -83,7 +83,7 @@ def test_a_failed_probe_opens_it_for_longer(clock: Clock) -> None:
     assert 9.0 < breaker.seconds_left() <= 10.0
 
 
-def test_a_probe_whose_caller_left_is_given_back(clock: Clock) -> None:
+def test_a_probe_whose_user_left_is_given_back(clock: Clock) -> None:
     breaker = Breaker(5.0, clock)
     breaker.failed(CloudUnreachable("x"))
     clock.now = 6.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from edgewise.errors import GenerationFailed
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts
-from edgewise.testing.scripted import SCRIPTED_EARS_FACTS
+from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS as SCRIPTED_EARS_FACTS
 from edgewise.types.transcripts import Heard, Word
 
 Samples = NDArray[numpy.float32]

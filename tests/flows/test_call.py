@@ -23,7 +23,7 @@ from edgewise.testing import (
     Silence,
     Status,
 )
-from edgewise.testing.scripted import SCRIPTED_CALLER_FACTS
+from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS as SCRIPTED_CALLER_FACTS
 from edgewise.types.messages import Image, Tool, ToolCall
 from edgewise.types.replies import CallReply
 from tests.flows.calling import (

@@ -53,8 +53,8 @@ def install_adapter(
     package = f"adapter_package_{next(_numbers)}"
     (folder / package).mkdir(parents=True)
     (folder / package / "__init__.py").write_text("")
-    file = folder / package / "caller.gguf"
+    file = folder / package / "functions.gguf"
     write_adapter(file, sizes, seed, architecture)
     if str(folder) not in sys.path:
         monkeypatch.syspath_prepend(str(folder))
-    return Adapter("caller.gguf", sha256_of(file), package)
+    return Adapter("functions.gguf", sha256_of(file), package)

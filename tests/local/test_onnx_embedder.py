@@ -16,12 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
-from edgewise.local.onnx_embedder import (
-    OVERLAP_TOKENS,
-    OnnxEmbedder,
-    open_backend,
-    windows_of,
-)
+from edgewise.local.onnx_embedder import OVERLAP_TOKENS, OnnxEmbedder, open_backend, windows_of
 from edgewise.local.store.store import InstalledModel
 
 WORDS = ["penguin", "harbour", "yeast", "violin", "glacier", "invoice", "sparrow", "lemon"]
@@ -155,7 +150,7 @@ def test_a_runtime_that_breaks_off_is_our_error(
     default_embedder: InstalledModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = open_backend(default_embedder, threads=1)
-    real = backend._load()
-    monkeypatch.setattr(backend, "_load", lambda: replace(real, begin=10**9))
+    real = backend._loaded()
+    monkeypatch.setattr(backend, "_loaded", lambda: replace(real, begin=10**9))
     with pytest.raises(GenerationFailed, match="broke off"):
         backend.embed(["anything"])

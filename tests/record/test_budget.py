@@ -15,10 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from edgewise.errors import BudgetExceeded, SettingsError
 from edgewise.record.budget import Budget, dollars, parse_budget, window_end
 from edgewise.record.ledger import Ledger
-from edgewise.record.rows import (
-    Window,
-    window_name,
-)
+from edgewise.record.rows import Window, window_name
 from tests.record.ledger_cases import DAY, NOON, PROVIDER, TurnedClock, asking, cloud_attempt
 
 

@@ -1,20 +1,36 @@
-"""The ledger writes each request once, and keeps texts and keys out of the file."""
+"""The ledger: requests, reservations and settlements; several processes, killed ones; its page."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
+import os
+import queue
+import random
+import re
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import replace
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
-from edgewise.errors import CloudAuthFailed
-from edgewise.record.budget import Budget
+from edgewise.cloud.provider import BudgetGuard
+from edgewise.errors import BudgetExceeded, CloudAuthFailed
+from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
+from edgewise.record.tool_counts import Counts, ToolKey
 from edgewise.types.messages import Image, Message, ToolCall
 from edgewise.types.replies import Usage
 from tests.record.ledger_cases import (
+    DAY,
     NOON,
     PROVIDER,
     TurnedClock,
@@ -23,6 +39,7 @@ from tests.record.ledger_cases import (
     local_attempt,
     replying,
 )
+from tests.record.test_audits import AUDIT
 
 BUDGETS = (Budget(1_000, "day"), Budget(300, "day", "ann"), Budget(5_000, "month"))
 
@@ -227,3 +244,455 @@ def test_rows_edited_by_hand_keep_the_totals_exact(ledger: Ledger) -> None:
     connection.commit()
     connection.close()
     assert [state.spent for state in ledger.remaining()] == [19, 7, 19]
+
+
+def attempts(ledger: Ledger) -> list[dict[str, Any]]:
+    connection = sqlite3.connect(ledger.path)
+    connection.row_factory = sqlite3.Row
+    rows = [dict(row) for row in connection.execute("SELECT * FROM attempts ORDER BY rowid")]
+    connection.close()
+    return rows
+
+
+def test_the_ledger_is_a_budget_guard(ledger: Ledger) -> None:
+    budget_guard: BudgetGuard = ledger
+    budget_guard.reserve("r/0", asking("r"), PROVIDER, 10)
+    budget_guard.settle("r/0", cloud_attempt(7))
+    assert [row["cost_microdollars"] for row in attempts(ledger)] == [7]
+
+
+def test_a_reservation_is_on_disk_before_the_call(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r", budget_key="ann"), PROVIDER, 250)
+    (row,) = attempts(ledger)
+    assert row["state"] == "reserved"
+    assert (row["request_id"], row["backend"], row["model"]) == ("r", "openai", "gpt-5-nano")
+    assert (row["budget_key"], row["reserved_microdollars"]) == ("ann", 250)
+    assert (row["started_at"], row["expires_at"]) == (NOON, NOON + 150.0)
+    assert [state.reserved for state in ledger.remaining()] == [250, 250, 250]
+
+
+def test_settling_replaces_the_reservation_with_the_facts(
+    ledger: Ledger, clock: TurnedClock
+) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    clock.now += 2
+    ledger.settle("r/0", cloud_attempt(42, cached_tokens=3, tries=2, shown_chars=5))
+    (row,) = attempts(ledger)
+    assert (row["state"], row["outcome"], row["settled_at"]) == ("settled", "answered", NOON + 2)
+    assert (row["reserved_microdollars"], row["cost_microdollars"]) == (250, 42)
+    assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == (12, 7, 3)
+    assert (row["first_token_ms"], row["total_ms"], row["tries"]) == (310.0, 800.0, 2)
+    assert (row["shown_chars"], row["estimated"]) == (5, 0)
+
+
+def test_reserving_the_same_attempt_again_changes_nothing(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    ledger.reserve("r/0", asking("r"), PROVIDER, 999)
+    ledger.settle("r/0", cloud_attempt(42))
+    ledger.reserve("r/0", asking("r"), PROVIDER, 999)
+    assert [(row["state"], row["cost_microdollars"]) for row in attempts(ledger)] == [
+        ("settled", 42)
+    ]
+
+
+def test_the_first_settlement_stands(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    ledger.settle("r/0", cloud_attempt(42))
+    ledger.settle("r/0", cloud_attempt(77, outcome="cloud_cut"))
+    assert [(row["outcome"], row["cost_microdollars"]) for row in attempts(ledger)] == [
+        ("answered", 42)
+    ]
+
+
+def test_settling_an_unknown_attempt_writes_it_once_under_its_requests_key(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r", budget_key="ann"), PROVIDER, 10)
+    ledger.settle("r/0", cloud_attempt(10))
+    ledger.settle("r/1", cloud_attempt(20))
+    ledger.settle("r/1", cloud_attempt(99))
+    ledger.settle("stray", cloud_attempt(5))
+    assert [
+        (row["id"], row["request_id"], row["budget_key"], row["cost_microdollars"])
+        for row in attempts(ledger)
+    ] == [("r/0", "r", "ann", 10), ("r/1", "r", "ann", 20), ("stray", "stray", "", 5)]
+    assert [state.spent for state in ledger.remaining()] == [35, 30, 35]
+
+
+def test_an_expired_reservation_is_settled_at_its_full_amount(
+    ledger: Ledger, clock: TurnedClock
+) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    clock.now += 149.9
+    assert ledger.sweep() == 0
+    clock.now += 0.1
+    assert ledger.sweep() == 1
+    assert ledger.sweep() == 0
+    (row,) = attempts(ledger)
+    assert (row["state"], row["outcome"], row["estimated"]) == ("settled", "abandoned", 1)
+    assert (row["cost_microdollars"], row["settled_at"]) == (250, clock.now)
+    assert ledger.remaining()[0] == BudgetState(BUDGETS[0], 250, 0, 750, NOON + DAY / 2)
+
+
+def test_a_sweep_can_be_told_the_time(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    assert ledger.sweep(now=NOON + 1_000) == 1
+
+
+def test_the_next_reservation_sweeps(ledger: Ledger, clock: TurnedClock) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    clock.now += 200
+    ledger.reserve("s/0", asking("s"), PROVIDER, 10)
+    assert [row["outcome"] for row in attempts(ledger)] == ["abandoned", ""]
+
+
+def test_the_fact_replaces_the_guess_of_a_sweep_once(ledger: Ledger, clock: TurnedClock) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
+    clock.now += 3_600  # the laptop slept
+    ledger.sweep()
+    ledger.settle("r/0", cloud_attempt(42))
+    ledger.settle("r/0", cloud_attempt(77))
+    assert [(row["outcome"], row["cost_microdollars"]) for row in attempts(ledger)] == [
+        ("answered", 42)
+    ]
+    assert ledger.remaining()[0].spent == 42
+
+
+def test_a_refusal_names_the_budget_its_state_and_when_it_resets(ledger: Ledger) -> None:
+    ledger.settle("r/0", cloud_attempt(600))
+    ledger.reserve("s/0", asking("s"), PROVIDER, 300)
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.reserve("t/0", asking("t"), PROVIDER, 101)
+    assert str(refused.value) == (
+        "the budget of $0.001 per day does not cover this call: $0.0006 spent, $0.0003 reserved, "
+        "this call may cost $0.000101; it resets at 2026-11-04 00:00 UTC"
+    )
+    assert refused.value.code == "budget_spent"
+    assert [row["id"] for row in attempts(ledger)] == ["r/0", "s/0"]
+    ledger.reserve("t/0", asking("t"), PROVIDER, 100)
+
+
+def test_a_keys_budget_binds_only_its_own_requests(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r", budget_key="ann"), PROVIDER, 300)
+    with pytest.raises(BudgetExceeded, match=r"for key 'ann'"):
+        ledger.reserve("s/0", asking("s", budget_key="ann"), PROVIDER, 1)
+    ledger.reserve("t/0", asking("t", budget_key="bob"), PROVIDER, 300)
+    ledger.reserve("u/0", asking("u"), PROVIDER, 300)
+
+
+def test_of_several_spent_budgets_the_one_that_resets_last_is_named(
+    ledger: Ledger, clock: TurnedClock
+) -> None:
+    for day in range(5):
+        ledger.settle(f"r/{day}", cloud_attempt(1_000))
+        clock.now += DAY
+    ledger.settle("s/0", cloud_attempt(1_000))
+    with pytest.raises(BudgetExceeded, match=r"per month .* resets at 2026-12-01 00:00 UTC"):
+        ledger.reserve("t/0", asking("t"), PROVIDER, 1)
+
+
+def test_a_call_counts_for_the_day_it_began(ledger: Ledger, clock: TurnedClock) -> None:
+    clock.now = NOON + DAY / 2 - 0.0001
+    ledger.reserve("r/0", asking("r"), PROVIDER, 900)
+    clock.now += 60
+    ledger.settle("r/0", cloud_attempt(800))
+    assert [state.spent for state in ledger.remaining()] == [0, 0, 800]
+    ledger.reserve("s/0", asking("s"), PROVIDER, 1_000)
+
+
+def test_a_call_that_cost_more_than_reserved_is_booked_as_it_was(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 1_000)
+    ledger.settle("r/0", cloud_attempt(1_200))
+    assert ledger.remaining()[0] == BudgetState(BUDGETS[0], 1_200, 0, 0, NOON + DAY / 2)
+    with pytest.raises(BudgetExceeded):
+        ledger.reserve("s/0", asking("s"), PROVIDER, 0)
+
+
+@pytest.mark.parametrize("amount", [-1, 2**63])
+def test_money_from_nowhere_is_refused(ledger: Ledger, amount: int) -> None:
+    with pytest.raises(ValueError, match="not an amount"):
+        ledger.reserve("r/0", asking("r"), PROVIDER, amount)
+    with pytest.raises(ValueError, match="not an amount"):
+        ledger.settle("r/0", cloud_attempt(amount))
+    assert ledger.remaining()[0].remaining == 1_000
+
+
+def test_threads_share_one_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db", budgets=[Budget(400, "day")])
+    refused = []
+
+    def spend(thread: int) -> None:
+        for index in range(25):
+            request = asking(f"{thread}-{index}")
+            try:
+                ledger.reserve(f"{request.id}/0", request, PROVIDER, 10)
+            except BudgetExceeded:
+                refused.append(request.id)
+            else:
+                ledger.settle(f"{request.id}/0", cloud_attempt(5))
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (state,) = ledger.remaining()
+    assert (state.reserved, state.spent) == (0, 5 * (100 - len(refused)))
+    assert 390 < state.spent <= 400
+    assert ledger.verify() == []
+    ledger.close()
+
+
+PROCESSES = 4
+ROUNDS = 150
+SHARED_BUDGETS = (Budget(15_000, "month"), Budget(1_500, "month", "ann"))
+Results: TypeAlias = "Queue[tuple[int, int, int]]"  # spent by all, spent by ann, refusals
+
+
+def open_ledger(path: Path) -> Ledger:
+    # The clock stands still: midnight must not fall into the test.
+    return Ledger(path, budgets=SHARED_BUDGETS, busy_s=60.0, clock=TurnedClock(NOON))
+
+
+def spend(path: Path, number: int, start: Barrier, results: Results) -> None:
+    """Reserve, settle for no more, record; then tell what was spent and how often refused."""
+    chance = random.Random(number)
+    ledger = open_ledger(path)
+    spent = {"": 0, "ann": 0}
+    refused = 0
+    start.wait()
+    for index in range(ROUNDS):
+        key = chance.choice(["", "ann"])
+        request = asking(f"{number}-{index}", budget_key=key)
+        amount = chance.randint(1, 200)
+        try:
+            ledger.reserve(f"{request.id}/0", request, PROVIDER, amount)
+        except BudgetExceeded:
+            refused += 1
+            continue
+        cost = chance.randint(0, amount)
+        ledger.settle(f"{request.id}/0", cloud_attempt(cost))
+        ledger.record(request, replying(request.id))
+        spent[key] += cost
+    ledger.close()
+    results.put((sum(spent.values()), spent["ann"], refused))
+
+
+def spend_the_same(path: Path, number: int, start: Barrier, results: Results) -> None:
+    """Every process does the same attempts of the same requests, at a price of its own."""
+    ledger = open_ledger(path)
+    start.wait()
+    for index in range(ROUNDS):
+        request = asking(f"same-{index}")
+        ledger.reserve(f"{request.id}/0", request, PROVIDER, 10)
+        ledger.settle(f"{request.id}/0", cloud_attempt(number + 1))
+        ledger.record(request, replying(request.id))
+    ledger.close()
+    results.put((0, 0, 0))
+
+
+def run(
+    work: Callable[[Path, int, Barrier, Results], None], path: Path
+) -> list[tuple[int, int, int]]:
+    """Start all at one moment, look at the budgets until all are done, return what they told."""
+    context = multiprocessing.get_context("spawn")
+    start, results = context.Barrier(PROCESSES + 1), context.Queue()
+    children = [
+        context.Process(target=work, args=(path, number, start, results))
+        for number in range(PROCESSES)
+    ]
+    for child in children:
+        child.start()
+    start.wait(timeout=60)
+    watching = open_ledger(path)
+    told: list[tuple[int, int, int]] = []
+    while len(told) < PROCESSES:
+        for state in watching.remaining():
+            assert state.spent + state.reserved <= state.budget.limit_microdollars
+        assert all(child.exitcode in (None, 0) for child in children)
+        with contextlib.suppress(queue.Empty):
+            told.append(results.get(timeout=0.002))
+    for child in children:
+        child.join()
+    watching.close()
+    return told
+
+
+def test_four_processes_spend_exactly_and_never_above_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    told = run(spend, path)
+    ledger = open_ledger(path)
+    everyone, ann = ledger.remaining()
+    assert everyone.spent == sum(spent for spent, _, _ in told)
+    assert ann.spent == sum(anns for _, anns, _ in told)
+    assert (everyone.reserved, ann.reserved) == (0, 0)
+    report = ledger.report()
+    assert report.spent_microdollars == everyone.spent
+    assert report.requests == PROCESSES * ROUNDS - sum(refused for _, _, refused in told)
+    # The budgets did bind.
+    assert all(refused > 0 for _, _, refused in told)
+    assert ledger.verify() == []
+    ledger.close()
+
+
+def test_the_same_request_in_four_processes_is_booked_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    run(spend_the_same, path)
+    ledger = open_ledger(path)
+    assert ledger.report().requests == ROUNDS
+    assert ledger.report().providers["openai"].attempts == ROUNDS
+    assert ROUNDS <= ledger.report().spent_microdollars <= ROUNDS * PROCESSES
+    assert ledger.report().reserved_microdollars == 0
+    assert ledger.verify() == []
+    ledger.close()
+
+
+REPOSITORY = Path(__file__).parents[2]
+NEXT_YEAR = 4e9
+
+
+@dataclass
+class Announced:
+    """What the children said before they died."""
+
+    amounts: dict[str, tuple[int, int]] = field(default_factory=dict)  # id → reserved, cost
+    reserved: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+    recorded: set[str] = field(default_factory=set)
+
+    def of_round(self, number: int) -> Announced:
+        mine = f"{number}-"
+        return Announced(
+            {name: both for name, both in self.amounts.items() if name.startswith(mine)},
+            {name for name in self.reserved if name.startswith(mine)},
+            {name for name in self.settled if name.startswith(mine)},
+            {name for name in self.recorded if name.startswith(mine)},
+        )
+
+
+def read_announcements(text: str) -> Announced:
+    announced = Announced()
+    for line in text.splitlines():
+        word, name, *rest = line.split(" ")
+        assert word != "failed", line
+        if word == "reserving":
+            announced.amounts[name] = (int(rest[0]), int(rest[1]))
+        else:
+            {
+                "reserved": announced.reserved,
+                "settled": announced.settled,
+                "recorded": announced.recorded,
+            }[word].add(name)
+    return announced
+
+
+def kill_many(path: Path, *, rounds: int, children: int, how: str) -> Announced:
+    script = [sys.executable, str(Path(__file__).with_name("killed_child.py")), str(path)]
+    nursery = subprocess.run(
+        [*script, "2026", str(rounds), str(children), how],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert nursery.returncode == 0, nursery.stderr
+    return read_announcements(nursery.stdout)
+
+
+def check_attempts(path: Path, announced: Announced) -> Counter[str]:
+    """Hold every row against what was announced; says how the attempts ended."""
+    connection = sqlite3.connect(path)
+    found = connection.execute("SELECT id, state, outcome, cost_microdollars FROM attempts")
+    rows = {row[0]: row[1:] for row in found if "/local-" not in row[0]}
+    recorded = {name for (name,) in connection.execute("SELECT id FROM requests")}
+    connection.close()
+    assert announced.reserved <= rows.keys() <= announced.amounts.keys()
+    for name, (state, outcome, cost) in rows.items():
+        reserved, actual = announced.amounts[name]
+        assert state == "settled"
+        if name in announced.settled:
+            assert (outcome, cost) == ("answered", actual), name
+        else:
+            # Killed between the commit and its announcement, or before the commit.
+            assert (outcome, cost) in (("answered", actual), ("abandoned", reserved)), name
+    assert announced.recorded <= recorded
+    return Counter(outcome for _, outcome, _ in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("how", "rounds", "children"), [("timer", 200, 1), ("timer", 30, 3), ("step", 200, 1)]
+)
+def test_every_attempt_of_a_killed_process_has_exactly_one_settled_row(
+    tmp_path: Path, how: str, rounds: int, children: int
+) -> None:
+    path = tmp_path / "ledger.db"
+    announced = kill_many(path, rounds=rounds, children=children, how=how)
+    ledger = Ledger(path)
+    assert ledger.verify() == []
+    left_open = ledger.report().reserved_microdollars
+    swept = ledger.sweep(now=NEXT_YEAR)
+    outcomes = check_attempts(path, announced)
+    report = ledger.report()
+    assert report.reserved_microdollars == 0
+    assert outcomes["abandoned"] == swept == report.abandoned
+    assert ledger.verify() == []
+    ledger.close()
+    # The kills did hit: some calls were paid for, some were cut off with money set aside.
+    assert outcomes["answered"] > rounds
+    assert swept > rounds // 20
+    assert left_open > 0
+
+
+def test_a_ledger_whose_first_user_was_killed_while_making_it_is_sound(tmp_path: Path) -> None:
+    rounds = 50
+    announced = kill_many(tmp_path / "ledger", rounds=rounds, children=2, how="fresh")
+    unfinished = 0
+    for number in range(rounds):
+        path = tmp_path / f"ledger-{number}"
+        unfinished += not path.exists() or path.stat().st_size == 0
+        ledger = Ledger(path)
+        ledger.sweep(now=NEXT_YEAR)
+        assert ledger.verify() == []
+        ledger.close()
+        check_attempts(path, announced.of_round(number))
+    # Some died before there was a table, some after.
+    assert 0 < unfinished < rounds
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
+QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.settle("r/0", cloud_attempt(5, outcome="abandoned"))
+    ledger.record(asking("r"), replying("r"))
+    ledger.record(asking("s"), replying("s", source="cloud"))
+    ledger.count_calls({ToolKey("lamp", "0" * 16): Counts(1, 2)})
+    ledger.record_audit(replace(AUDIT, agree=0.0))
+    ledger.close()
+    opened = sqlite3.connect(ledger.path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "table", ["requests", "attempts", "spend", "tool_record", "audits", "notes"]
+)
+def test_the_page_lists_the_columns_of_a_table_in_order(
+    connection: sqlite3.Connection, table: str
+) -> None:
+    section = PAGE.split(f"### {table}:")[1].split("\n#")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    assert listed == columns
+
+
+def test_the_page_has_queries() -> None:
+    assert len(QUERIES) > 3
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_of_the_page_finds_rows(connection: sqlite3.Connection, query: str) -> None:
+    for statement in filter(str.strip, query.split(";")):
+        found = connection.execute(statement).fetchall()
+        assert bool(found) != statement.strip().startswith("DELETE")

@@ -1,4 +1,4 @@
-"""The report: every figure against a ledger small enough to count by hand."""
+"""What is read of the ledger: reports, history, what monitors look at."""
 
 from __future__ import annotations
 
@@ -17,14 +17,9 @@ from hypothesis import strategies as st
 from edgewise.errors import DoesNotFit, SettingsError
 from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
-from edgewise.record.report import (
-    Percentiles,
-    ProviderSpend,
-    TokenCount,
-    parse_since,
-    percentile,
-)
-from edgewise.types.replies import Usage
+from edgewise.record.report import Percentiles, ProviderSpend, TokenCount, parse_since, percentile
+from edgewise.types.messages import Message, Request
+from edgewise.types.replies import Decision, Reply, Usage
 from tests.record.ledger_cases import (
     DAY,
     NOON,
@@ -233,3 +228,162 @@ def test_since_counts_from_now_unless_told() -> None:
 def test_a_since_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="cannot read the time"):
         parse_since(text, now=NOON)
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record_judged(
+    ledger: Ledger, source: str, confidence: float | None, threshold: float = 0.5
+) -> None:
+    request = Request(messages=(Message("user", "a question"),))
+    decision = Decision(
+        policy="prefer_local",
+        handoff="automatic",
+        code="kept_confident",
+        reason="",
+        threshold=threshold,
+    )
+    reply = Reply(
+        id=request.id,
+        text="an answer",
+        source="cloud" if source == "cloud" else "local",
+        decision=decision,
+        confidence=confidence,
+    )
+    ledger.record(request, reply, cost_avoided_microdollars=7)
+
+
+def test_judged_requests_are_the_latest_first_and_only_measured_ones(tmp_path: Path) -> None:
+    clock = Clock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    for confidence in (0.2, None, 0.9):
+        clock.now += 1
+        record_judged(ledger, "local", confidence)
+    judged = ledger.judged(since=0)
+    assert [each.confidence for each in judged] == [0.9, 0.2]
+    assert (judged[0].task, judged[0].threshold, judged[0].source) == ("chat", 0.5, "local")
+    assert (judged[0].cost_microdollars, judged[0].avoided_microdollars) == (0, 7)
+    assert [each.confidence for each in ledger.judged(since=clock.now)] == [0.9]
+    ledger.close()
+
+
+def test_a_timeline_has_empty_stretches_too_and_takes_a_clock_that_ran_ahead(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    begun = clock.now
+    record_judged(ledger, "local", 0.9)
+    record_judged(ledger, "cloud", 0.1)
+    clock.now = begun + 99
+    record_judged(ledger, "local", 0.9)
+    clock.now = begun + 500
+    record_judged(ledger, "local", 0.9)
+    clock.now = begun + 100
+    stretches = ledger.timeline(begun, 4)
+    assert [each.start - begun for each in stretches] == [0, 25, 50, 75]
+    assert [each.counts for each in stretches] == [{"local": 1, "cloud": 1}, {}, {}, {"local": 2}]
+    ledger.close()
+
+
+HOUR = 3_600.0
+DAILY, MONTHLY = Budget(3_000_000, "day"), Budget(3_000_000, "month")
+
+
+@pytest.fixture
+def watched_ledger(tmp_path: Path, clock: TurnedClock) -> Iterator[Ledger]:
+    book = Ledger(tmp_path / "l.db", budgets=(DAILY, MONTHLY), clock=clock)
+    yield book
+    book.close()
+
+
+def ask(
+    watched_ledger: Ledger, clock: TurnedClock, at: float, count: int = 1, key: str = ""
+) -> None:
+    clock.now = at
+    for number in range(count):
+        name = f"{at}-{number}-{key}"
+        watched_ledger.record(asking(name, budget_key=key), replying(name))
+
+
+def test_confidences_of_one_calibration_newest_first(watched_ledger: Ledger) -> None:
+    for number, (name, tokens) in enumerate((("a", None), ("b", 3), ("a", 16))):
+        decision = Decision(
+            policy="", handoff="automatic", code="", reason="", calibration=name,
+            confidence=number / 10, threshold=0.5, decided_after_tokens=tokens,
+        )  # fmt: skip
+        watched_ledger.record(
+            asking(str(number)), replying(str(number), decision=decision, confidence=number / 10)
+        )
+    found = watched_ledger.confidences("chat", "a", 10)
+    assert [(row.confidence, row.gated) for row in found] == [(0.2, True), (0.0, False)]
+    assert len(watched_ledger.confidences("chat", "a", 1)) == 1
+    assert watched_ledger.confidences("call", "a", 10) == []
+    assert watched_ledger.calibrations() == [("chat", "a"), ("chat", "b")]
+
+
+def test_a_note_is_written_when_something_begins_and_when_it_ends(
+    watched_ledger: Ledger, clock: TurnedClock
+) -> None:
+    assert not watched_ledger.note("drift", "a", "")
+    assert watched_ledger.noted("drift", "a") is None, "nothing began, so nothing ended"
+    assert watched_ledger.note("drift", "a", "far, with sk-live-0123456789abcdefghij")
+    clock.now += 5
+    assert not watched_ledger.note("drift", "a", "farther")
+    began = watched_ledger.noted("drift", "a")
+    assert began is not None
+    assert (began.created_at, began.words) == (NOON, "far, with sk-[masked]")
+    watched_ledger.note("drift", "a", "")
+    ended = watched_ledger.noted("drift", "a")
+    assert ended is not None
+    assert (ended.created_at, ended.words) == (NOON + 5, "")
+    assert watched_ledger.noted("drift", "b") is None
+
+
+def test_the_rest_of_a_day_is_like_the_same_hours_of_the_days_before(
+    watched_ledger: Ledger, clock: TurnedClock
+) -> None:
+    """Mornings are busy, evenings quiet: at noon the morning of the next day does not count."""
+    for back in (3, 2, 1):
+        ask(watched_ledger, clock, NOON - back * DAY - HOUR, count=9)  # the mornings before
+        ask(watched_ledger, clock, NOON - back * DAY + 6 * HOUR, count=2)  # the evenings
+    ask(watched_ledger, clock, NOON - 2 * HOUR, count=9)
+    clock.now = NOON
+    day, month = watched_ledger.remaining()
+    assert watched_ledger.traffic(day).requests_left == pytest.approx(2.0)
+    # 27 more days and a half, at eleven a day.
+    left = (month.resets_at - NOON) / DAY
+    assert watched_ledger.traffic(month).requests_left == pytest.approx(
+        (9 * 3 + 2 * 3) / 3 * left, rel=0.1
+    )
+
+
+def test_a_first_day_is_expected_to_go_on_as_it_began(
+    watched_ledger: Ledger, clock: TurnedClock
+) -> None:
+    ask(watched_ledger, clock, NOON - 4 * HOUR, count=4)
+    clock.now = NOON
+    day, _ = watched_ledger.remaining()
+    assert watched_ledger.traffic(day).requests_left == pytest.approx(4 * 12 / 4)
+    ask(watched_ledger, clock, NOON, count=1, key="another")
+    clock.now = NOON
+    assert watched_ledger.traffic(day).requests_left == pytest.approx(4 * 12 / 4)
+
+
+def test_an_empty_ledger_expects_nothing(watched_ledger: Ledger) -> None:
+    day, _ = watched_ledger.remaining()
+    assert watched_ledger.traffic(day).requests_left == 0.0
+    assert watched_ledger.traffic(day).handoff_microdollars == 0.0
+
+
+def test_a_handoff_costs_what_handoffs_have_cost(watched_ledger: Ledger) -> None:
+    watched_ledger.settle("a/0", cloud_attempt(100))
+    watched_ledger.settle("b/0", cloud_attempt(300))
+    watched_ledger.settle("c/0", cloud_attempt(0, outcome="cloud_timeout"))
+    day, _ = watched_ledger.remaining()
+    assert watched_ledger.traffic(day).handoff_microdollars == pytest.approx(200.0)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgewise.cloud.conversation import (
-    anthropic_format,
     base64_text,
     estimated_finish,
+    in_turn,
     in_words,
     paired,
     refuse_task,
     system_prompt,
+    written_call,
 )
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
     Try,
     Wire,
+    WireProvider,
     broken,
     cut,
     expect_events,
@@ -32,7 +33,7 @@ from edgewise.cloud.http import (
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider, row_for
-from edgewise.types.messages import Image, Message, Request, ToolCall
+from edgewise.types.messages import Image, Message, Request, ResponseFormat
 from edgewise.types.tokens import Finish, FinishReason
 
 if TYPE_CHECKING:
@@ -61,38 +62,28 @@ _STATUS_OF_TYPE = {
 def open_provider(config: ProviderConfig) -> CloudProvider:
     import anthropic  # noqa: PLC0415 - the SDK is slow to load; only its users wait
 
-    row = row_for(config)
-    base_url = config.base_url or row.base_url
-    wire = Wire(config, base_url)
+    wire = Wire(config)
     client = anthropic.Anthropic(
         api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
-        base_url=base_url,
+        base_url=wire.base_url,
         max_retries=0,
         timeout=wire.timeout,
         http_client=wire.client,
         open_telemetry=False,  # prompts are not for other people's traces
     )
-    return AnthropicProvider(config, row, client, wire)
+    return AnthropicProvider(config, wire, client)
 
 
-class AnthropicProvider:
-    def __init__(
-        self, config: ProviderConfig, row: Provider, client: anthropic.Anthropic, wire: Wire
-    ) -> None:
-        self._config = config
-        self._row = row
+class AnthropicProvider(WireProvider):
+    def __init__(self, config: ProviderConfig, wire: Wire, client: anthropic.Anthropic) -> None:
+        super().__init__(config, wire)
         self._client = client
-        self._wire = wire
-
-    @property
-    def config(self) -> ProviderConfig:
-        return self._config
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         name = self._config.name
         if request.task in ("transcribe", "embed"):
             refuse_task(request, name)
-        options = payload(request, self._config.model, self._row)
+        options = payload(request, self._config.model, row_for(self._config))
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
         with self._wire.attempt(wire_id) as current, _mapped(self._config):
             events = self._client.messages.create(**options, extra_headers=headers)
@@ -104,37 +95,6 @@ class AnthropicProvider:
                 yield from chunks
             yield answer.end(request)
 
-    def abort(self, wire_id: str) -> None:
-        self._wire.abort(wire_id)
-
-    def close(self) -> None:
-        self._wire.close()
-
-
-@contextlib.contextmanager
-def _mapped(config: ProviderConfig) -> Generator[None]:
-    import anthropic  # noqa: PLC0415
-
-    with mapped(config.name, config.key):
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            status = error.status_code
-            if status == 200:  # in the middle of a stream
-                status = _STATUS_OF_TYPE.get(error.type or "", 500)
-            raise refused(
-                config.name,
-                error.response,
-                message=error.api_message or message_in(error.body),
-                status=status,
-                key=config.key,
-            ) from error
-        except anthropic.APIConnectionError as error:
-            raise broken(config.name, error.__cause__ or error) from error
-
-
-# -- what is sent ---------------------------------------------------------------------------------
-
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     """The request in Anthropic's words. There is no seed; stop words and tools are native."""
@@ -142,9 +102,11 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens,
-        "messages": _messages(paired(request.messages)),
+        "messages": in_turn(
+            paired(request.messages), _blocks, assistant="assistant", field="content"
+        ),
         "stream": True,
-        **(formatted := anthropic_format(request.response_format)),
+        **(formatted := _format(request.response_format)),
     }
     said = "" if formatted else in_words(request)
     if system := "\n\n".join(filter(None, (system_prompt(request.messages), said))):
@@ -170,21 +132,11 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     return body
 
 
-def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """User and assistant in turn; results of tools belong to the user's side."""
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        blocks = _blocks(message)
-        role = "assistant" if message.role == "assistant" else "user"
-        if not blocks:
-            continue  # an empty turn is refused
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        else:
-            turns.append({"role": role, "content": blocks})
-    return turns
+def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
+    """Nothing for "any object": the protocol has no word for it, so it is said in words."""
+    if wanted is None or not wanted.schema:
+        return {}
+    return {"output_config": {"format": {"type": "json_schema", "schema": dict(wanted.schema)}}}
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
@@ -210,9 +162,6 @@ def _picture(image: Image) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-# -- what comes back ------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Answer:
     """Puts an answer together from its events."""
@@ -235,7 +184,8 @@ class _Answer:
             case "content_block_delta":
                 return self._take_delta(event.index, event.delta)
             case "content_block_stop" if event.index in self.calls:
-                return [_parsed(*self.calls[event.index])]
+                id, name, pieces = self.calls[event.index]
+                return [written_call(name, "".join(pieces), id)]
             case "message_delta":
                 self.reason = event.delta.stop_reason or self.reason
                 self._count(event.usage)
@@ -281,9 +231,23 @@ class _Answer:
         )
 
 
-def _parsed(id: str, name: str, pieces: Sequence[str]) -> ToolCall:
-    written = "".join(pieces)
-    arguments = json.loads(written) if written.strip() else {}
-    if not isinstance(arguments, dict):
-        raise ValueError(f"a call of {name!r} whose arguments are not an object")
-    return ToolCall(name=name, arguments=arguments, id=id, source="cloud")
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    import anthropic  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except anthropic.APIStatusError as error:
+            status = error.status_code
+            if status == 200:  # in the middle of a stream
+                status = _STATUS_OF_TYPE.get(error.type or "", 500)
+            raise refused(
+                config.name,
+                error.response,
+                message=error.api_message or message_in(error.body),
+                status=status,
+                key=config.key,
+            ) from error
+        except anthropic.APIConnectionError as error:
+            raise broken(config.name, error.__cause__ or error) from error

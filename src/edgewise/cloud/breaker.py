@@ -71,7 +71,7 @@ class Breaker:
             self._probing = False
 
     def released(self) -> None:
-        """The caller left before there was a result: nothing was learnt."""
+        """The user left before there was a result: nothing was learnt."""
         with self._lock:
             self._probing = False
 

@@ -20,13 +20,13 @@ from edgewise.cloud.conversation import (
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
     Wire,
+    WireProvider,
     header_value,
     mapped,
     reading,
     refused,
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.providers import row_for
 from edgewise.errors import CloudRejected
 from edgewise.types.messages import Message, Request, ToolCall
 
@@ -36,25 +36,17 @@ _TRANSCRIPTS = ("transcript", "text", "response", "analysis")
 
 
 def open_provider(config: ProviderConfig) -> CloudProvider:
-    return CactusCloudProvider(config, config.base_url or row_for(config).base_url)
+    return CactusCloudProvider(config, Wire(config))
 
 
-class CactusCloudProvider:
-    def __init__(self, config: ProviderConfig, base_url: str) -> None:
-        self._config = config
-        self._base_url = base_url.rstrip("/")
-        self._wire = Wire(config, base_url)
-
-    @property
-    def config(self) -> ProviderConfig:
-        return self._config
-
+class CactusCloudProvider(WireProvider):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         name, key = self._config.name, self._config.key
         path, body = payload(request, self._config)
+        url = self._wire.base_url.rstrip("/") + path
         headers = {"X-API-Key": key, WIRE_ID_HEADER: header_value(wire_id)}
         with self._wire.attempt(wire_id), mapped(name, key):
-            response = self._wire.client.post(f"{self._base_url}{path}", json=body, headers=headers)
+            response = self._wire.client.post(url, json=body, headers=headers)
             if not response.is_success:
                 raise refused(name, response, key=key)
             reply = response.json()
@@ -66,12 +58,6 @@ class CactusCloudProvider:
         yield from calls
         written = len(text) + sum(len(str(call.arguments)) for call in calls)
         yield estimated_finish(request, "tool_calls" if calls else "stop", written)
-
-    def abort(self, wire_id: str) -> None:
-        self._wire.abort(wire_id)
-
-    def close(self) -> None:
-        self._wire.close()
 
 
 def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, Any]]:

@@ -6,12 +6,12 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from edgewise.errors import CloudRejected
-from edgewise.types.messages import Audio, Image, Message, Request, ResponseFormat, Tool
+from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
 from edgewise.types.tokens import Finish, FinishReason
 
 # Rough on purpose: used only where a provider reports no usage, and to reserve money beforehand.
@@ -61,12 +61,33 @@ def call_names(messages: Iterable[Message]) -> dict[str, str]:
     return {call.id: call.name for message in messages for call in message.tool_calls}
 
 
-def base64_text(medium: Image | Audio) -> str:
-    return base64.b64encode(medium.data).decode("ascii")
+def in_turn(
+    messages: Iterable[Message],
+    parts_of: Callable[[Message], list[dict[str, Any]]],
+    *,
+    assistant: str,
+    field: str,
+) -> list[dict[str, Any]]:
+    """User and model in turn, without system messages. Results of tools are on the user's side."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        parts = [] if message.role == "system" else parts_of(message)
+        role = assistant if message.role == "assistant" else "user"
+        if not parts:
+            continue  # an empty turn is refused
+        if turns and turns[-1]["role"] == role:
+            turns[-1][field] += parts
+        else:
+            turns.append({"role": role, field: parts})
+    return turns
 
 
-def data_url(image: Image) -> str:
-    return f"data:{image.media_type};base64,{base64_text(image)}"
+def written_call(name: str, arguments: str, id: str) -> ToolCall:
+    """A call that came as text. Raises ValueError where it is none."""
+    found = json.loads(arguments) if arguments.strip() else {}
+    if not name or not isinstance(found, dict):
+        raise ValueError(f"a call of {name!r} whose arguments are not an object")
+    return ToolCall(name=name, arguments=found, id=id, source="cloud")
 
 
 def described(tool: Tool) -> dict[str, Any]:
@@ -77,46 +98,21 @@ def described(tool: Tool) -> dict[str, Any]:
     }
 
 
-def estimated_input_tokens(request: Request) -> int:
-    """Tokens a provider will probably count for the prompt: characters over four, images, sound."""
-    characters = images = 0
-    for message in request.messages:
-        characters += len(message.content)
-        characters += sum(len(json.dumps(dict(call.arguments))) for call in message.tool_calls)
-        images += sum(image.tokens or TOKENS_PER_IMAGE for image in message.images)
-    for tool in request.tools:
-        characters += len(tool.name) + len(tool.description)
-        characters += len(json.dumps(dict(tool.parameters)))
-    sound = math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
-    return estimated_tokens(characters) + images + sound
+def in_words(request: Request) -> str:
+    """For protocols that have no field for it; empty where any text will do."""
+    if request.response_format is None:
+        return ""
+    words = "Answer with one JSON object and nothing else."
+    schema = request.response_format.schema
+    return f"{words} It must follow this JSON Schema: {json.dumps(schema)}" if schema else words
 
 
-def estimated_tokens(characters: int) -> int:
-    return -(-characters // CHARACTERS_PER_TOKEN)
+def base64_text(medium: Image | Audio) -> str:
+    return base64.b64encode(medium.data).decode("ascii")
 
 
-def estimated_finish(request: Request, reason: FinishReason, characters: int) -> Finish:
-    """The end of an answer whose provider did not say what it counted."""
-    return Finish(
-        reason,
-        input_tokens=estimated_input_tokens(request),
-        output_tokens=estimated_tokens(characters),
-        estimated=True,
-        audio_tokens=math.ceil(audio_seconds(request) * TOKENS_PER_SECOND),
-        audio_seconds=audio_seconds(request),
-    )
-
-
-def audio_seconds(request: Request) -> float:
-    """Of the sound that is sent; where a sound does not say, the longest its bytes can last."""
-    if request.task != "transcribe":
-        return 0.0  # nothing else sends any
-    return sum(sound.seconds or _longest(sound) for sound in request.audio)
-
-
-def _longest(sound: Audio) -> float:
-    kind = sound.media_type.partition(";")[0].strip().lower()
-    return len(sound.data) / _FEWEST_BYTES.get(kind, _FEWEST_BYTES_COMPRESSED)
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{base64_text(image)}"
 
 
 def one_sound(request: Request, provider: str) -> Audio:
@@ -148,9 +144,41 @@ def refuse_task(request: Request, provider: str) -> None:
     raise CloudRejected(f"{provider} does not {request.task}", provider=provider)
 
 
-def _usable(name: str, short: bool) -> str:
-    """Nine letters and digits where a provider insists; equal ids stay equal."""
-    return hashlib.sha256(name.encode()).hexdigest()[:9] if short else name
+def audio_seconds(request: Request) -> float:
+    """Of the sound that is sent; where a sound does not say, the longest its bytes can last."""
+    if request.task != "transcribe":
+        return 0.0  # nothing else sends any
+    return sum(sound.seconds or _longest(sound) for sound in request.audio)
+
+
+def estimated_tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def estimated_input_tokens(request: Request) -> int:
+    """Tokens a provider will probably count for the prompt: characters over four, images, sound."""
+    characters = images = 0
+    for message in request.messages:
+        characters += len(message.content)
+        characters += sum(len(json.dumps(dict(call.arguments))) for call in message.tool_calls)
+        images += sum(image.tokens or TOKENS_PER_IMAGE for image in message.images)
+    for tool in request.tools:
+        characters += len(tool.name) + len(tool.description)
+        characters += len(json.dumps(dict(tool.parameters)))
+    sound = math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
+    return estimated_tokens(characters) + images + sound
+
+
+def estimated_finish(request: Request, reason: FinishReason, characters: int) -> Finish:
+    """The end of an answer whose provider did not say what it counted."""
+    return Finish(
+        reason,
+        input_tokens=estimated_input_tokens(request),
+        output_tokens=estimated_tokens(characters),
+        estimated=True,
+        audio_tokens=math.ceil(audio_seconds(request) * TOKENS_PER_SECOND),
+        audio_seconds=audio_seconds(request),
+    )
 
 
 def most_input_tokens(request: Request) -> int:
@@ -165,33 +193,11 @@ def most_output_tokens(request: Request) -> int:
     return max(request.max_tokens, math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND))
 
 
-def openai_format(wanted: ResponseFormat | None) -> dict[str, Any]:
-    if wanted is None:
-        return {}
-    if not wanted.schema:
-        return {"response_format": {"type": "json_object"}}
-    named = {"name": wanted.name, "schema": dict(wanted.schema), "strict": wanted.strict}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
+def _usable(name: str, short: bool) -> str:
+    """Nine letters and digits where a provider insists; equal ids stay equal."""
+    return hashlib.sha256(name.encode()).hexdigest()[:9] if short else name
 
 
-def anthropic_format(wanted: ResponseFormat | None) -> dict[str, Any]:
-    """Nothing for "any object": the protocol has no word for it, so it is said in words."""
-    if wanted is None or not wanted.schema:
-        return {}
-    return {"output_config": {"format": {"type": "json_schema", "schema": dict(wanted.schema)}}}
-
-
-def gemini_format(wanted: ResponseFormat | None) -> dict[str, Any]:
-    if wanted is None:
-        return {}
-    schema = {"response_json_schema": dict(wanted.schema)} if wanted.schema else {}
-    return {"response_mime_type": "application/json", **schema}
-
-
-def in_words(request: Request) -> str:
-    """For protocols that have no field for it; empty where any text will do."""
-    if request.response_format is None:
-        return ""
-    words = "Answer with one JSON object and nothing else."
-    schema = request.response_format.schema
-    return f"{words} It must follow this JSON Schema: {json.dumps(schema)}" if schema else words
+def _longest(sound: Audio) -> float:
+    kind = sound.media_type.partition(";")[0].strip().lower()
+    return len(sound.data) / _FEWEST_BYTES.get(kind, _FEWEST_BYTES_COMPRESSED)

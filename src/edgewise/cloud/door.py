@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.conversation import (
-    audio_seconds,
-    estimated_finish,
-    most_input_tokens,
-    most_output_tokens,
-)
+from edgewise.cloud.conversation import estimated_finish
+from edgewise.cloud.prices import charged, highest
 from edgewise.cloud.provider import (
     BudgetGuard,
     Chunk,
@@ -26,15 +23,7 @@ from edgewise.cloud.provider import (
     Stop,
     TimeLimits,
 )
-from edgewise.cloud.providers import (
-    Protocol,
-    Provider,
-    row_for,
-)
-from edgewise.cloud.threaded_stream import (
-    Stopped,
-    ThreadedStream,
-)
+from edgewise.cloud.providers import Protocol, Provider, row_for
 from edgewise.errors import (
     BudgetExceeded,
     CloudClosed,
@@ -51,134 +40,15 @@ from edgewise.errors import (
 from edgewise.types.messages import Image, Request, ToolCall
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
-from edgewise.vision.pictures import (
-    encode,
-    open_picture,
-    shrink,
-)
+from edgewise.vision.pictures import encode, open_picture, shrink
 
+BACKLOG = 64  # chunks a slow reader may leave waiting before the provider is held up
 MOST_TRIES = 2
 PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
-
-
-def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> float | None:
-    """Seconds to wait before the next try, or None for no further one.
-
-    Retried: 429 whose Retry-After fits, and 5xx. Not retried: what cannot change within moments
-    (DNS, refused, no route, keys, bad requests) or what may have been paid for (time-outs, cuts).
-    """
-    if tries >= MOST_TRIES:
-        return None
-    if isinstance(error, CloudRateLimited):
-        pause = PAUSE_S if error.retry_after_s is None else error.retry_after_s
-    elif isinstance(error, CloudFailed):
-        pause = PAUSE_S
-    else:
-        return None
-    return pause if pause <= min(LONGEST_PAUSE_S, seconds_left) else None
-
-
 # What servers take in one request, base64 included, at the strictest of them.
 MOST_BYTES_TOGETHER = 18_000_000
-
-
-def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
-    """The request with all its pictures written anew: upright, resized, without metadata.
-
-    Raises InvalidRequest for a picture that cannot be read: what cannot be cleaned stays here.
-    """
-    if not request.has_images:
-        return request
-    row = row_for(config)
-    count = sum(len(message.images) for message in request.messages)
-    most_bytes = min(row.image_bytes, MOST_BYTES_TOGETHER * 3 // 4 // count)
-    position = 0
-    messages = []
-    for message in request.messages:
-        images = []
-        for image in message.images:
-            position += 1
-            images.append(_ready(image, position, row, most_bytes))
-        messages.append(replace(message, images=tuple(images)))
-    return replace(request, messages=tuple(messages))
-
-
-def _ready(image: Image, position: int, row: Provider, most_bytes: int) -> Image:
-    picture = shrink(open_picture(image, position), row.image_side)
-    written = encode(picture, most_bytes)
-    while len(written.data) > most_bytes and max(picture.size) > 256:
-        picture = shrink(picture, max(picture.size) * 3 // 4)
-        written = encode(picture, most_bytes)
-    tokens = count_tokens(row.protocol, *picture.size)
-    return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
-
-
-def count_tokens(protocol: Protocol, width: int, height: int) -> int:
-    """By the rules a provider publishes; 0 for one that publishes none."""
-    match protocol:
-        case "anthropic":
-            return math.ceil(width * height / 750)
-        case "gemini":
-            return _gemini_tokens(width, height)
-        case "openai":
-            return _openai_tokens(width, height)
-    return 0
-
-
-def _gemini_tokens(width: int, height: int) -> int:
-    """258 for a small picture, and for each tile of a larger one."""
-    if max(width, height) <= 384:
-        return 258
-    tile = min(768, max(256, int(min(width, height) / 1.5)))
-    return 258 * math.ceil(width / tile) * math.ceil(height / tile)
-
-
-def _openai_tokens(width: int, height: int) -> int:
-    """85, and 170 for each 512-pixel tile once the shorter side is at most 768."""
-    scale = min(1.0, 2048 / max(width, height))
-    scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
-    tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
-    return 85 + 170 * tiles
-
-
-def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
-    """What is reserved before anything is sent."""
-    finish = Finish(
-        input_tokens=most_input_tokens(request),
-        output_tokens=most_output_tokens(request),
-        # All of it at the rate for sound, which is never the lower one.
-        audio_tokens=most_input_tokens(request) if request.task == "transcribe" else 0,
-        audio_seconds=audio_seconds(request),
-    )
-    return _cost(prices, config, finish)
-
-
-def charged(attempt: Attempt, finish: Finish, prices: Prices, config: ProviderConfig) -> Attempt:
-    """The attempt with what it took."""
-    return replace(
-        attempt,
-        input_tokens=finish.input_tokens,
-        output_tokens=finish.output_tokens,
-        cached_tokens=finish.cached_tokens,
-        estimated=finish.estimated,
-        audio_seconds=finish.audio_seconds,
-        cost_microdollars=_cost(prices, config, finish),
-    )
-
-
-def _cost(prices: Prices, config: ProviderConfig, finish: Finish) -> int:
-    return prices.cost(
-        config,
-        finish.input_tokens,
-        finish.output_tokens,
-        audio_seconds=finish.audio_seconds,
-        audio_tokens=finish.audio_tokens,
-    )
-
-
 _log = logging.getLogger(__name__)
-
 _THAT_DO = {"transcribe": " that transcribes", "embed": " that embeds"}
 
 
@@ -197,25 +67,6 @@ class Lane:
             if self.provider is None:
                 self.provider = self.open(self.config)
             return self.provider
-
-
-@dataclass(slots=True)
-class _Trip:
-    """One attempt under way: what came back so far."""
-
-    lane: Lane
-    attempt_id: str
-    started: float
-    stop: Stop
-    first: float | None = None
-    characters: int = 0
-    tries: int = 0
-    finish: Finish | None = None
-
-    @property
-    def begun(self) -> bool:
-        """Something of the answer has arrived."""
-        return self.first is not None
 
 
 @dataclass(slots=True)
@@ -261,7 +112,7 @@ class Door:
                 continue
             try:
                 lane.get()  # loading an SDK is not waiting for the network
-                ready = ready_to_leave(request, lane.config) if request.has_images else request
+                ready = ready_to_leave(request, lane.config)
             except (EdgewiseError, ImportError) as error:
                 lane.breaker.released()
                 last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")
@@ -287,9 +138,8 @@ class Door:
             threading.Thread(target=self._open_first, name="edgewise-prepare", daemon=True).start()
 
     def _open_first(self) -> None:
-        with contextlib.suppress(
-            EdgewiseError, ImportError
-        ):  # `stream` meets it again, and says so
+        # `stream` meets the error again, and says so.
+        with contextlib.suppress(EdgewiseError, ImportError):
             self.lanes[0].get()
 
     def close(self) -> None:
@@ -326,7 +176,7 @@ class Door:
             outcome = "answered"
             lane.breaker.succeeded()
             yield from held
-        except Stopped:
+        except _Stopped:
             return
         except CloudError as error:
             failure, outcome = error, error.code
@@ -360,7 +210,7 @@ class Door:
         """The same provider once more where that is safe; then its error."""
         while True:
             if trip.stop.asked:
-                raise Stopped
+                raise _Stopped
             trip.tries += 1
             try:
                 yield from self._one_try(request, trip, give_up)
@@ -378,12 +228,12 @@ class Door:
         provider, limits = trip.lane.get(), self.limits
         must_end = trip.started + limits.total_s
         first_by = min(self.clock() + limits.first_token_s, must_end, give_up or must_end)
-        stream_thread = ThreadedStream(provider, request, f"{trip.attempt_id}.{trip.tries}")
-        trip.stop.wakes(stream_thread.wake)
+        stream = ThreadedStream(provider, request, f"{trip.attempt_id}.{trip.tries}")
+        trip.stop.wakes(stream.wake)
         try:
             while True:
                 wait = (must_end if trip.begun else first_by) - self.clock()
-                chunk = stream_thread.next(min(wait, limits.first_token_s))
+                chunk = stream.next(min(wait, limits.first_token_s))
                 if chunk is None:
                     break
                 if isinstance(chunk, Finish):
@@ -392,7 +242,7 @@ class Door:
                 self._note(trip, chunk)
                 yield chunk
         finally:
-            stream_thread.close()
+            stream.close()
         name = provider.config.name
         if trip.finish is None:
             raise CloudCut(f"{name} stopped before the end of the answer", provider=name)
@@ -431,3 +281,178 @@ class Door:
                 return attempt  # refused, or stopped, before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
         return charged(attempt, finish, self.prices, config)
+
+
+@dataclass(slots=True)
+class _Trip:
+    """One attempt under way: what came back so far."""
+
+    lane: Lane
+    attempt_id: str
+    started: float
+    stop: Stop
+    first: float | None = None
+    characters: int = 0
+    tries: int = 0
+    finish: Finish | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Something of the answer has arrived."""
+        return self.first is not None
+
+
+class ThreadedStream:
+    """One try at one provider: its blocking stream runs on a thread of its own.
+
+    So waiting for it has an exact bound. An HTTP client's own time-outs do not cover a name server
+    that never answers, nor the sum of many small waits. Here the reader decides how long it waits,
+    and leaving never blocks.
+    """
+
+    def __init__(self, provider: CloudProvider, request: Request, wire_id: str) -> None:
+        self._provider = provider
+        self._name = provider.config.name
+        self._wire_id = wire_id
+        self._queue: queue.Queue[Chunk | CloudError | _Stopped | None] = queue.Queue(BACKLOG)
+        self._left = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(request,), name=f"edgewise-{self._name}", daemon=True
+        )
+        self._thread.start()
+
+    def next(self, timeout_s: float) -> Chunk | None:
+        """The next chunk; None at the end. Raises CloudTimeout, or what the provider raised.
+
+        Raises _Stopped where `wake` was called.
+        """
+        try:
+            item = self._queue.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            raise CloudTimeout(
+                f"{self._name} sent nothing for {timeout_s:.1f} s", provider=self._name
+            ) from None
+        if isinstance(item, CloudError | _Stopped):
+            raise item
+        return item
+
+    def wake(self) -> None:
+        """From another thread: the next thing the reader gets is the end of its wait."""
+        while True:
+            try:
+                self._queue.put_nowait(_Stopped())
+                return
+            except queue.Full:
+                with contextlib.suppress(queue.Empty):
+                    self._queue.get_nowait()  # nobody will read it
+
+    def close(self) -> None:
+        """Leave: break the connection if the thread is still on it. Returns at once."""
+        self._left.set()
+        if self._thread.is_alive():
+            self._provider.abort(self._wire_id)
+
+    def _run(self, request: Request) -> None:
+        chunks = self._provider.stream(request, self._wire_id)
+        try:
+            for chunk in chunks:
+                if not self._offer(chunk):
+                    return
+            self._offer(None)
+        except CloudError as error:
+            self._offer(error)
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; nobody may hang
+            self._offer(CloudError(f"{type(error).__name__}: {error}", provider=self._name))
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+
+    def _offer(self, item: Chunk | CloudError | None) -> bool:
+        while not self._left.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+
+class _Stopped(Exception):
+    """Somebody else's thread ended the wait. Never leaves the door."""
+
+
+def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> float | None:
+    """Seconds to wait before the next try, or None for no further one.
+
+    Retried: 429 whose Retry-After fits, and 5xx. Not retried: what cannot change within moments
+    (DNS, refused, no route, keys, bad requests) or what may have been paid for (time-outs, cuts).
+    """
+    if tries >= MOST_TRIES:
+        return None
+    if isinstance(error, CloudRateLimited):
+        pause = PAUSE_S if error.retry_after_s is None else error.retry_after_s
+    elif isinstance(error, CloudFailed):
+        pause = PAUSE_S
+    else:
+        return None
+    return pause if pause <= min(LONGEST_PAUSE_S, seconds_left) else None
+
+
+def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
+    """The request with all its pictures written anew: upright, resized, without metadata.
+
+    Raises InvalidRequest for a picture that cannot be read: what cannot be cleaned stays here.
+    """
+    if not request.has_images:
+        return request
+    row = row_for(config)
+    count = sum(len(message.images) for message in request.messages)
+    most_bytes = min(row.image_bytes, MOST_BYTES_TOGETHER * 3 // 4 // count)
+    position = 0
+    messages = []
+    for message in request.messages:
+        images = []
+        for image in message.images:
+            position += 1
+            images.append(_ready(image, position, row, most_bytes))
+        messages.append(replace(message, images=tuple(images)))
+    return replace(request, messages=tuple(messages))
+
+
+def count_tokens(protocol: Protocol, width: int, height: int) -> int:
+    """By the rules a provider publishes; 0 for one that publishes none."""
+    match protocol:
+        case "anthropic":
+            return math.ceil(width * height / 750)
+        case "gemini":
+            return _gemini_tokens(width, height)
+        case "openai":
+            return _openai_tokens(width, height)
+    return 0
+
+
+def _ready(image: Image, position: int, row: Provider, most_bytes: int) -> Image:
+    picture = shrink(open_picture(image, position), row.image_side)
+    written = encode(picture, most_bytes)
+    while len(written.data) > most_bytes and max(picture.size) > 256:
+        picture = shrink(picture, max(picture.size) * 3 // 4)
+        written = encode(picture, most_bytes)
+    tokens = count_tokens(row.protocol, *picture.size)
+    return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
+
+
+def _gemini_tokens(width: int, height: int) -> int:
+    """258 for a small picture, and for each tile of a larger one."""
+    if max(width, height) <= 384:
+        return 258
+    tile = min(768, max(256, int(min(width, height) / 1.5)))
+    return 258 * math.ceil(width / tile) * math.ceil(height / tile)
+
+
+def _openai_tokens(width: int, height: int) -> int:
+    """85, and 170 for each 512-pixel tile once the shorter side is at most 768."""
+    scale = min(1.0, 2048 / max(width, height))
+    scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
+    tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
+    return 85 + 170 * tiles

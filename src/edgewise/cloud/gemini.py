@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Sequence
+import functools
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from edgewise.cloud.conversation import (
     audio_seconds,
     call_names,
     estimated_finish,
-    gemini_format,
+    in_turn,
     most_output_tokens,
     one_sound,
     paired,
@@ -23,6 +26,7 @@ from edgewise.cloud.http import (
     WIRE_ID_HEADER,
     Try,
     Wire,
+    WireProvider,
     cut,
     header_value,
     mapped,
@@ -31,14 +35,12 @@ from edgewise.cloud.http import (
     status_error,
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.providers import row_for
-from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.messages import Message, Request, ResponseFormat, ToolCall
 from edgewise.types.tokens import Finish, FinishReason, Vectors
 
 if TYPE_CHECKING:
     from google import genai
     from google.genai.types import EmbedContentResponse
-
 
 # Asked for nothing, a chat model finds something to say; asked for a word, it says the word.
 NO_SPEECH = "[no speech]"
@@ -48,88 +50,6 @@ INSTRUCTION = (
     "or answer them, and do not name the speakers. Where a word cannot be made out, write what "
     f"it most likely is. If nobody speaks, write only {NO_SPEECH}"
 )
-
-
-def speech_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
-    sound = one_sound(request, provider)
-    parts: list[dict[str, Any]] = [
-        {"inline_data": {"data": sound.data, "mime_type": sound.media_type}},
-        {"text": _task(request)},
-    ]
-    config = {
-        "max_output_tokens": most_output_tokens(request),
-        "temperature": request.temperature,
-        "seed": request.seed,
-        "system_instruction": INSTRUCTION,
-        "automatic_function_calling": {"disable": True},
-        "automatic_continuation": False,
-        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
-    }
-    return {"contents": [{"role": "user", "parts": parts}], "config": config}
-
-
-def _task(request: Request) -> str:
-    lines = ["Transcribe this recording."]
-    if request.language:
-        lines.append(f"The language is {request.language}.")
-    if request.hint:
-        lines.append(f"Not said in it, but how such words are spelt: {request.hint}")
-    if words := words_before(request):
-        lines.append(f"Right before it was said, not to be repeated: {words}")
-    return "\n".join(lines)
-
-
-def in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The text at the end only: its first pieces may turn out to say that nobody spoke."""
-    texts: list[str] = []
-    for chunk in chunks:
-        if isinstance(chunk, str):
-            texts.append(chunk)
-        elif isinstance(chunk, Finish):
-            text = "".join(texts).strip()
-            # Refused is not the same as silent: without a text the door calls it empty.
-            if text or chunk.reason != "filtered":
-                yield "" if text.strip(" .").lower() == NO_SPEECH else text
-            yield chunk
-
-
-def tokens_of_sound(request: Request, usage: Any) -> int:
-    """How many tokens of the prompt were sound; all of them where Gemini does not say."""
-    if request.task != "transcribe":
-        return 0
-    counts = [
-        detail.token_count or 0
-        for detail in usage.prompt_tokens_details or ()
-        if detail.modality is not None and detail.modality.name == "AUDIO"
-    ]
-    return sum(counts) if usage.prompt_tokens_details else int(usage.prompt_token_count or 0)
-
-
-def embedding_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
-    # One content per text: newer models make a single vector of texts that share a content.
-    texts = texts_to_embed(request, provider)
-    contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
-    config: dict[str, Any] = {"http_options": {"headers": {WIRE_ID_HEADER: wire_id}}}
-    if request.dimensions is not None:
-        config["output_dimensionality"] = request.dimensions
-    return {"contents": contents, "config": config}
-
-
-def taken_apart(made: EmbedContentResponse, request: Request, provider: str) -> Iterator[Chunk]:
-    with reading(provider):
-        rows = [tuple(float(value) for value in row.values or ()) for row in made.embeddings or ()]
-        if len(rows) != len(texts_to_embed(request, provider)) or not all(rows):
-            raise ValueError("not one vector per text")
-        counted = made.usage_metadata.prompt_token_count if made.usage_metadata else None
-    yield Vectors(tuple(rows))
-    if counted is None:
-        yield estimated_finish(request, "stop", 0)
-    else:
-        yield Finish("stop", input_tokens=counted)
-
-
 _FINISH: dict[str, FinishReason] = {
     "MAX_TOKENS": "length",
     "SAFETY": "filtered",
@@ -147,26 +67,20 @@ _NO_SIGNATURE = b"skip_thought_signature_validator"
 def open_provider(config: ProviderConfig) -> CloudProvider:
     from google import genai  # noqa: PLC0415 - the SDK is slow to load; only its users wait
 
-    base_url = config.base_url or row_for(config).base_url
-    wire = Wire(config, base_url)
+    wire = Wire(config)
     client = genai.Client(
         vertexai=False,  # said aloud, or the environment may say otherwise
         api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
         # Without retry options the SDK tries once.
-        http_options=genai.types.HttpOptions(base_url=base_url, httpx_client=wire.client),
+        http_options=genai.types.HttpOptions(base_url=wire.base_url, httpx_client=wire.client),
     )
-    return GeminiProvider(config, client, wire)
+    return GeminiProvider(config, wire, client)
 
 
-class GeminiProvider:
-    def __init__(self, config: ProviderConfig, client: genai.Client, wire: Wire) -> None:
-        self._config = config
+class GeminiProvider(WireProvider):
+    def __init__(self, config: ProviderConfig, wire: Wire, client: genai.Client) -> None:
+        super().__init__(config, wire)
         self._client = client
-        self._wire = wire
-
-    @property
-    def config(self) -> ProviderConfig:
-        return self._config
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         name, model = self._config.name, self._config.model
@@ -175,13 +89,13 @@ class GeminiProvider:
             answer = _Answer(name, current, f"call_{wire_id}")
             match request.task:
                 case "transcribe":
-                    options = speech_payload(request, name, header)
-                    yield from in_one_piece(self._written(options, request, answer))
+                    options = _speech_payload(request, name, header)
+                    yield from _in_one_piece(self._written(options, request, answer))
                 case "embed":
-                    options = embedding_payload(request, name, header)
+                    options = _embedding_payload(request, name, header)
                     with reading(name):  # the SDK takes replies apart, and is easily surprised
                         made = self._client.models.embed_content(model=model, **options)
-                    yield from taken_apart(made, request, name)
+                    yield from _vectors(made, request, name)
                 case _:
                     yield from self._written(payload(request, header), request, answer)
 
@@ -198,44 +112,10 @@ class GeminiProvider:
             yield from chunks
         yield answer.end(request)
 
-    def abort(self, wire_id: str) -> None:
-        self._wire.abort(wire_id)
-
+    @override
     def close(self) -> None:
         self._client.close()
-        self._wire.close()
-
-
-@contextlib.contextmanager
-def _mapped(config: ProviderConfig) -> Generator[None]:
-    from google.genai import errors  # noqa: PLC0415
-
-    with mapped(config.name, config.key):
-        try:
-            yield
-        except errors.APIError as error:
-            # A wrong key is answered with 400 here; only the details tell.
-            status = 401 if "API_KEY_INVALID" in str(error.details) else error.code
-            headers = getattr(error.response, "headers", None) or {}
-            raise status_error(
-                config.name,
-                status or 500,
-                str(error.message or ""),
-                retry_after_s=_delay_in(error.details) or retry_after(headers),
-                key=config.key,
-            ) from error
-
-
-def _delay_in(details: Any) -> float | None:
-    """Google says how long to wait in the body: {"retryDelay": "7.5s"}."""
-    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
-        for detail in details["error"]["details"]:
-            if "retryDelay" in detail:
-                return float(detail["retryDelay"].removesuffix("s"))
-    return None
-
-
-# -- what is sent ---------------------------------------------------------------------------------
+        super().close()
 
 
 def payload(request: Request, wire_id: str) -> dict[str, Any]:
@@ -244,11 +124,8 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
         "seed": request.seed,
-        # Calls are the caller's to run, and one request is one request.
-        "automatic_function_calling": {"disable": True},
-        "automatic_continuation": False,
-        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
-        **gemini_format(request.response_format),
+        **_alone(wire_id),
+        **_format(request.response_format),
     }
     if system := system_prompt(request.messages):
         config["system_instruction"] = system
@@ -266,25 +143,26 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
         config["tools"] = [{"function_declarations": declarations}]
         if request.tool_choice == "none":
             config["tool_config"] = {"function_calling_config": {"mode": "NONE"}}
-    return {"contents": _contents(paired(request.messages)), "config": config}
+    messages = paired(request.messages)
+    parts_of = functools.partial(_parts, names=call_names(messages))
+    contents = in_turn(messages, parts_of, assistant="model", field="parts")
+    return {"contents": contents, "config": config}
 
 
-def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """User and model in turn; results of tools belong to the user's side."""
-    names = call_names(messages)
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        parts = _parts(message, names)
-        role = "model" if message.role == "assistant" else "user"
-        if not parts:
-            continue  # an empty turn is refused
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["parts"] += parts
-        else:
-            turns.append({"role": role, "parts": parts})
-    return turns
+def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
+    if wanted is None:
+        return {}
+    schema = {"response_json_schema": dict(wanted.schema)} if wanted.schema else {}
+    return {"response_mime_type": "application/json", **schema}
+
+
+def _alone(wire_id: str) -> dict[str, Any]:
+    """Calls are run by the program that asked, and one request is one request."""
+    return {
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
+    }
 
 
 def _parts(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
@@ -306,9 +184,6 @@ def _parts(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
         for call in message.tool_calls
     ]
     return [*pictures, *words, *calls]
-
-
-# -- what comes back ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -373,6 +248,113 @@ class _Answer:
             output_tokens=(self.usage.candidates_token_count or 0)
             + (self.usage.thoughts_token_count or 0),
             cached_tokens=self.usage.cached_content_token_count or 0,
-            audio_tokens=tokens_of_sound(request, self.usage),
+            audio_tokens=_tokens_of_sound(request, self.usage),
             audio_seconds=audio_seconds(request),
         )
+
+
+def _speech_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    sound = one_sound(request, provider)
+    parts: list[dict[str, Any]] = [
+        {"inline_data": {"data": sound.data, "mime_type": sound.media_type}},
+        {"text": _task(request)},
+    ]
+    config = {
+        "max_output_tokens": most_output_tokens(request),
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "system_instruction": INSTRUCTION,
+        **_alone(wire_id),
+    }
+    return {"contents": [{"role": "user", "parts": parts}], "config": config}
+
+
+def _task(request: Request) -> str:
+    lines = ["Transcribe this recording."]
+    if request.language:
+        lines.append(f"The language is {request.language}.")
+    if request.hint:
+        lines.append(f"Not said in it, but how such words are spelt: {request.hint}")
+    if words := words_before(request):
+        lines.append(f"Right before it was said, not to be repeated: {words}")
+    return "\n".join(lines)
+
+
+def _in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The text at the end only: its first pieces may turn out to say that nobody spoke."""
+    texts: list[str] = []
+    for chunk in chunks:
+        if isinstance(chunk, str):
+            texts.append(chunk)
+        elif isinstance(chunk, Finish):
+            text = "".join(texts).strip()
+            # Refused is not the same as silent: without a text the door calls it empty.
+            if text or chunk.reason != "filtered":
+                yield "" if text.strip(" .").lower() == NO_SPEECH else text
+            yield chunk
+
+
+def _tokens_of_sound(request: Request, usage: Any) -> int:
+    """How many tokens of the prompt were sound; all of them where Gemini does not say."""
+    if request.task != "transcribe":
+        return 0
+    counts = [
+        detail.token_count or 0
+        for detail in usage.prompt_tokens_details or ()
+        if detail.modality is not None and detail.modality.name == "AUDIO"
+    ]
+    return sum(counts) if usage.prompt_tokens_details else int(usage.prompt_token_count or 0)
+
+
+def _embedding_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    # One content per text: newer models make a single vector of texts that share a content.
+    texts = texts_to_embed(request, provider)
+    contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
+    config: dict[str, Any] = {"http_options": {"headers": {WIRE_ID_HEADER: wire_id}}}
+    if request.dimensions is not None:
+        config["output_dimensionality"] = request.dimensions
+    return {"contents": contents, "config": config}
+
+
+def _vectors(made: EmbedContentResponse, request: Request, provider: str) -> Iterator[Chunk]:
+    with reading(provider):
+        rows = [tuple(float(value) for value in row.values or ()) for row in made.embeddings or ()]
+        if len(rows) != len(texts_to_embed(request, provider)) or not all(rows):
+            raise ValueError("not one vector per text")
+        counted = made.usage_metadata.prompt_token_count if made.usage_metadata else None
+    yield Vectors(tuple(rows))
+    if counted is None:
+        yield estimated_finish(request, "stop", 0)
+    else:
+        yield Finish("stop", input_tokens=counted)
+
+
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    from google.genai import errors  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except errors.APIError as error:
+            # A wrong key is answered with 400 here; only the details tell.
+            status = 401 if "API_KEY_INVALID" in str(error.details) else error.code
+            headers = getattr(error.response, "headers", None) or {}
+            raise status_error(
+                config.name,
+                status or 500,
+                str(error.message or ""),
+                retry_after_s=_delay_in(error.details) or retry_after(headers),
+                key=config.key,
+            ) from error
+
+
+def _delay_in(details: Any) -> float | None:
+    """Google says how long to wait in the body: {"retryDelay": "7.5s"}."""
+    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
+        for detail in details["error"]["details"]:
+            if "retryDelay" in detail:
+                return float(detail["retryDelay"].removesuffix("s"))
+    return None

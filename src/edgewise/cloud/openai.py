@@ -14,15 +14,16 @@ from edgewise.cloud.conversation import (
     described,
     estimated_finish,
     one_sound,
-    openai_format,
     paired,
     texts_to_embed,
     words_before,
+    written_call,
 )
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
     Try,
     Wire,
+    WireProvider,
     broken,
     cut,
     expect_events,
@@ -35,13 +36,12 @@ from edgewise.cloud.http import (
 )
 from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider, row_for
-from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.types.messages import Message, Request, ResponseFormat, ToolCall
 from edgewise.types.tokens import Finish, FinishReason, Vectors
 
 if TYPE_CHECKING:
     import openai
     from openai.types.audio import Transcription
-
 
 # Servers go by the file's name where they do not trust its type.
 _ENDINGS = {
@@ -53,109 +53,6 @@ _ENDINGS = {
     "audio/ogg": "ogg",
     "audio/webm": "webm",
 }
-
-
-def transcribe(
-    client: openai.OpenAI,
-    request: Request,
-    config: ProviderConfig,
-    row: Provider,
-    headers: Mapping[str, str],
-) -> Iterator[Chunk]:
-    """The text, "" where nobody spoke, and what it was charged for: tokens, or seconds."""
-    form = speech_payload(request, config, row)
-    heard: Transcription = client.audio.transcriptions.create(**form, extra_headers=headers)
-    with reading(config.name):
-        text = heard.text
-        if not isinstance(text, str):
-            raise TypeError("its text is not text")
-        finish = _finish(request, heard.usage, len(text))
-    yield text
-    yield finish
-
-
-def speech_payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
-    sound = one_sound(request, config.name)
-    ending = _ENDINGS.get(sound.media_type.partition(";")[0].strip().lower(), "wav")
-    form: dict[str, Any] = {
-        "file": (f"speech.{ending}", sound.data, sound.media_type),
-        "model": config.model,
-    }
-    language = request.language or row.any_language
-    if language and row.traits(config.model).languages:
-        form["languages"] = [language]
-    elif language:
-        form["language"] = language
-    words = " ".join(part for part in (request.hint, words_before(request)) if part)
-    if words and row.speech_prompt:
-        form["prompt"] = words
-    if request.temperature and row.traits(config.model).temperature:
-        form["temperature"] = min(1.0, request.temperature)
-    # JSON is what all of them send unasked; the newest models refuse to be asked for it.
-    return form
-
-
-def _finish(request: Request, usage: Any, characters: int) -> Finish:
-    if usage is None:
-        return estimated_finish(request, "stop", characters)
-    # OpenAI says `seconds`, Mistral `prompt_audio_seconds`; what counts tokens has neither.
-    seconds = getattr(usage, "seconds", None) or getattr(usage, "prompt_audio_seconds", None)
-    tokens = _first(usage, "input_tokens", "prompt_tokens")
-    if seconds is None and tokens is None:
-        return estimated_finish(request, "stop", characters)
-    details = getattr(usage, "input_token_details", None)
-    sound = getattr(details, "audio_tokens", None)
-    return Finish(
-        "stop",
-        input_tokens=int(tokens or 0),
-        output_tokens=int(_first(usage, "output_tokens", "completion_tokens") or 0),
-        # Not told apart: all of it was sound, which is the dearer kind.
-        audio_tokens=int((tokens or 0) if sound is None else sound),
-        audio_seconds=float(audio_seconds(request) if seconds is None else seconds),
-    )
-
-
-def _first(usage: Any, *names: str) -> Any:
-    found = (getattr(usage, name, None) for name in names)
-    return next((value for value in found if value is not None), None)
-
-
-def embedding_payload(request: Request, config: ProviderConfig) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
-    body: dict[str, Any] = {
-        "input": texts_to_embed(request, config.name),
-        "model": config.model,
-        # Said aloud, or the SDK asks for base64, which not every server speaks.
-        "encoding_format": "float",
-    }
-    if request.dimensions is not None:
-        body["dimensions"] = request.dimensions
-    return body
-
-
-def embed(
-    client: openai.OpenAI, request: Request, config: ProviderConfig, headers: Mapping[str, str]
-) -> Iterator[Chunk]:
-    body = embedding_payload(request, config)
-    made = client.embeddings.create(**body, extra_headers=headers)
-    with reading(config.name):
-        rows = sorted(made.data, key=lambda row: row.index)
-        # A vector too few or twice the same place would put another text's in its stead.
-        if [row.index for row in rows] != list(range(len(body["input"]))):
-            raise ValueError("not one vector per text")
-        vectors = Vectors(tuple(tuple(float(value) for value in row.embedding) for row in rows))
-        if not all(vectors.values):
-            raise ValueError("an empty vector")
-        usage: Any = made.usage
-        if usage is None or usage.prompt_tokens is None:
-            finish = estimated_finish(request, "stop", 0)
-        else:
-            finish = Finish("stop", input_tokens=int(usage.prompt_tokens))
-    yield vectors
-    yield finish
-
-
 _FINISH: dict[str, FinishReason] = {
     "length": "length",
     "tool_calls": "tool_calls",
@@ -177,44 +74,38 @@ _STATUS_OF_WORD = {
 def open_provider(config: ProviderConfig) -> CloudProvider:
     import openai  # noqa: PLC0415 - the SDK takes most of a second to load; only its users wait
 
-    row = row_for(config)
-    base_url = config.base_url or row.base_url
-    wire = Wire(config, base_url)
+    wire = Wire(config)
     client = openai.OpenAI(
         # Never empty: the SDK would then look in the environment and may find another provider's.
         api_key=config.key or "no-key",
-        base_url=base_url,
+        base_url=wire.base_url,
         max_retries=0,
         timeout=wire.timeout,
         http_client=wire.client,
     )
+    row = row_for(config)
     if row.name != "openai":  # the SDK took these from the environment; nobody else may see them
         client.organization = client.project = None
-    return OpenAIProvider(config, row, client, wire)
+    return OpenAIProvider(config, wire, row, client)
 
 
-class OpenAIProvider:
+class OpenAIProvider(WireProvider):
     def __init__(
-        self, config: ProviderConfig, row: Provider, client: openai.OpenAI, wire: Wire
+        self, config: ProviderConfig, wire: Wire, row: Provider, client: openai.OpenAI
     ) -> None:
-        self._config = config
+        super().__init__(config, wire)
         self._row = row
         self._client = client
-        self._wire = wire
-
-    @property
-    def config(self) -> ProviderConfig:
-        return self._config
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         config, row, client = self._config, self._row, self._client
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
         with self._wire.attempt(wire_id) as current, _mapped(config):
             if request.task == "transcribe":
-                yield from transcribe(client, request, config, row, headers)
+                yield from _transcribe(client, request, config, row, headers)
                 return
             if request.task == "embed":
-                yield from embed(client, request, config, headers)
+                yield from _embed(client, request, config, headers)
                 return
             options = payload(request, config.model, row)
             events = client.chat.completions.create(**options, extra_headers=headers)
@@ -226,41 +117,6 @@ class OpenAIProvider:
                 yield from texts
             yield from answer.end(request)
 
-    def abort(self, wire_id: str) -> None:
-        self._wire.abort(wire_id)
-
-    def close(self) -> None:
-        self._wire.close()
-
-
-@contextlib.contextmanager
-def _mapped(config: ProviderConfig) -> Generator[None]:
-    import openai  # noqa: PLC0415
-
-    with mapped(config.name, config.key):
-        try:
-            yield
-        except openai.APIStatusError as error:
-            words = message_in(error.body)
-            raise refused(config.name, error.response, message=words, key=config.key) from error
-        except openai.APIConnectionError as error:
-            raise broken(config.name, error.__cause__ or error) from error
-        except openai.APIError as error:  # an error event in a stream that had begun well
-            status = _status_of(error.code, error.type)
-            raise status_error(config.name, status, error.message, key=config.key) from error
-
-
-def _status_of(*words: str | None) -> int:
-    for word in words:
-        if word and word.isdigit():
-            return int(word)
-        if word in _STATUS_OF_WORD:
-            return _STATUS_OF_WORD[word]
-    return 500
-
-
-# -- what is sent ---------------------------------------------------------------------------------
-
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     """A chat in OpenAI's words, with what this provider and model do not take left out."""
@@ -270,7 +126,7 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "messages": list(_messages(paired(request.messages, short_ids=row.short_tool_ids))),
         "stream": True,
         row.output_limit: request.max_tokens,
-        **openai_format(request.response_format),
+        **_format(request.response_format),
     }
     extra: dict[str, Any] = {}
     if row.usage_on_request:
@@ -294,6 +150,15 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     if extra:
         body["extra_body"] = extra
     return body
+
+
+def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
+    if wanted is None:
+        return {}
+    if not wanted.schema:
+        return {"response_format": {"type": "json_object"}}
+    named = {"name": wanted.name, "schema": dict(wanted.schema), "strict": wanted.strict}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
@@ -326,9 +191,6 @@ def _written(call: ToolCall) -> dict[str, Any]:
     arguments = json.dumps(dict(call.arguments))
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
-
-
-# -- what comes back ------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -389,7 +251,7 @@ class _Answer:
         if not self.reason:
             raise cut(self.provider)
         with reading(self.provider):
-            calls = [_parsed(call) for call in self.calls]
+            calls = [written_call(call.name, call.arguments, call.id) for call in self.calls]
             finish = self._finish(request)
         yield from calls
         yield finish
@@ -412,8 +274,128 @@ class _Answer:
         )
 
 
-def _parsed(call: _Call) -> ToolCall:
-    arguments = json.loads(call.arguments) if call.arguments.strip() else {}
-    if not call.name or not isinstance(arguments, dict):
-        raise ValueError(f"a call of {call.name!r} whose arguments are not an object")
-    return ToolCall(name=call.name, arguments=arguments, id=call.id, source="cloud")
+def _transcribe(
+    client: openai.OpenAI,
+    request: Request,
+    config: ProviderConfig,
+    row: Provider,
+    headers: Mapping[str, str],
+) -> Iterator[Chunk]:
+    """The text, "" where nobody spoke, and what it was charged for: tokens, or seconds."""
+    form = _speech_payload(request, config, row)
+    heard: Transcription = client.audio.transcriptions.create(**form, extra_headers=headers)
+    with reading(config.name):
+        text = heard.text
+        if not isinstance(text, str):
+            raise TypeError("its text is not text")
+        finish = _heard_finish(request, heard.usage, len(text))
+    yield text
+    yield finish
+
+
+def _speech_payload(request: Request, config: ProviderConfig, row: Provider) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    sound = one_sound(request, config.name)
+    ending = _ENDINGS.get(sound.media_type.partition(";")[0].strip().lower(), "wav")
+    form: dict[str, Any] = {
+        "file": (f"speech.{ending}", sound.data, sound.media_type),
+        "model": config.model,
+    }
+    language = request.language or row.any_language
+    if language and row.traits(config.model).languages:
+        form["languages"] = [language]
+    elif language:
+        form["language"] = language
+    words = " ".join(part for part in (request.hint, words_before(request)) if part)
+    if words and row.speech_prompt:
+        form["prompt"] = words
+    if request.temperature and row.traits(config.model).temperature:
+        form["temperature"] = min(1.0, request.temperature)
+    # JSON is what all of them send unasked; the newest models refuse to be asked for it.
+    return form
+
+
+def _heard_finish(request: Request, usage: Any, characters: int) -> Finish:
+    if usage is None:
+        return estimated_finish(request, "stop", characters)
+    # OpenAI says `seconds`, Mistral `prompt_audio_seconds`; what counts tokens has neither.
+    seconds = getattr(usage, "seconds", None) or getattr(usage, "prompt_audio_seconds", None)
+    tokens = _first(usage, "input_tokens", "prompt_tokens")
+    if seconds is None and tokens is None:
+        return estimated_finish(request, "stop", characters)
+    details = getattr(usage, "input_token_details", None)
+    sound = getattr(details, "audio_tokens", None)
+    return Finish(
+        "stop",
+        input_tokens=int(tokens or 0),
+        output_tokens=int(_first(usage, "output_tokens", "completion_tokens") or 0),
+        # Not told apart: all of it was sound, which is the dearer kind.
+        audio_tokens=int((tokens or 0) if sound is None else sound),
+        audio_seconds=float(audio_seconds(request) if seconds is None else seconds),
+    )
+
+
+def _first(usage: Any, *names: str) -> Any:
+    found = (getattr(usage, name, None) for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def _embed(
+    client: openai.OpenAI, request: Request, config: ProviderConfig, headers: Mapping[str, str]
+) -> Iterator[Chunk]:
+    body = _embedding_payload(request, config)
+    made = client.embeddings.create(**body, extra_headers=headers)
+    with reading(config.name):
+        rows = sorted(made.data, key=lambda row: row.index)
+        # A vector too few or twice the same place would put another text's in its stead.
+        if [row.index for row in rows] != list(range(len(body["input"]))):
+            raise ValueError("not one vector per text")
+        vectors = Vectors(tuple(tuple(float(value) for value in row.embedding) for row in rows))
+        if not all(vectors.values):
+            raise ValueError("an empty vector")
+        usage: Any = made.usage
+        if usage is None or usage.prompt_tokens is None:
+            finish = estimated_finish(request, "stop", 0)
+        else:
+            finish = Finish("stop", input_tokens=int(usage.prompt_tokens))
+    yield vectors
+    yield finish
+
+
+def _embedding_payload(request: Request, config: ProviderConfig) -> dict[str, Any]:
+    """The request as arguments of the SDK."""
+    body: dict[str, Any] = {
+        "input": texts_to_embed(request, config.name),
+        "model": config.model,
+        # Said aloud, or the SDK asks for base64, which not every server speaks.
+        "encoding_format": "float",
+    }
+    if request.dimensions is not None:
+        body["dimensions"] = request.dimensions
+    return body
+
+
+@contextlib.contextmanager
+def _mapped(config: ProviderConfig) -> Generator[None]:
+    import openai  # noqa: PLC0415
+
+    with mapped(config.name, config.key):
+        try:
+            yield
+        except openai.APIStatusError as error:
+            words = message_in(error.body)
+            raise refused(config.name, error.response, message=words, key=config.key) from error
+        except openai.APIConnectionError as error:
+            raise broken(config.name, error.__cause__ or error) from error
+        except openai.APIError as error:  # an error event in a stream that had begun well
+            status = _status_of(error.code, error.type)
+            raise status_error(config.name, status, error.message, key=config.key) from error
+
+
+def _status_of(*words: str | None) -> int:
+    for word in words:
+        if word and word.isdigit():
+            return int(word)
+        if word in _STATUS_OF_WORD:
+            return _STATUS_OF_WORD[word]
+    return 500

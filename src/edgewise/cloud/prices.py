@@ -11,13 +11,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from edgewise.cloud.conversation import TOKENS_PER_SECOND
-from edgewise.cloud.provider import ProviderConfig
+from edgewise.cloud.conversation import (
+    TOKENS_PER_SECOND,
+    audio_seconds,
+    most_input_tokens,
+    most_output_tokens,
+)
+from edgewise.cloud.provider import Prices, ProviderConfig
 from edgewise.cloud.providers import Provider, row_for
+from edgewise.types.messages import Request
+from edgewise.types.replies import Attempt
+from edgewise.types.tokens import Finish
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -70,6 +78,41 @@ class LibraryPrices:
         if row.free:
             return True
         return row.prices_published and _listed(row, config.model) is not None
+
+
+def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
+    """What is reserved before anything is sent."""
+    finish = Finish(
+        input_tokens=most_input_tokens(request),
+        output_tokens=most_output_tokens(request),
+        # All of it at the rate for sound, which is never the lower one.
+        audio_tokens=most_input_tokens(request) if request.task == "transcribe" else 0,
+        audio_seconds=audio_seconds(request),
+    )
+    return _cost(prices, config, finish)
+
+
+def charged(attempt: Attempt, finish: Finish, prices: Prices, config: ProviderConfig) -> Attempt:
+    """The attempt with what it took."""
+    return replace(
+        attempt,
+        input_tokens=finish.input_tokens,
+        output_tokens=finish.output_tokens,
+        cached_tokens=finish.cached_tokens,
+        estimated=finish.estimated,
+        audio_seconds=finish.audio_seconds,
+        cost_microdollars=_cost(prices, config, finish),
+    )
+
+
+def _cost(prices: Prices, config: ProviderConfig, finish: Finish) -> int:
+    return prices.cost(
+        config,
+        finish.input_tokens,
+        finish.output_tokens,
+        audio_seconds=finish.audio_seconds,
+        audio_tokens=finish.audio_tokens,
+    )
 
 
 def _listed_as(row: Provider) -> str:

@@ -1,4 +1,4 @@
-"""The protocols between a flow, the door to the cloud, a provider, and the purse that pays."""
+"""The protocols between a flow, the door to the cloud, a provider, and the budget guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The providers edgewise knows: one row each, so that most providers need no code."""
+"""The providers edgewise knows by name, and what their servers need or refuse.
+
+The rows are in providers.toml: a new provider that speaks a known protocol is one table there.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.errors import SettingsError
 from edgewise.types.messages import Task
+from edgewise.types.tables import Table, read_row
 
 Protocol = Literal["openai", "gemini", "anthropic", "cactus_cloud"]
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
@@ -95,157 +98,12 @@ class Provider:
         return next(matching, ModelTraits(prefix=""))
 
 
-_ROWS = (
-    Provider(
-        name="gemini",
-        protocol="gemini",
-        base_url="https://generativelanguage.googleapis.com",
-        default_model="gemini-2.5-flash-lite",
-        description="Google's Gemini API.",
-        key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        prices_as="google",
-        speech_model="gemini-2.5-flash-lite",  # hears sound in a chat; it has no endpoint for it
-        embedding_model="gemini-embedding-001",
-        image_side=3072,
-    ),
-    Provider(
-        name="openai",
-        protocol="openai",
-        base_url="https://api.openai.com/v1",
-        default_model="gpt-6-luna",
-        description="OpenAI's chat completions.",
-        key_names=("OPENAI_API_KEY",),
-        output_limit="max_completion_tokens",
-        # The SDK announces the end of all other transcription models for February 2027.
-        speech_model="gpt-transcribe",
-        embedding_model="text-embedding-3-small",
-        models=(
-            # Astra cannot stop reasoning. The rest of these two families can, and only then
-            # take a temperature, or tools, in chat completions.
-            ModelTraits(prefix="gpt-6-astra", temperature=False),
-            ModelTraits(prefix="gpt-6", reasoning_effort="none"),
-            ModelTraits(prefix="gpt-5.6", reasoning_effort="none"),
-            ModelTraits(prefix="gpt-5", temperature=False),
-            ModelTraits(prefix="gpt-transcribe", languages=True),
-            ModelTraits(prefix="o1", temperature=False),
-            ModelTraits(prefix="o3", temperature=False),
-            ModelTraits(prefix="o4", temperature=False),
-        ),
-    ),
-    Provider(
-        name="anthropic",
-        protocol="anthropic",
-        base_url="https://api.anthropic.com",
-        default_model="claude-haiku-5-5",
-        description="Anthropic's Messages API.",
-        key_names=("ANTHROPIC_API_KEY",),
-        seed_field="",
-        image_side=1568,
-        image_bytes=3_700_000,  # 5 MB in base64
-        models=(
-            # Only models up to Opus 4.6 take a temperature; a newer, unlisted one will not.
-            ModelTraits(prefix="claude-3"),
-            ModelTraits(prefix="claude-haiku-4"),
-            ModelTraits(prefix="claude-sonnet-4"),
-            ModelTraits(prefix="claude-opus-4-7", temperature=False),
-            ModelTraits(prefix="claude-opus-4-8", temperature=False),
-            ModelTraits(prefix="claude-opus-4"),
-            ModelTraits(prefix="claude-haiku-5-5", temperature=False, thinking="disabled"),
-            ModelTraits(prefix="claude-sonnet-5-5", temperature=False, thinking="between_tools"),
-            ModelTraits(prefix="", temperature=False),
-        ),
-    ),
-    Provider(
-        name="openrouter",
-        protocol="openai",
-        base_url="https://openrouter.ai/api/v1",
-        default_model="google/gemini-2.5-flash-lite",
-        description="OpenRouter: many providers behind one key.",
-        # It transcribes too, but takes JSON where OpenAI's protocol has a form with a file.
-        key_names=("OPENROUTER_API_KEY",),
-    ),
-    Provider(
-        name="groq",
-        protocol="openai",
-        base_url="https://api.groq.com/openai/v1",
-        default_model="openai/gpt-oss-20b",
-        description="Groq: open models on fast hardware.",
-        key_names=("GROQ_API_KEY",),
-        output_limit="max_completion_tokens",
-        models=(ModelTraits(prefix="openai/gpt-oss", reasoning_effort="low"),),
-        speech_model="whisper-large-v3-turbo",
-        least_audio_s=10.0,
-    ),
-    Provider(
-        name="together",
-        protocol="openai",
-        base_url="https://api.together.xyz/v1",
-        default_model="openai/gpt-oss-120b",
-        description="Together: open models.",
-        key_names=("TOGETHER_API_KEY",),
-        models=(ModelTraits(prefix="openai/gpt-oss", reasoning_effort="low"),),
-        speech_model="openai/whisper-large-v3",
-        any_language="auto",  # it takes everything for English otherwise
-    ),
-    Provider(
-        name="mistral",
-        protocol="openai",
-        base_url="https://api.mistral.ai/v1",
-        default_model="mistral-small-latest",
-        description="Mistral.",
-        key_names=("MISTRAL_API_KEY",),
-        seed_field="random_seed",
-        usage_on_request=False,
-        short_tool_ids=True,
-        speech_model="voxtral-mini-latest",
-        embedding_model="mistral-embed",
-        speech_prompt=False,
-    ),
-    Provider(
-        name="deepseek",
-        protocol="openai",
-        base_url="https://api.deepseek.com/v1",
-        default_model="deepseek-v4-flash",
-        description="DeepSeek.",
-        key_names=("DEEPSEEK_API_KEY",),
-        seed_field="",
-        models=(ModelTraits(prefix="deepseek-v4", thinking="disabled"),),
-    ),
-    Provider(
-        name="ollama",
-        protocol="openai",
-        base_url="http://127.0.0.1:11434/v1",
-        default_model="",  # it serves whatever its owner pulled
-        description="A bigger model on your own network, served by Ollama.",
-        key_names=("OLLAMA_API_KEY",),
-        needs_key=False,
-        free=True,
-    ),
-    Provider(
-        name="vllm",
-        protocol="openai",
-        base_url="http://127.0.0.1:8000/v1",
-        default_model="",  # it serves the one model it was started with
-        description="A bigger model on your own network, served by vLLM.",
-        key_names=("VLLM_API_KEY",),
-        needs_key=False,
-        free=True,
-    ),
-    Provider(
-        name="cactus_cloud",
-        protocol="cactus_cloud",
-        base_url="https://104.198.76.3/api/v1",
-        default_model="gemini-2.5-flash",
-        description="Cactus Cloud; its certificate must be valid for its base URL.",
-        key_names=("CACTUS_CLOUD_API_KEY", "CACTUS_CLOUD_KEY"),
-        prices_as="google",
-        prices_published=False,
-        seed_field="",
-        speech_model="transcribe",  # its endpoint; it takes no model and names none
-    ),
+PROVIDERS: Mapping[str, Provider] = Table(
+    "edgewise.cloud",
+    "providers.toml",
+    "provider",
+    lambda table, where: read_row(Provider, table, where),
 )
-
-PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: row for row in _ROWS})
 
 
 def is_loopback(url: str) -> bool:
@@ -320,7 +178,9 @@ def row_for(config: ProviderConfig) -> Provider:
     """
     if config.name in PROVIDERS:
         return PROVIDERS[config.name]
-    served = [row for row in _ROWS if row.base_url.rstrip("/") == config.base_url.rstrip("/")]
+    served = [
+        row for row in PROVIDERS.values() if row.base_url.rstrip("/") == config.base_url.rstrip("/")
+    ]
     if served:
         return served[0]
     plain = Provider(

@@ -125,7 +125,7 @@ class SpeechBackend(Protocol):
         Times are in seconds from the first sample. An empty `language` is found out, by models
         that know more than one, and said in each `Heard`. `words=False` saves finding each word's
         time. `hint` shows how words are spelt, and `temperature` above 0 asks for chance; both are
-        given only where a caller asks for them, and a model that cannot use them passes them over.
+        given only where the user asks for them, and a model that cannot use them passes them over.
         Thread-safe: calls wait for each other.
         Raises GenerationFailed when the runtime breaks off.
         """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
+from typing_extensions import override
+
+from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
+from edgewise.local.lazy_model import LazyModel
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
@@ -23,24 +25,21 @@ def open_backend(model: InstalledModel, *, threads: int) -> FasterWhisper:
     return FasterWhisper(model, threads=threads)
 
 
-class FasterWhisper:
-    """One model, loaded when first used. `model.path` is model.bin in CTranslate2's folder."""
+class FasterWhisper(LazyModel[Any]):
+    """`model.path` is model.bin in CTranslate2's folder."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
+        super().__init__(
+            DeviceFacts(
+                backend="faster_whisper",
+                model=model.name,
+                quantisation=model.quantisation,
+                context_tokens=model.row.context_tokens if model.row else 448,
+                languages=model.row.languages if model.row else (),
+            )
+        )
         self._folder = model.path.parent
         self._threads = threads
-        self._model: Any = None
-        self._lock = threading.Lock()
-        self._facts = DeviceFacts(
-            backend="faster_whisper",
-            model=model.name,
-            quantisation=model.quantisation,
-            context_tokens=model.row.context_tokens if model.row else 448,
-            languages=model.row.languages if model.row else (),
-        )
-
-    def facts(self) -> DeviceFacts:
-        return self._facts
 
     def hear(
         self,
@@ -69,35 +68,30 @@ class FasterWhisper:
                 )
                 return [_heard(segment, info.language) for segment in found]
             except (RuntimeError, ValueError) as error:
-                raise GenerationFailed(f"{self._facts.model} broke off: {error}") from error
+                raise self._broke_off(error) from error
 
     def runtime(self) -> Any:
         """The bare runtime, loaded: what benches compare with."""
         with self._lock:
             return self._loaded()
 
-    def close(self) -> None:
-        with self._lock:
-            self._model = None
-
-    def _loaded(self) -> Any:
-        if self._model is None:
-            # Loading CTranslate2 takes half a second, which only speech should wait for.
-            try:
-                import faster_whisper  # noqa: PLC0415
-            except ImportError as error:
-                raise ExtraMissing("speech", "faster-whisper") from error
-            try:
-                self._model = faster_whisper.WhisperModel(
-                    str(self._folder),
-                    device="cpu",
-                    compute_type="int8",
-                    cpu_threads=self._threads,
-                    local_files_only=True,
-                )
-            except (RuntimeError, ValueError, OSError) as error:
-                raise ModelNotFound(f"{str(self._folder)!r} is no Whisper: {error}") from error
-        return self._model
+    @override
+    def _load(self) -> Any:
+        # Loading CTranslate2 takes half a second, which only speech should wait for.
+        try:
+            import faster_whisper  # noqa: PLC0415
+        except ImportError as error:
+            raise ExtraMissing("speech", "faster-whisper") from error
+        try:
+            return faster_whisper.WhisperModel(
+                str(self._folder),
+                device="cpu",
+                compute_type="int8",
+                cpu_threads=self._threads,
+                local_files_only=True,
+            )
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ModelNotFound(f"{str(self._folder)!r} is no Whisper: {error}") from error
 
 
 def _heard(segment: Any, language: str) -> Heard:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 from typing_extensions import override
 
@@ -31,163 +31,10 @@ from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Image, Message, Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
-Item = TypeVar("Item")
-
-
-class Broken(Exception):
-    """Put in a reader's queue by `Generation.abort`. Never leaves the runtime's adapter."""
-
-
-class Channel(Generic[Item]):
-    """What a runtime's thread sends its reader, and the way to call it off."""
-
-    def __init__(self) -> None:
-        self.cancelled = threading.Event()
-        self.queue: SimpleQueue[Item | BaseException | None] = SimpleQueue()
-
-
-class Generation(Generator[Token | Finish, None, None]):
-    """A `TokenStream` with one thing more: `abort`."""
-
-    def __init__(self, inner: Generator[Token | Finish, None, None], channel: Channel[Any]) -> None:
-        self._inner = inner
-        self._channel = channel
-
-    def abort(self) -> None:
-        """From another thread: the runtime stops, its reader gets a GenerationFailed at once."""
-        self._channel.cancelled.set()
-        self._channel.queue.put(Broken("called off"))
-
-    @override
-    def send(self, value: None) -> Token | Finish:
-        return self._inner.send(value)
-
-    @override
-    def throw(
-        self,
-        kind: Any,
-        value: BaseException | object = None,
-        trace: TracebackType | None = None,
-    ) -> Token | Finish:
-        return self._inner.throw(kind, value, trace) if value else self._inner.throw(kind)
-
-    @override
-    def close(self) -> None:
-        self._inner.close()
-
-
-def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
-    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
-    # Chat puts text into a delta, raw completion beside it; the evidence has one form.
-    text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
-    entries = (choice.get("logprobs") or {}).get("content") or ()
-    if not entries:
-        if text:
-            yield Token(text, has_evidence=False)
-        return
-    for entry in entries[:-1]:
-        yield _token("", entry, alternatives)
-    yield _token(text, entries[-1], alternatives)
-
-
-def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
-    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
-    margin = best[0] - best[1] if len(best) > 1 else 0.0
-    rest, entropy = 1.0, 0.0
-    for logprob in best:
-        probability = math.exp(logprob)
-        rest -= probability
-        entropy -= probability * logprob
-    if rest > 1e-9:
-        entropy -= rest * math.log(rest)
-    named = (
-        tuple((one["token"], float(one["logprob"])) for one in entry["top_logprobs"])
-        if alternatives
-        else ()
-    )
-    return Token(text, float(entry["logprob"]), margin, entropy, alternatives=named)
-
-
-class Turn(TypedDict):
-    """One turn as the runtime takes it."""
-
-    role: str
-    content: str
-
-
-def plain_turns(messages: Sequence[Message]) -> list[Turn]:
-    """Calls and their results become something to read, in the turn of the user who asked.
-
-    As turns of their own a model of this size repeats them instead of answering: of several
-    wordings that were tried this one has the plainest answers (docs/functions.md).
-    """
-    turns: list[Turn] = []
-    names: dict[str, str] = {}
-    read: list[str] = []
-    for message in messages:
-        if message.role == "tool":
-            read.append(f"{names.get(message.tool_call_id, 'result')}: {message.content}")
-        elif message.tool_calls:
-            read += [message.content] if message.content else []
-            names |= {call.id: call.name.replace("_", " ") for call in message.tool_calls}
-        else:
-            _put_into_question(turns, read)
-            read = []
-            turns.append({"role": message.role, "content": message.content})
-    _put_into_question(turns, read)
-    return turns
-
-
-def _put_into_question(turns: list[Turn], read: Sequence[str]) -> None:
-    if not read:
-        return
-    words = "Read this: " + "\n".join(read)
-    if turns and turns[-1]["role"] == "user":
-        asked = turns.pop()["content"]
-        words += f"\n\nQuestion: {asked}\nAnswer shortly."
-    turns.append({"role": "user", "content": words})
-
-
-def with_projector(model: InstalledModel, path: str) -> InstalledModel:
-    """The model with a projector of the user's, or with the one that its row came with."""
-    if path:
-        given = Path(path).expanduser()
-        if not given.is_file():
-            raise ModelNotFound(f"there is no projector file {str(given)!r}")
-        return replace(model, projector=given)
-    beside = model.path.parent / PROJECTOR
-    named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
-    return replace(model, projector=beside) if named else model
-
-
-def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Turns with the pictures of the user's messages in front of their words."""
-    asked = [message for message in messages if message.role == "user"]
-    pictured: list[dict[str, Any]] = []
-    number = 0
-    for turn in turns:
-        content: Any = turn["content"]
-        if turn["role"] == "user" and number < len(asked):
-            pictures = [_part(image) for image in asked[number].images]
-            words = [{"type": "text", "text": content}] if content else []
-            content = [*pictures, *words] if pictures else content
-            number += 1
-        pictured.append({"role": turn["role"], "content": content})
-    return pictured
-
-
-def _part(image: Image) -> dict[str, Any]:
-    data = base64.b64encode(image.data).decode("ascii")
-    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
-
-
-Chunks = Channel[Mapping[str, Any]]
-
 ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
 PICTURE_BATCH = 512  # the tokens of one picture have to fit: they look at each other
 SMOOTHING = 0.3  # weight of the newest request in the measured speeds
-
 _STREAMED: dict[str, Any] = {
     "stream": True,
     "return_progress": True,  # chunks during prefill: chances to cancel
@@ -203,6 +50,18 @@ def open_backend(
 ) -> LlamaCpp:
     """The entry point `edgewise.local_backends: llama_cpp`."""
     return LlamaCpp(model, threads=threads, context_tokens=context_tokens, slots=slots)
+
+
+def with_projector(model: InstalledModel, path: str) -> InstalledModel:
+    """The model with a projector of the user's, or with the one that its row came with."""
+    if path:
+        given = Path(path).expanduser()
+        if not given.is_file():
+            raise ModelNotFound(f"there is no projector file {str(given)!r}")
+        return replace(model, projector=given)
+    beside = model.path.parent / PROJECTOR
+    named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
+    return replace(model, projector=beside) if named else model
 
 
 class LlamaCpp:
@@ -270,31 +129,6 @@ class LlamaCpp:
         # The alternatives of the first token say how likely `none` was.
         return self._stream("handle_completions", body | _STREAMED | _GREEDY, alternatives=True)
 
-    def _stream(
-        self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
-    ) -> Generation:
-        channel = Chunks()
-        return Generation(self._tokens(endpoint, body, channel, alternatives), channel)
-
-    def _tokens(
-        self, endpoint: str, body: Mapping[str, Any], channel: Chunks, alternatives: bool
-    ) -> TokenStream:
-        handle = getattr(self.load(), endpoint)
-        worker = threading.Thread(
-            target=self._run, args=(handle, body, channel), name="edgewise-llama", daemon=True
-        )
-        self._workers[worker] = channel.cancelled
-        worker.start()
-        try:
-            yield from self._read(channel, alternatives)
-        finally:
-            channel.cancelled.set()
-
-    @cached_property
-    def _spells_plain_text(self) -> bool:
-        """Else a grammar could ask for what no token writes, and the runtime would abort."""
-        return spelt_bytes(self._path) >= PLAIN_BYTES
-
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
         _end(self._workers, self._folders)
@@ -312,7 +146,32 @@ class LlamaCpp:
                 )
             return self._server
 
-    def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: Chunks) -> None:
+    def _stream(
+        self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
+    ) -> Generation:
+        channel = _Channel()
+        return Generation(self._tokens(endpoint, body, channel, alternatives), channel)
+
+    def _tokens(
+        self, endpoint: str, body: Mapping[str, Any], channel: _Channel, alternatives: bool
+    ) -> TokenStream:
+        handle = getattr(self.load(), endpoint)
+        worker = threading.Thread(
+            target=self._run, args=(handle, body, channel), name="edgewise-llama", daemon=True
+        )
+        self._workers[worker] = channel.cancelled
+        worker.start()
+        try:
+            yield from self._read(channel, alternatives)
+        finally:
+            channel.cancelled.set()
+
+    @cached_property
+    def _spells_plain_text(self) -> bool:
+        """Else a grammar could ask for what no token writes, and the runtime would abort."""
+        return spelt_bytes(self._path) >= PLAIN_BYTES
+
+    def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: _Channel) -> None:
         def on_chunk(chunk: Mapping[str, Any]) -> bool:
             channel.queue.put(chunk)
             return channel.cancelled.is_set()  # True makes the runtime stop at once
@@ -326,11 +185,11 @@ class LlamaCpp:
         finally:
             self._workers.pop(threading.current_thread(), None)
 
-    def _read(self, channel: Chunks, alternatives: bool) -> Iterator[Token | Finish]:
+    def _read(self, channel: _Channel, alternatives: bool) -> Iterator[Token | Finish]:
         reason: FinishReason | None = None
         while (item := channel.queue.get()) is not None:
             if isinstance(item, BaseException):
-                raise _map_exception(item) from item
+                raise GenerationFailed(f"llama.cpp: {item}") from item
             if "error" in item:
                 raise _map_error(item["error"])
             for choice in item.get("choices") or ():
@@ -347,28 +206,24 @@ class LlamaCpp:
         produced = int(timings.get("predicted_n", 0))
         facts = self._facts
         if fresh >= 8:  # a handful of tokens says nothing about speed
-            speed = float(timings["prompt_per_second"])
-            facts = replace(
-                facts, prompt_tokens_per_second=_smooth(facts.prompt_tokens_per_second, speed)
-            )
+            speed = _smooth(facts.prompt_tokens_per_second, float(timings["prompt_per_second"]))
+            facts = replace(facts, prompt_tokens_per_second=speed)
         if produced >= 4:
-            speed = float(timings["predicted_per_second"])
-            facts = replace(
-                facts, output_tokens_per_second=_smooth(facts.output_tokens_per_second, speed)
-            )
+            speed = _smooth(facts.output_tokens_per_second, float(timings["predicted_per_second"]))
+            facts = replace(facts, output_tokens_per_second=speed)
         self._facts = facts
         return Finish(reason, cached + fresh, produced, cached)
 
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
-        messages = plain_turns(request.messages)
+        messages: list[Any] = list(plain_turns(request.messages))
         if self._system and not any(message["role"] == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
         if already:  # the runtime continues a last message that is the assistant's
             messages.append({"role": "assistant", "content": already})
+        if request.has_images:
+            messages = pictured_turns(messages, request.messages)
         body: dict[str, Any] = {
-            "messages": pictured_turns(messages, request.messages)
-            if request.has_images
-            else messages,
+            "messages": messages,
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "seed": request.seed,
@@ -385,20 +240,139 @@ class LlamaCpp:
         return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
 
 
-def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
-    for worker, cancelled in list(workers.items()):
-        cancelled.set()
-        worker.join(timeout=10)
-    while folders:
-        shutil.rmtree(folders.pop(), ignore_errors=True)
+class Generation(Generator[Token | Finish, None, None]):
+    """A `TokenStream` with one thing more: `abort`."""
+
+    def __init__(self, inner: TokenStream, channel: _Channel) -> None:
+        self._inner = inner
+        self._channel = channel
+
+    def abort(self) -> None:
+        """From another thread: the runtime stops, its reader gets a GenerationFailed at once."""
+        self._channel.cancelled.set()
+        self._channel.queue.put(RuntimeError("called off"))
+
+    @override
+    def send(self, value: None) -> Token | Finish:
+        return self._inner.send(value)
+
+    @override
+    def throw(
+        self,
+        kind: Any,
+        value: BaseException | object = None,
+        trace: TracebackType | None = None,
+    ) -> Token | Finish:
+        return self._inner.throw(kind, value, trace) if value else self._inner.throw(kind)
+
+    @override
+    def close(self) -> None:
+        self._inner.close()
+
+
+class _Channel:
+    """What the runtime's thread sends its reader, and the way to call it off."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Event()
+        self.queue: SimpleQueue[Mapping[str, Any] | BaseException | None] = SimpleQueue()
+
+
+class Turn(TypedDict):
+    """One turn as the runtime takes it."""
+
+    role: str
+    content: str
+
+
+def plain_turns(messages: Sequence[Message]) -> list[Turn]:
+    """Calls and their results become something to read, in the turn of the user who asked.
+
+    As turns of their own a model of this size repeats them instead of answering: of several
+    wordings that were tried this one has the plainest answers (docs/functions.md).
+    """
+    turns: list[Turn] = []
+    names: dict[str, str] = {}
+    read: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            read.append(f"{names.get(message.tool_call_id, 'result')}: {message.content}")
+        elif message.tool_calls:
+            read += [message.content] if message.content else []
+            names |= {call.id: call.name.replace("_", " ") for call in message.tool_calls}
+        else:
+            _put_into_question(turns, read)
+            read = []
+            turns.append({"role": message.role, "content": message.content})
+    _put_into_question(turns, read)
+    return turns
+
+
+def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Turns with the pictures of the user's messages in front of their words."""
+    asked = [message for message in messages if message.role == "user"]
+    pictured: list[dict[str, Any]] = []
+    number = 0
+    for turn in turns:
+        content: Any = turn["content"]
+        if turn["role"] == "user" and number < len(asked):
+            pictures = [_part(image) for image in asked[number].images]
+            words = [{"type": "text", "text": content}] if content else []
+            content = [*pictures, *words] if pictures else content
+            number += 1
+        pictured.append({"role": turn["role"], "content": content})
+    return pictured
+
+
+def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
+    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
+    # Chat puts text into a delta, raw completion beside it; the evidence has one form.
+    text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
+    entries = (choice.get("logprobs") or {}).get("content") or ()
+    if not entries:
+        if text:
+            yield Token(text, has_evidence=False)
+        return
+    for entry in entries[:-1]:
+        yield _token("", entry, alternatives)
+    yield _token(text, entries[-1], alternatives)
+
+
+def _put_into_question(turns: list[Turn], read: Sequence[str]) -> None:
+    if not read:
+        return
+    words = "Read this: " + "\n".join(read)
+    if turns and turns[-1]["role"] == "user":
+        asked = turns.pop()["content"]
+        words += f"\n\nQuestion: {asked}\nAnswer shortly."
+    turns.append({"role": "user", "content": words})
+
+
+def _part(image: Image) -> dict[str, Any]:
+    data = base64.b64encode(image.data).decode("ascii")
+    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{data}"}}
+
+
+def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
+    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
+    margin = best[0] - best[1] if len(best) > 1 else 0.0
+    rest, entropy = 1.0, 0.0
+    for logprob in best:
+        probability = math.exp(logprob)
+        rest -= probability
+        entropy -= probability * logprob
+    if rest > 1e-9:
+        entropy -= rest * math.log(rest)
+    named = (
+        tuple((one["token"], float(one["logprob"])) for one in entry["top_logprobs"])
+        if alternatives
+        else ()
+    )
+    return Token(text, float(entry["logprob"]), margin, entropy, alternatives=named)
 
 
 def _smooth(before: float | None, now: float) -> float:
     return now if before is None else (1 - SMOOTHING) * before + SMOOTHING * now
-
-
-def _map_exception(error: BaseException) -> Exception:
-    return GenerationFailed(f"llama.cpp: {error}")
 
 
 def _map_error(error: Mapping[str, Any]) -> Exception:
@@ -434,3 +408,11 @@ def _load(
         return xllamacpp.Server(params)
     except RuntimeError as error:
         raise GenerationFailed(f"llama.cpp could not load {path}: {error}") from error
+
+
+def _end(workers: dict[threading.Thread, threading.Event], folders: list[Path]) -> None:
+    for worker, cancelled in list(workers.items()):
+        cancelled.set()
+        worker.join(timeout=10)
+    while folders:
+        shutil.rmtree(folders.pop(), ignore_errors=True)

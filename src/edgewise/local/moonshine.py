@@ -7,12 +7,14 @@ with short stretches. It has no times of words: they share the stretch by their 
 from __future__ import annotations
 
 import math
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
+from typing_extensions import override
+
+from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts
+from edgewise.local.lazy_model import LazyModel
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
@@ -30,26 +32,23 @@ def open_backend(model: InstalledModel, *, threads: int) -> Moonshine:
     return Moonshine(model, threads=threads)
 
 
-class Moonshine:
-    """One model, loaded when first used. `model.path` is its decoder; the rest lies beside it."""
+class Moonshine(LazyModel["_Parts"]):
+    """`model.path` is its decoder; the rest lies beside it."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
+        super().__init__(
+            DeviceFacts(
+                backend="moonshine",
+                model=model.name,
+                quantisation=model.quantisation,
+                context_tokens=model.row.context_tokens if model.row else 448,
+                languages=("en",),
+                chunk_s=CHUNK_S,
+                word_times=False,
+            )
+        )
         self._decoder_file = model.path
         self._threads = threads
-        self._parts: _Parts | None = None
-        self._lock = threading.Lock()
-        self._facts = DeviceFacts(
-            backend="moonshine",
-            model=model.name,
-            quantisation=model.quantisation,
-            context_tokens=model.row.context_tokens if model.row else 448,
-            languages=("en",),
-            chunk_s=CHUNK_S,
-            word_times=False,
-        )
-
-    def facts(self) -> DeviceFacts:
-        return self._facts
 
     def hear(
         self,
@@ -64,14 +63,13 @@ class Moonshine:
         if len(samples) < LEAST_SAMPLES:
             return []
         with self._lock:
-            if self._parts is None:
-                self._parts = _Parts(self._decoder_file, self._threads)
+            parts = self._loaded()
             try:
-                tokens = self._parts.write(samples)
+                tokens = parts.write(samples)
             # ONNX Runtime raises classes of its own that have no common name.
             except Exception as error:
-                raise GenerationFailed(f"{self._facts.model} broke off: {error}") from error
-            text = self._parts.text([token for token, _ in tokens])
+                raise self._broke_off(error) from error
+            text = parts.text([token for token, _ in tokens])
             if not text:
                 return []
             end = len(samples) / SPEECH_RATE
@@ -81,15 +79,15 @@ class Moonshine:
                     start=0.0,
                     end=end,
                     text=text,
-                    words=self._parts.words(tokens, end) if words else (),
+                    words=parts.words(tokens, end) if words else (),
                     mean_logprob=sum(logprobs) / len(logprobs),
                     language="en",
                 )
             ]
 
-    def close(self) -> None:
-        with self._lock:
-            self._parts = None
+    @override
+    def _load(self) -> _Parts:
+        return _Parts(self._decoder_file, self._threads)
 
 
 class _Parts:

@@ -7,14 +7,16 @@ is the mean of theirs, brought to length 1 again.
 from __future__ import annotations
 
 import importlib.util
-import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
+from typing_extensions import override
+
+from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
+from edgewise.local.lazy_model import LazyModel
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.embeddings import Embedded
 
@@ -62,30 +64,28 @@ class _Loaded:
     padding: int
 
 
-class OnnxEmbedder:
-    """One model, loaded when first used. Thread-safe; fulfils `EmbedBackend`."""
+class OnnxEmbedder(LazyModel[_Loaded]):
+    """Fulfils `EmbedBackend`. The lock is held while it loads; its runtime is thread-safe."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
         if model.row is None:
             raise ModelNotFound(f"nothing is known of {model.name!r}: embedders go by name")
+        super().__init__(
+            DeviceFacts(
+                backend="onnx",
+                model=model.name,
+                quantisation=model.quantisation,
+                context_tokens=model.row.context_tokens,
+                languages=model.row.languages,
+                space=f"{model.name}@{model.quantisation.lower()}-{model.row.dimensions}",
+            )
+        )
         self._folder = model.path.parent
         self._threads = threads
-        self._loaded: _Loaded | None = None
-        self._lock = threading.Lock()
-        self._facts = DeviceFacts(
-            backend="onnx",
-            model=model.name,
-            quantisation=model.quantisation,
-            context_tokens=model.row.context_tokens,
-            languages=model.row.languages,
-            space=f"{model.name}@{model.quantisation.lower()}-{model.row.dimensions}",
-        )
-
-    def facts(self) -> DeviceFacts:
-        return self._facts
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        loaded = self._load()
+        with self._lock:
+            loaded = self._loaded()
         ids = [each.ids for each in loaded.tokenizer.encode_batch(texts, add_special_tokens=False)]
         most = self._facts.context_tokens - SPECIAL_TOKENS
         cuts = [windows_of(len(tokens), most) for tokens in ids]
@@ -100,10 +100,6 @@ class OnnxEmbedder:
             vectors.append(_mean(rows[done : done + len(found)]))
             done += len(found)
         return Embedded(tuple(vectors), tuple(map(len, cuts)), sum(map(len, windows)))
-
-    def close(self) -> None:
-        with self._lock:
-            self._loaded = None
 
     def _run(self, loaded: _Loaded, windows: list[list[int]]) -> Matrix:
         import numpy  # noqa: PLC0415  # the runtime's own; loads with the first text
@@ -136,18 +132,13 @@ class OnnxEmbedder:
         try:
             hidden = loaded.session.run(None, feeds)[0]
         except Exception as error:  # the runtime raises classes of its own, told apart by nobody
-            raise GenerationFailed(f"{self._facts.model} broke off: {error}") from error
+            raise self._broke_off(error) from error
         weights = mask[..., None].astype(numpy.float32)
         pooled: Matrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
         return _length_one(pooled)
 
+    @override
     def _load(self) -> _Loaded:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = self._open()
-            return self._loaded
-
-    def _open(self) -> _Loaded:
         # Loading the runtime takes a quarter of a second, which only embeddings should wait for.
         import onnxruntime  # noqa: PLC0415
         import tokenizers  # noqa: PLC0415

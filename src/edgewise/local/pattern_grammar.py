@@ -11,10 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from edgewise.calls.grammar import (
-    PLAIN,
-    escaped,
-)
+from edgewise.calls.grammar import PLAIN, escaped
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 
 LONGEST_PATTERN = 500  # characters

@@ -22,10 +22,7 @@ from edgewise.calls.grammar import (
     number_rule,
     spelled_json,
 )
-from edgewise.calls.schema import (
-    Shape,
-    has_room,
-)
+from edgewise.calls.schema import Shape, has_room
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 from edgewise.local.pattern_grammar import Work, automaton, string_rules
 

@@ -8,12 +8,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from edgewise.record.rows import (
-    bindable,
-    bounded_text,
-    checked_amount,
-    insert_once,
-)
+from edgewise.record.rows import bindable, bounded_text, checked_amount, insert_once
 
 AUDIT_KEY = "audit"  # the budget key of every cloud call that an audit makes
 MOST_AUDITS = 20_000  # that are read at once, the latest

@@ -10,10 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 from edgewise.errors import BudgetExceeded, SettingsError
-from edgewise.record.rows import (
-    Window,
-    window_name,
-)
+from edgewise.record.rows import Window, window_name
 
 _BUDGET = re.compile(r"\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*/\s*([a-z]+)")
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgewise.record import report as watched
 from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.report import (
@@ -18,11 +17,16 @@ from edgewise.record.report import (
     Report,
     Stretch,
     Traffic,
+    calibrations_in_use,
     judged_requests,
+    latest_note,
     make_report,
     one_request,
+    recent_confidences,
     recent_requests,
     timeline,
+    traffic,
+    write_note,
 )
 from edgewise.record.rows import (
     Row,
@@ -36,12 +40,7 @@ from edgewise.record.rows import (
     stored_texts,
 )
 from edgewise.record.store import Store
-from edgewise.record.tool_counts import (
-    Counts,
-    ToolKey,
-    add_counts,
-    read_counts,
-)
+from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
 
@@ -227,30 +226,30 @@ class Ledger:
     def calibrations(self) -> list[tuple[str, str]]:
         """Task and calibration of the latest requests whose confidence was measured."""
         with self._store.reading() as connection:
-            return watched.calibrations_in_use(connection)
+            return calibrations_in_use(connection)
 
     def confidences(self, task: str, calibration: str, limit: int) -> list[Confidence]:
         """The latest of one calibration, newest first."""
         with self._store.reading() as connection:
-            return watched.recent_confidences(connection, task, calibration, limit)
+            return recent_confidences(connection, task, calibration, limit)
 
     def note(self, kind: str, subject: str, words: str) -> bool:
         """Write down that something began or, with no words, ended; once. Whether it is news."""
         with self._store.writing(durable=False) as connection:
-            before = watched.latest_note(connection, kind, subject)
+            before = latest_note(connection, kind, subject)
             news = bool(words) != bool(before and before.words)
             if news:
-                watched.write_note(connection, Note(self._clock(), kind, subject, words))
+                write_note(connection, Note(self._clock(), kind, subject, words))
             return news
 
     def noted(self, kind: str, subject: str) -> Note | None:
         with self._store.reading() as connection:
-            return watched.latest_note(connection, kind, subject)
+            return latest_note(connection, kind, subject)
 
     def traffic(self, state: BudgetState) -> Traffic:
         """What is to be expected of the rest of a budget's window."""
         with self._store.reading() as connection:
-            return watched.traffic(connection, state.budget, self._clock(), state.resets_at)
+            return traffic(connection, state.budget, self._clock(), state.resets_at)
 
     def verify(self) -> list[str]:
         """What is wrong with the file, in words; empty when it is sound. Reads all of it."""

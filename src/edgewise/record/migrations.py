@@ -216,8 +216,8 @@ def check_known(
 def migrate(
     connection: sqlite3.Connection, now: float, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Apply what is missing. Runs in the caller's write transaction: all of it, or nothing."""
-    # Another process may have been here between the caller's look and its lock.
+    """Apply what is missing. Runs in an open write transaction: all of it, or nothing."""
+    # Another process may have been here between the first look and the lock.
     if check_known(connection, migrations):
         return
     connection.execute(

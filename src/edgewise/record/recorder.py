@@ -1,4 +1,4 @@
-"""Keeps the books of an engine: every request is written down once, however it ends."""
+"""Records the requests of an engine: each is written down once, however it ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Every:
 class RequestRecorder:
     """`rates`: what the cloud would have charged per million tokens, in and out.
 
-    `watchers` are told of every answer, after it is written down and before the caller has it:
+    `watchers` are told of every answer, after it is written down and before the user has it:
     they must be quick, and leave what takes time to a thread of their own.
     """
 
@@ -80,5 +80,5 @@ class RequestRecorder:
             _log.warning("request %s is not in the ledger: %s", request.id, failure)
 
     def left(self, request: Request, attempts: Sequence[Attempt]) -> None:
-        """The caller went away before the end."""
+        """The user went away before the end."""
         self.failed(request, Cancelled("the caller left"), attempts)

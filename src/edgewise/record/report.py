@@ -15,18 +15,20 @@ from typing import Any
 from edgewise.errors import SettingsError
 from edgewise.record.audits import AuditReport, audit_report
 from edgewise.record.budget import Budget, BudgetState, budget_states
-from edgewise.record.rows import (
-    bindable,
-    masked_start,
-)
+from edgewise.record.rows import bindable, masked_start
 
 _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _TEXT_COLUMNS = ("prompt_text", "reply_text", "tool_calls_text")
 _FLAGS = ("private", "degraded", "needs_cloud_handoff", "cloud_handoff", "truncated", "estimated")
-
 # A reservation past its time is spent money, whether or not a sweep has come by since.
 _OVER = "(state = 'settled' OR expires_at <= :now)"
+MOST_CONFIDENCES = 5_000
+MOST_LOOKED_AT = 5_000  # of the latest requests: a check must cost the same at any size
+MOST_HANDOFFS = 200  # that say what one costs
+DAY_S = 86_400.0
+DAYS = 7  # looked back on for how many requests are still to come
+LEAST_S = 3_600.0  # of history, so that a first minute is not taken for a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,53 @@ class Report:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedRequest:
+    """One request whose confidence was measured: what was decided, and what it cost or saved."""
+
+    task: str
+    confidence: float
+    threshold: float | None
+    source: str
+    cost_microdollars: int
+    avoided_microdollars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How many requests each source answered from `start` (Unix seconds) on; "none" failed."""
+
+    start: float
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """One request's, newest first; `gated`: an answer could have been stopped half way."""
+
+    confidence: float
+    threshold: float | None
+    gated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that began or ended: what (`drift`), whose (a calibration's), and in words."""
+
+    created_at: float
+    kind: str
+    subject: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What is to be expected of the rest of a budget's window."""
+
+    requests_left: float
+    handoff_microdollars: float  # what a handoff costs on average; 0: none was seen yet
+
+
 def parse_since(text: str, *, now: float | None = None) -> float:
     """Read "30m", "24h", "7d", or a date or time in UTC like "2026-11-01"; Unix seconds."""
     cleaned = text.strip()
@@ -156,65 +205,6 @@ def make_report(
     )
 
 
-class _Reader:
-    """The questions a report asks, all over the same stretch of time."""
-
-    def __init__(self, connection: sqlite3.Connection, since: float | None, now: float) -> None:
-        self._connection = connection
-        self._times = {"since": -math.inf if since is None else since, "now": now}
-
-    def rows(self, query: str) -> Iterable[tuple[Any, ...]]:
-        return self._connection.execute(query, self._times)
-
-    def row(self, query: str) -> tuple[Any, ...]:
-        return next(iter(self.rows(query)))
-
-    def counts(self, column: str) -> dict[str, int]:
-        """How many requests have each value of a column, commonest first; '' is left out."""
-        return dict(
-            self.rows(
-                f"SELECT {column}, COUNT(*) FROM requests WHERE created_at >= :since"
-                f" AND {column} <> '' GROUP BY 1 ORDER BY 2 DESC, 1"
-            )
-        )
-
-    def tokens(self) -> dict[str, TokenCount]:
-        return {
-            place: TokenCount(*counts)
-            for place, *counts in self.rows(
-                "SELECT place, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
-                " FROM attempts WHERE started_at >= :since GROUP BY 1 ORDER BY 1"
-            )
-        }
-
-    def providers(self) -> dict[str, ProviderSpend]:
-        return {
-            name: ProviderSpend(*figures)
-            for name, *figures in self.rows(
-                f"""SELECT backend, COUNT(*),
-                    COUNT(*) FILTER
-                        (WHERE outcome NOT IN ('answered', 'handed_off', 'cancelled')),
-                    SUM(cost_microdollars), SUM(audio_seconds)
-                FROM attempts WHERE started_at >= :since AND place = 'cloud' AND {_OVER}
-                GROUP BY 1 ORDER BY 1"""
-            )
-        }
-
-    def percentiles(self, column: str) -> dict[str, Percentiles]:
-        """Per source, and for all answers together; requests nobody answered have no latency."""
-        by_source: dict[str, list[float]] = {}
-        for source, value in self.rows(
-            f"SELECT source, {column} FROM requests WHERE created_at >= :since"
-            f" AND {column} IS NOT NULL AND source <> 'none' ORDER BY 2"
-        ):
-            by_source.setdefault(source, []).append(value)
-            by_source.setdefault("all", []).append(value)
-        return {
-            source: Percentiles(len(values), *(percentile(values, p) for p in (50, 90, 99)))
-            for source, values in sorted(by_source.items())
-        }
-
-
 def recent_requests(connection: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
     found = connection.execute(
         "SELECT * FROM requests ORDER BY created_at DESC, rowid DESC LIMIT ?", (max(0, limit),)
@@ -230,44 +220,6 @@ def one_request(connection: sqlite3.Connection, request_id: str) -> dict[str, An
         return None
     attempts = connection.execute("SELECT * FROM attempts WHERE request_id = ? ORDER BY rowid", key)
     return found[0] | {"attempts": _as_dicts(attempts)}
-
-
-def _as_dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
-    names = [column[0] for column in cursor.description]
-    return [_plain(dict(zip(names, row, strict=True))) for row in cursor]
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """SQLite has no booleans and no mappings; the reader should not notice."""
-    for name in _FLAGS:
-        if name in row:
-            row[name] = bool(row[name])
-    if "features" in row:
-        row["features"] = json.loads(row["features"])
-    return row
-
-
-MOST_CONFIDENCES = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedRequest:
-    """One request whose confidence was measured: what was decided, and what it cost or saved."""
-
-    task: str
-    confidence: float
-    threshold: float | None
-    source: str
-    cost_microdollars: int
-    avoided_microdollars: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """How many requests each source answered from `start` (Unix seconds) on; "none" failed."""
-
-    start: float
-    counts: dict[str, int]
 
 
 def judged_requests(
@@ -298,40 +250,6 @@ def timeline(
         counts = found[min(index, stretches - 1)].counts  # a clock may run ahead
         counts[source] = counts.get(source, 0) + count
     return found
-
-
-MOST_LOOKED_AT = 5_000  # of the latest requests: a check must cost the same at any size
-MOST_HANDOFFS = 200  # that say what one costs
-DAY_S = 86_400.0
-DAYS = 7  # looked back on for how many requests are still to come
-LEAST_S = 3_600.0  # of history, so that a first minute is not taken for a day
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """One request's, newest first; `gated`: an answer could have been stopped half way."""
-
-    confidence: float
-    threshold: float | None
-    gated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Something that began or ended: what (`drift`), whose (a calibration's), and in words."""
-
-    created_at: float
-    kind: str
-    subject: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What is to be expected of the rest of a budget's window."""
-
-    requests_left: float
-    handoff_microdollars: float  # what a handoff costs on average; 0: none was seen yet
 
 
 def calibrations_in_use(connection: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -416,3 +334,77 @@ def traffic(
         facts,
     ).fetchone()
     return Traffic(expected, float(cost or 0.0))
+
+
+class _Reader:
+    """The questions a report asks, all over the same stretch of time."""
+
+    def __init__(self, connection: sqlite3.Connection, since: float | None, now: float) -> None:
+        self._connection = connection
+        self._times = {"since": -math.inf if since is None else since, "now": now}
+
+    def rows(self, query: str) -> Iterable[tuple[Any, ...]]:
+        return self._connection.execute(query, self._times)
+
+    def row(self, query: str) -> tuple[Any, ...]:
+        return next(iter(self.rows(query)))
+
+    def counts(self, column: str) -> dict[str, int]:
+        """How many requests have each value of a column, commonest first; '' is left out."""
+        return dict(
+            self.rows(
+                f"SELECT {column}, COUNT(*) FROM requests WHERE created_at >= :since"
+                f" AND {column} <> '' GROUP BY 1 ORDER BY 2 DESC, 1"
+            )
+        )
+
+    def tokens(self) -> dict[str, TokenCount]:
+        return {
+            place: TokenCount(*counts)
+            for place, *counts in self.rows(
+                "SELECT place, SUM(input_tokens), SUM(output_tokens), SUM(cached_tokens)"
+                " FROM attempts WHERE started_at >= :since GROUP BY 1 ORDER BY 1"
+            )
+        }
+
+    def providers(self) -> dict[str, ProviderSpend]:
+        return {
+            name: ProviderSpend(*figures)
+            for name, *figures in self.rows(
+                f"""SELECT backend, COUNT(*),
+                    COUNT(*) FILTER
+                        (WHERE outcome NOT IN ('answered', 'handed_off', 'cancelled')),
+                    SUM(cost_microdollars), SUM(audio_seconds)
+                FROM attempts WHERE started_at >= :since AND place = 'cloud' AND {_OVER}
+                GROUP BY 1 ORDER BY 1"""
+            )
+        }
+
+    def percentiles(self, column: str) -> dict[str, Percentiles]:
+        """Per source, and for all answers together; requests nobody answered have no latency."""
+        by_source: dict[str, list[float]] = {}
+        for source, value in self.rows(
+            f"SELECT source, {column} FROM requests WHERE created_at >= :since"
+            f" AND {column} IS NOT NULL AND source <> 'none' ORDER BY 2"
+        ):
+            by_source.setdefault(source, []).append(value)
+            by_source.setdefault("all", []).append(value)
+        return {
+            source: Percentiles(len(values), *(percentile(values, p) for p in (50, 90, 99)))
+            for source, values in sorted(by_source.items())
+        }
+
+
+def _as_dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description]
+    return [_plain(dict(zip(names, row, strict=True))) for row in cursor]
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """SQLite has no booleans and no mappings; the reader should not notice."""
+    for name in _FLAGS:
+        if name in row:
+            row[name] = bool(row[name])
+    if "features" in row:
+        row["features"] = json.loads(row["features"])
+    return row

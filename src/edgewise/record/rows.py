@@ -15,37 +15,59 @@ from edgewise.types.messages import Message, Request, ToolCall
 from edgewise.types.replies import Attempt, Reply
 
 Row = dict[str, Any]
-
 Window = Literal["day", "month"]
-
 LARGEST_AMOUNT = 2**62  # micro-dollars; two of these still add up inside SQLite's integers
-
-
-def bindable(value: object) -> object:
-    """A value SQLite takes as it is: no lone surrogates, no NaN (it would become NULL unseen)."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def checked_amount(microdollars: int) -> int:
-    """A negative amount would be money from nowhere."""
-    if not 0 <= microdollars <= LARGEST_AMOUNT:
-        raise ValueError(f"not an amount in micro-dollars: {microdollars!r}")
-    return microdollars
-
-
-def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
-    """Insert unless the id is there already; says whether it was inserted."""
-    columns = ", ".join(row)
-    places = ", ".join(f":{column}" for column in row)
-    cursor = connection.execute(
-        f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT (id) DO NOTHING",
-        {column: bindable(value) for column, value in row.items()},
+# What looks like a secret is masked before a text is written to disk.
+MASK = "[masked]"
+ERROR_CHARS = 300
+SEARCHED_CHARS = 8_000  # of an error or a reason: it may be a whole HTML page
+WORD_CHARS = 4_000  # of a last word that is cut off: half of a longer key still looks like one
+# Each pattern keeps its group `keep` and loses the rest. All are linear on every text, hostile ones
+# too: where a run can fail, only its beginning may be a start, else it is read once per start.
+_SECRETS = tuple(
+    re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    for pattern, ignore_case in (
+        # An Authorization header, in whatever quoting a client library printed it.
+        (
+            r"""(?P<keep>\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?)"""
+            r"""(?:(?:bearer|basic|token|digest)\s+)?(?!bearer\s|\[masked\])[^\s"',;}\]]+""",
+            True,
+        ),
+        (r"(?P<keep>\bbearer\s{1,3})(?!bearer\s|token\b|\[masked\])[^\s\"',;}\]]+", True),
+        # api_key=…, "x-goog-api-key": "…", API key provided: …, ?key=…, password=…
+        (
+            r"""(?P<keep>(?:api[\s_-]?key|access[\s_-]?key|access[\s_-]?token|auth[\s_-]?token"""
+            r"""|client[\s_-]?secret|secret|password|passwd|[?&](?:key|token|sig|signature))"""
+            r"""(?:\s(?:provided|given|is|was))?["']?\s{0,3}[:=]\s{0,3}["']?)"""
+            r"""(?!\[masked\])[^\s"',;&}\]]{4,}""",
+            True,
+        ),
+        # user:password@host in a URL.
+        (r"(?P<keep>://)[^\s/@:]+:[^\s/@]+(?=@)", False),
+        # The prefixes vendors give their keys.
+        (
+            r"(?<![A-Za-z0-9])(?P<keep>sk-|sk_|pk_|rk_|sess-|gsk_|xai-|hf_|r8_|nvapi-|pplx-|csk-"
+            r"|fw_|tgp_v1_|gh[opsur]_|github_pat_|glpat-|xox[abposr]-|ya29\.|AIza|AKIA|ASIA|AQ\.)"
+            r"[A-Za-z0-9_*.\-]{8,}",
+            False,
+        ),
+        # A JSON web token: two or three long base64 parts. Looked for from the beginning of a run,
+        # and given up with it: where its first "eyJ" begins no token, no later one does.
+        (
+            r"(?<![A-Za-z0-9_-])(?P<keep>(?>[A-Za-z0-9_-]*?(?<![A-Za-z0-9])eyJ))"
+            r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,2}",
+            False,
+        ),
+        # A long run of letters and digits is a key until shown otherwise; so are hashes.
+        (
+            r"(?<![A-Za-z0-9])(?P<keep>)(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{32,}",
+            False,
+        ),
     )
-    return cursor.rowcount == 1
+)
+# Of a prompt, of a reply, and of a reply's tool calls. Masking holds up every other thread while it
+# reads, and nobody looks through more by hand.
+STORED_CHARS = 200_000
 
 
 def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
@@ -111,34 +133,6 @@ def failure_row(
     }
 
 
-def _asked(request: Request, now: float) -> Row:
-    return {
-        "id": request.id,
-        "created_at": now,
-        "task": request.task,
-        "policy": request.policy,
-        "handoff": request.handoff,
-        "private": request.private,
-        "budget_key": request.budget_key,
-    }
-
-
-def avoided_microdollars(reply: Reply, rates: tuple[int, int]) -> int:
-    """What the cloud would have charged for a local answer; rates are per million tokens."""
-    if reply.source != "local":
-        return 0
-    answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
-    tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
-    tokens_out = sum(attempt.output_tokens for attempt in answered)
-    return math.ceil((tokens_in * rates[0] + tokens_out * rates[1]) / 1_000_000)
-
-
-def window_name(now: float, window: Window) -> str:
-    """The calendar day or month in UTC that a moment falls in: "2026-11-03" or "2026-11"."""
-    moment = datetime.fromtimestamp(now, UTC)
-    return moment.strftime("%Y-%m-%d" if window == "day" else "%Y-%m")
-
-
 def opened_attempt(
     attempt_id: str, request_id: str, budget_key: str, now: float, microdollars: int
 ) -> Row:
@@ -188,55 +182,56 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
     }
 
 
-# What looks like a secret is masked before a text is written to disk.
-MASK = "[masked]"
-ERROR_CHARS = 300
-SEARCHED_CHARS = 8_000  # of an error or a reason: it may be a whole HTML page
-WORD_CHARS = 4_000  # of a last word that is cut off: half of a longer key still looks like one
+def stored_texts(request: Request, reply: Reply | None) -> Row:
+    """The columns that hold texts; a request that failed has no reply."""
+    row: Row = {"prompt_text": _prompt(request.messages)}
+    if reply is not None:
+        row["reply_text"] = bounded_text(reply.text)
+        row["tool_calls_text"] = _tool_calls(reply.tool_calls)
+    return row
 
-# Each pattern keeps its group `keep` and loses the rest. All are linear on every text, hostile ones
-# too: where a run can fail, only its beginning may be a start, else it is read once per start.
-_SECRETS = tuple(
-    re.compile(pattern, re.IGNORECASE if ignore_case else 0)
-    for pattern, ignore_case in (
-        # An Authorization header, in whatever quoting a client library printed it.
-        (
-            r"""(?P<keep>\bauthorization["']?\s{0,3}[:=]\s{0,3}["']?)"""
-            r"""(?:(?:bearer|basic|token|digest)\s+)?(?!bearer\s|\[masked\])[^\s"',;}\]]+""",
-            True,
-        ),
-        (r"(?P<keep>\bbearer\s{1,3})(?!bearer\s|token\b|\[masked\])[^\s\"',;}\]]+", True),
-        # api_key=…, "x-goog-api-key": "…", API key provided: …, ?key=…, password=…
-        (
-            r"""(?P<keep>(?:api[\s_-]?key|access[\s_-]?key|access[\s_-]?token|auth[\s_-]?token"""
-            r"""|client[\s_-]?secret|secret|password|passwd|[?&](?:key|token|sig|signature))"""
-            r"""(?:\s(?:provided|given|is|was))?["']?\s{0,3}[:=]\s{0,3}["']?)"""
-            r"""(?!\[masked\])[^\s"',;&}\]]{4,}""",
-            True,
-        ),
-        # user:password@host in a URL.
-        (r"(?P<keep>://)[^\s/@:]+:[^\s/@]+(?=@)", False),
-        # The prefixes vendors give their keys.
-        (
-            r"(?<![A-Za-z0-9])(?P<keep>sk-|sk_|pk_|rk_|sess-|gsk_|xai-|hf_|r8_|nvapi-|pplx-|csk-"
-            r"|fw_|tgp_v1_|gh[opsur]_|github_pat_|glpat-|xox[abposr]-|ya29\.|AIza|AKIA|ASIA|AQ\.)"
-            r"[A-Za-z0-9_*.\-]{8,}",
-            False,
-        ),
-        # A JSON web token: two or three long base64 parts. Looked for from the beginning of a run,
-        # and given up with it: where its first "eyJ" begins no token, no later one does.
-        (
-            r"(?<![A-Za-z0-9_-])(?P<keep>(?>[A-Za-z0-9_-]*?(?<![A-Za-z0-9])eyJ))"
-            r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,2}",
-            False,
-        ),
-        # A long run of letters and digits is a key until shown otherwise; so are hashes.
-        (
-            r"(?<![A-Za-z0-9])(?P<keep>)(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{32,}",
-            False,
-        ),
+
+def avoided_microdollars(reply: Reply, rates: tuple[int, int]) -> int:
+    """What the cloud would have charged for a local answer; rates are per million tokens."""
+    if reply.source != "local":
+        return 0
+    answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
+    tokens_in = max((attempt.input_tokens for attempt in answered), default=0)
+    tokens_out = sum(attempt.output_tokens for attempt in answered)
+    return math.ceil((tokens_in * rates[0] + tokens_out * rates[1]) / 1_000_000)
+
+
+def window_name(now: float, window: Window) -> str:
+    """The calendar day or month in UTC that a moment falls in: "2026-11-03" or "2026-11"."""
+    moment = datetime.fromtimestamp(now, UTC)
+    return moment.strftime("%Y-%m-%d" if window == "day" else "%Y-%m")
+
+
+def bindable(value: object) -> object:
+    """A value SQLite takes as it is: no lone surrogates, no NaN (it would become NULL unseen)."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def checked_amount(microdollars: int) -> int:
+    """A negative amount would be money from nowhere."""
+    if not 0 <= microdollars <= LARGEST_AMOUNT:
+        raise ValueError(f"not an amount in micro-dollars: {microdollars!r}")
+    return microdollars
+
+
+def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
+    """Insert unless the id is there already; says whether it was inserted."""
+    columns = ", ".join(row)
+    places = ", ".join(f":{column}" for column in row)
+    cursor = connection.execute(
+        f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT (id) DO NOTHING",
+        {column: bindable(value) for column, value in row.items()},
     )
-)
+    return cursor.rowcount == 1
 
 
 def mask_secrets(text: str) -> str:
@@ -267,26 +262,24 @@ def short_error(text: str) -> str:
     return line if len(line) <= ERROR_CHARS and not left_out else line[: ERROR_CHARS - 1] + "…"
 
 
-# Of a prompt, of a reply, and of a reply's tool calls. Masking holds up every other thread while it
-# reads, and nobody looks through more by hand.
-STORED_CHARS = 200_000
-
-
-def stored_texts(request: Request, reply: Reply | None) -> Row:
-    """The columns that hold texts; a request that failed has no reply."""
-    row: Row = {"prompt_text": _prompt(request.messages)}
-    if reply is not None:
-        row["reply_text"] = bounded_text(reply.text)
-        row["tool_calls_text"] = _tool_calls(reply.tool_calls)
-    return row
-
-
 def bounded_text(text: str, most: int = STORED_CHARS) -> str:
     """A text as it may be stored: masked, and cut with a word on how much was left out."""
     kept, left_out = masked_start(text, most)
     if not left_out:
         return kept
     return f"{kept} [{left_out:,} more characters are not stored]".lstrip()
+
+
+def _asked(request: Request, now: float) -> Row:
+    return {
+        "id": request.id,
+        "created_at": now,
+        "task": request.task,
+        "policy": request.policy,
+        "handoff": request.handoff,
+        "private": request.private,
+        "budget_key": request.budget_key,
+    }
 
 
 def _prompt(messages: Sequence[Message]) -> str:

@@ -16,6 +16,9 @@ from edgewise.record.rows import bindable
 from edgewise.types.messages import Tool
 
 _log = logging.getLogger("edgewise")
+# Two right and two wrong that never were: a first outcome moves a share from 0.5 to 0.6 or 0.4.
+PRIOR = 2.0
+MOST_REMEMBERED = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,27 +41,6 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.confirmed + other.confirmed, self.changed + other.changed)
-
-
-def read_counts(connection: sqlite3.Connection) -> dict[ToolKey, Counts]:
-    rows = connection.execute("SELECT name, schema_hash, confirmed, changed FROM tool_record")
-    return {ToolKey(name, schema): Counts(right, wrong) for name, schema, right, wrong in rows}
-
-
-def add_counts(connection: sqlite3.Connection, changes: Mapping[ToolKey, Counts]) -> None:
-    connection.executemany(
-        "INSERT INTO tool_record VALUES (?, ?, ?, ?) ON CONFLICT (name, schema_hash) DO UPDATE SET"
-        " confirmed = confirmed + excluded.confirmed, changed = changed + excluded.changed",
-        [
-            (bindable(key.name), key.schema, change.confirmed, change.changed)
-            for key, change in changes.items()
-        ],
-    )
-
-
-# Two right and two wrong that never were: a first outcome moves a share from 0.5 to 0.6 or 0.4.
-PRIOR = 2.0
-MOST_REMEMBERED = 1_000
 
 
 class CountsTable(Protocol):
@@ -138,3 +120,19 @@ def key_of(tool: Tool) -> ToolKey:
 
 def share_of(counts: Counts) -> float:
     return (counts.confirmed + PRIOR) / (counts.confirmed + counts.changed + 2 * PRIOR)
+
+
+def read_counts(connection: sqlite3.Connection) -> dict[ToolKey, Counts]:
+    rows = connection.execute("SELECT name, schema_hash, confirmed, changed FROM tool_record")
+    return {ToolKey(name, schema): Counts(right, wrong) for name, schema, right, wrong in rows}
+
+
+def add_counts(connection: sqlite3.Connection, changes: Mapping[ToolKey, Counts]) -> None:
+    connection.executemany(
+        "INSERT INTO tool_record VALUES (?, ?, ?, ?) ON CONFLICT (name, schema_hash) DO UPDATE SET"
+        " confirmed = confirmed + excluded.confirmed, changed = changed + excluded.changed",
+        [
+            (bindable(key.name), key.schema, change.confirmed, change.changed)
+            for key, change in changes.items()
+        ],
+    )

@@ -24,9 +24,16 @@ PAGES = frozenset((".html", ".htm", ".xhtml"))
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"))
 _NOT_ENTERED = frozenset(("__pycache__", "node_modules", "build", "dist", "venv"))
 NO_PICTURES = "images: reading their text needs pip install 'edgewise[vision]'"
-
 # Reads the text in a picture's file; raises an EdgewiseError where it cannot.
 PictureReader = Callable[[Path], str]
+MOST_WORDS = 180  # about what the default model reads in one window
+_Line = tuple[int, str]
+SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: a prompt that does not fit is worse than less
+LEAST_CHARACTERS = 200  # a shorter rest of a passage says nothing
+_TASK = (
+    "{passages}\n\nQuestion: {question}\n"
+    "Answer from the passages above in a sentence or two, and name those you used, as [1]."
+)
 
 
 def find_documents(folder: Path) -> Iterator[Path]:
@@ -62,6 +69,72 @@ def read_document(path: Path, pictures: PictureReader | None) -> str:
     return strip_tags(text) if path.suffix.lower() in PAGES else text
 
 
+def strip_tags(page: str) -> str:
+    """What a reader of the page sees, on the lines it had."""
+    parser = _Words()
+    parser.feed(page)
+    parser.close()
+    last = max(parser.lines, default=0)
+    return "\n".join(
+        " ".join(" ".join(parser.lines.get(number, ())).split()) for number in range(1, last + 1)
+    )
+
+
+def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
+    """Every word of `text` is in exactly one passage, in order; none of them is empty."""
+    passages: list[Passage] = []
+    held: list[_Line] = []
+    words = 0
+    for block in _blocks(text, most_words):
+        count = sum(len(line.split()) for _, line in block)
+        if held and words + count > most_words:
+            passages.append(_passage(held))
+            held, words = [], 0
+        held += block
+        words += count
+    if held:
+        passages.append(_passage(held))
+    return passages
+
+
+def room_for_passages(context_tokens: int, question: str, answer_tokens: int) -> int:
+    """Characters of passages that a context window holds beside the question and the answer."""
+    beside = len(_TASK) + len(question)
+    return int((context_tokens - answer_tokens) * SAFE_CHARACTERS_PER_TOKEN) - beside
+
+
+def cited_prompt(question: str, hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
+    """The prompt, and the hits that are in it: [1] is the first. The last one may be cut."""
+    parts: list[str] = []
+    used: list[Hit] = []
+    for hit in hits:
+        head = f"[{len(used) + 1}] {hit.place}\n"
+        left = room - sum(map(len, parts)) - len(head) - 2 * len(parts)
+        if left < min(LEAST_CHARACTERS, len(hit.text)):
+            break
+        parts.append(head + hit.text[:left])
+        used.append(hit)
+    if not used:
+        return question, []
+    return _TASK.format(passages="\n\n".join(parts), question=question), used
+
+
+def sources(hits: Sequence[Hit], answer: str) -> list[dict[str, Any]]:
+    """The passages of a prompt for JSON, each with its number and whether the answer names it."""
+    named = cited_numbers(answer, len(hits))
+    return [
+        {"number": number, "cited": number in named} | hit.to_dict()
+        for number, hit in enumerate(hits, start=1)
+    ]
+
+
+def cited_numbers(answer: str, count: int) -> set[int]:
+    """Which of the passages an answer names, as [1] or [1, 3]."""
+    named = re.findall(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", answer)
+    numbers = {int(number) for group in named for number in group.split(",")}
+    return {number for number in numbers if 1 <= number <= count}
+
+
 def _read_picture(path: Path, pictures: PictureReader | None) -> str:
     if pictures is None:
         raise Unreadable(NO_PICTURES)
@@ -92,39 +165,6 @@ class _Words(HTMLParser):
         if not self._silent:
             for offset, part in enumerate(data.splitlines()):
                 self.lines.setdefault(self.getpos()[0] + offset, []).append(part)
-
-
-def strip_tags(page: str) -> str:
-    """What a reader of the page sees, on the lines it had."""
-    parser = _Words()
-    parser.feed(page)
-    parser.close()
-    last = max(parser.lines, default=0)
-    return "\n".join(
-        " ".join(" ".join(parser.lines.get(number, ())).split()) for number in range(1, last + 1)
-    )
-
-
-MOST_WORDS = 180  # about what the default model reads in one window
-
-_Line = tuple[int, str]
-
-
-def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
-    """Every word of `text` is in exactly one passage, in order; none of them is empty."""
-    passages: list[Passage] = []
-    held: list[_Line] = []
-    words = 0
-    for block in _blocks(text, most_words):
-        count = sum(len(line.split()) for _, line in block)
-        if held and words + count > most_words:
-            passages.append(_passage(held))
-            held, words = [], 0
-        held += block
-        words += count
-    if held:
-        passages.append(_passage(held))
-    return passages
 
 
 def _passage(lines: list[_Line]) -> Passage:
@@ -167,50 +207,3 @@ def _pieces(line: _Line, most_words: int) -> Iterable[list[_Line]]:
         return [[line]]
     starts = range(0, len(words), most_words)
     return [[(number, " ".join(words[start : start + most_words]))] for start in starts]
-
-
-SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: a prompt that does not fit is worse than less
-LEAST_CHARACTERS = 200  # a shorter rest of a passage says nothing
-
-_TASK = (
-    "{passages}\n\nQuestion: {question}\n"
-    "Answer from the passages above in a sentence or two, and name those you used, as [1]."
-)
-
-
-def room_for_passages(context_tokens: int, question: str, answer_tokens: int) -> int:
-    """Characters of passages that a context window holds beside the question and the answer."""
-    beside = len(_TASK) + len(question)
-    return int((context_tokens - answer_tokens) * SAFE_CHARACTERS_PER_TOKEN) - beside
-
-
-def cited_prompt(question: str, hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
-    """The prompt, and the hits that are in it: [1] is the first. The last one may be cut."""
-    parts: list[str] = []
-    used: list[Hit] = []
-    for hit in hits:
-        head = f"[{len(used) + 1}] {hit.place}\n"
-        left = room - sum(map(len, parts)) - len(head) - 2 * len(parts)
-        if left < min(LEAST_CHARACTERS, len(hit.text)):
-            break
-        parts.append(head + hit.text[:left])
-        used.append(hit)
-    if not used:
-        return question, []
-    return _TASK.format(passages="\n\n".join(parts), question=question), used
-
-
-def sources(hits: Sequence[Hit], answer: str) -> list[dict[str, Any]]:
-    """The passages of a prompt for JSON, each with its number and whether the answer names it."""
-    named = cited_numbers(answer, len(hits))
-    return [
-        {"number": number, "cited": number in named} | hit.to_dict()
-        for number, hit in enumerate(hits, start=1)
-    ]
-
-
-def cited_numbers(answer: str, count: int) -> set[int]:
-    """Which of the passages an answer names, as [1] or [1, 3]."""
-    named = re.findall(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", answer)
-    numbers = {int(number) for group in named for number in group.split(",")}
-    return {number for number in numbers if 1 <= number <= count}

@@ -20,14 +20,13 @@
 ['Perhaps', ' Lyon.']
 """
 
-from edgewise.testing.loopback_cloud import (
+from edgewise.testing.loopback_cloud.server import LoopbackCloud, Reply
+from edgewise.testing.loopback_cloud.wire import (
     Answer,
     Cut,
     Empty,
     Fault,
-    LoopbackCloud,
     Malformed,
-    Reply,
     Scripted,
     SeenRequest,
     Silence,

@@ -22,9 +22,20 @@ from edgewise.types.transcripts import Heard, Word
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
 
-
 SCRIPTED_FACTS = DeviceFacts(
     backend="scripted", model="scripted-1", quantisation="none", context_tokens=4096
+)
+SCRIPTED_FUNCTION_MODEL_FACTS = DeviceFacts(
+    backend="scripted", model="scripted-caller", quantisation="none", context_tokens=4096
+)
+_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
+# Without times of words: so that what is scripted as one segment stays one.
+SCRIPTED_TRANSCRIBER_FACTS = DeviceFacts(
+    backend="scripted",
+    model="scripted-ears",
+    quantisation="none",
+    context_tokens=448,
+    word_times=False,
 )
 
 
@@ -41,14 +52,6 @@ class Options(TypedDict, total=False):
     context_tokens: int
     fail_after: int
     delay_s: float
-
-
-def word_tokens(
-    text: str, *, logprob: float = -0.05, margin: float = 4.0, entropy: float = 0.2
-) -> tuple[Token, ...]:
-    """`text` as one token per word, all with the same evidence. Joined they are `text` again."""
-    words = re.findall(r"\s*\S+|\s+$", text)
-    return tuple(Token(word, logprob, margin, entropy) for word in words)
 
 
 class ScriptedBackend:
@@ -147,31 +150,6 @@ class ScriptedBackend:
             return answer
 
 
-def _count_words(request: Request) -> int:
-    return sum(len(message.content.split()) for message in request.messages)
-
-
-def _after(already: str, answer: tuple[Token, ...]) -> tuple[Token, ...]:
-    """What is left of `answer` behind `already`; a token cut in two keeps its evidence."""
-    if not already or not answer:
-        return answer
-    if not "".join(token.text for token in answer).startswith(already):
-        return (replace(answer[0], text=" " + answer[0].text), *answer[1:])
-    left = len(already)
-    rest: list[Token] = []
-    for token in answer:
-        if left < len(token.text):
-            rest.append(replace(token, text=token.text[left:]))
-        left = max(0, left - len(token.text))
-    return tuple(rest)
-
-
-SCRIPTED_CALLER_FACTS = DeviceFacts(
-    backend="scripted", model="scripted-caller", quantisation="none", context_tokens=4096
-)
-_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
-
-
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
     """What one `write_call` was asked for."""
@@ -185,8 +163,8 @@ class WrittenCall:
 class ScriptedFunctionModel:
     """Fulfils `edgewise.local.backend.CallBackend` without a model.
 
-        ScriptedCaller(['set_timer {"minutes":5}'])
-        ScriptedCaller(['set_timer {"minutes":5}', "none"], logprobs=[[-0.1, -2.0], [-0.3]])
+        ScriptedFunctionModel(['set_timer {"minutes":5}'])
+        ScriptedFunctionModel(['set_timer {"minutes":5}', "none"], logprobs=[[-0.1, -2.0], [-0.3]])
 
     Each call takes the next answer; the last one repeats. An answer becomes one token per word,
     run of spaces or mark, and an end token without text. `logprobs` has one list per answer; a
@@ -200,11 +178,11 @@ class ScriptedFunctionModel:
         answers: Sequence[str],
         *,
         logprobs: Sequence[Sequence[float]] = (),
-        facts: DeviceFacts = SCRIPTED_CALLER_FACTS,
+        facts: DeviceFacts = SCRIPTED_FUNCTION_MODEL_FACTS,
         fails: bool = False,
     ) -> None:
         if not answers:
-            raise ValueError("a ScriptedCaller needs at least one answer")
+            raise ValueError("a ScriptedFunctionModel needs at least one answer")
         if logprobs and len(logprobs) != len(answers):
             raise ValueError(f"{len(logprobs)} lists of logprobs for {len(answers)} answers")
         self._answers = list(answers)
@@ -261,21 +239,6 @@ class ScriptedFunctionModel:
         return [_token(text, logprob) for text, logprob in zip(pieces, padded, strict=False)]
 
 
-def _token(text: str, logprob: float) -> Token:
-    """The less likely the token, the closer the runner-up."""
-    return Token(text, logprob, margin=max(0.1, 6.0 + 4.0 * logprob), entropy=min(3.0, -logprob))
-
-
-# Without times of words: so that what is scripted as one segment stays one.
-SCRIPTED_EARS_FACTS = DeviceFacts(
-    backend="scripted",
-    model="scripted-ears",
-    quantisation="none",
-    context_tokens=448,
-    word_times=False,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Listened:
     """What one `hear` was given."""
@@ -286,21 +249,10 @@ class Listened:
     temperature: float = 0.0
 
 
-def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
-    """A stretch of speech whose every word has the same chance of being right."""
-    tokens = text.split()
-    step = (end - start) / max(1, len(tokens))
-    words = tuple(
-        Word(token, round(start + index * step, 3), round(start + (index + 1) * step, 3), chance)
-        for index, token in enumerate(tokens)
-    )
-    return Heard(start=start, end=end, text=text, words=words, language="en")
-
-
 class ScriptedTranscriber:
     """Fulfils `edgewise.local.backend.SpeechBackend` without a model.
 
-        ScriptedEars([[heard("hello there", 0.0, 1.0), heard("mumble", 1.2, 2.0, chance=0.2)]])
+        ScriptedTranscriber([[heard("hello", 0.0, 1.0), heard("mumble", 1.2, 2.0, chance=0.2)]])
 
     Each chunk of sound takes the next answer, a list of `Heard`; the last one repeats. Raises
     GenerationFailed where `fails` is true.
@@ -310,11 +262,11 @@ class ScriptedTranscriber:
         self,
         answers: Sequence[Sequence[Heard]],
         *,
-        facts: DeviceFacts = SCRIPTED_EARS_FACTS,
+        facts: DeviceFacts = SCRIPTED_TRANSCRIBER_FACTS,
         fails: bool = False,
     ) -> None:
         if not answers:
-            raise ValueError("ScriptedEars need at least one answer")
+            raise ValueError("a ScriptedTranscriber needs at least one answer")
         self._answers = [list(answer) for answer in answers]
         self._facts = facts
         self._fails = fails
@@ -381,6 +333,49 @@ class ScriptedEmbedder:
 
     def close(self) -> None:
         self.closed = True
+
+
+def word_tokens(
+    text: str, *, logprob: float = -0.05, margin: float = 4.0, entropy: float = 0.2
+) -> tuple[Token, ...]:
+    """`text` as one token per word, all with the same evidence. Joined they are `text` again."""
+    words = re.findall(r"\s*\S+|\s+$", text)
+    return tuple(Token(word, logprob, margin, entropy) for word in words)
+
+
+def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
+    """A stretch of speech whose every word has the same chance of being right."""
+    tokens = text.split()
+    step = (end - start) / max(1, len(tokens))
+    words = tuple(
+        Word(token, round(start + index * step, 3), round(start + (index + 1) * step, 3), chance)
+        for index, token in enumerate(tokens)
+    )
+    return Heard(start=start, end=end, text=text, words=words, language="en")
+
+
+def _count_words(request: Request) -> int:
+    return sum(len(message.content.split()) for message in request.messages)
+
+
+def _after(already: str, answer: tuple[Token, ...]) -> tuple[Token, ...]:
+    """What is left of `answer` behind `already`; a token cut in two keeps its evidence."""
+    if not already or not answer:
+        return answer
+    if not "".join(token.text for token in answer).startswith(already):
+        return (replace(answer[0], text=" " + answer[0].text), *answer[1:])
+    left = len(already)
+    rest: list[Token] = []
+    for token in answer:
+        if left < len(token.text):
+            rest.append(replace(token, text=token.text[left:]))
+        left = max(0, left - len(token.text))
+    return tuple(rest)
+
+
+def _token(text: str, logprob: float) -> Token:
+    """The less likely the token, the closer the runner-up."""
+    return Token(text, logprob, margin=max(0.1, 6.0 + 4.0 * logprob), entropy=min(3.0, -logprob))
 
 
 def _vector(words: Sequence[str]) -> array[float]:

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import Requantised
-from edgewise.local.store.verify import (
-    Progress,
-    sha256_of,
-    silent,
-)
+from edgewise.local.store.verify import Progress, sha256_of, silent
 
+# gguf brings numpy, which takes a while to load: only pulling a model loads them, below.
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -22,10 +19,11 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-
 _SLOW = ("Q4_1",)
-# general.file_type, as llama.cpp numbers it.
-FILE_TYPES = {"q8_0": 7, "q4_0": 2}
+_FILE_TYPES = {"q8_0": 7, "q4_0": 2}  # general.file_type, as llama.cpp numbers it
+# Read for every token, both to enter words and to choose the next one: kept at eight bits.
+_EMBEDDING = "token_embd.weight"
+_OUTPUT = "output.weight"
 
 
 def requantise(
@@ -35,79 +33,16 @@ def requantise(
 
     `destination` appears only when it is complete: a killed process leaves a `.tmp` file.
     """
-    # numpy takes a while to load, and only pulling a model needs it.
-    from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter  # noqa: PLC0415
+    from gguf import GGMLQuantizationType  # noqa: PLC0415
 
-    try:
-        reader = GGUFReader(source)
-    except (ValueError, IndexError) as error:
-        raise StoreError(f"{str(source)!r} is not a readable GGUF file: {error}") from error
+    reader = _open(source)
     target = GGMLQuantizationType[to.upper()]
-    temporary = destination.with_name(f"{destination.name}.tmp")
-    writer = GGUFWriter(temporary, str(reader.fields["general.architecture"].contents()))
-    copy_header(reader, writer, FILE_TYPES[to])
-    for tensor in reader.tensors:
-        _announce(tensor, writer, target)
-    try:
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_ti_data_to_file()
-        _write_tensors(reader, writer, target, progress)
-    finally:
-        writer.close()
-    os.replace(temporary, destination)
-
-
-def copy_header(reader: GGUFReader, writer: GGUFWriter, file_type: int) -> None:
-    """Everything the file says about itself, except how it is quantised now."""
-    from gguf import GGUFValueType  # noqa: PLC0415
-
-    # The writer adds these itself, or they describe the old file.
-    replaced = ("general.architecture", "general.file_type")
-    for field in reader.fields.values():
-        if field.name.startswith("GGUF.") or field.name in replaced:
-            continue
-        kind = field.types[0]
-        element = field.types[-1] if kind == GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), kind, sub_type=element)
-    writer.data_alignment = reader.alignment
-    writer.add_file_type(file_type)
-
-
-def _announce(tensor: ReaderTensor, writer: GGUFWriter, target: GGMLQuantizationType) -> None:
-    """Enter one tensor in the table of contents, which stands before all data."""
-    from gguf import GGML_QUANT_SIZES, quants  # noqa: PLC0415
-
-    if tensor.tensor_type.name in _SLOW:
-        values = [int(size) for size in reversed(tensor.shape)]
-        kind, shape = target, quants.quant_shape_to_byte_shape(values, target)
-        block, block_bytes = GGML_QUANT_SIZES[target]
-        size = tensor.n_elements // block * block_bytes
-    else:
-        kind, shape, size = tensor.tensor_type, tensor.data.shape, tensor.n_bytes
-    writer.add_tensor_info(tensor.name, shape, tensor.data.dtype, int(size), raw_dtype=kind)
-
-
-def _write_tensors(
-    reader: GGUFReader, writer: GGUFWriter, target: GGMLQuantizationType, progress: Progress
-) -> None:
-    """One tensor at a time, so that memory holds one tensor and not the model."""
-    from gguf import quants  # noqa: PLC0415
-
-    total = sum(int(tensor.n_bytes) for tensor in reader.tensors)
-    done = 0
-    for tensor in reader.tensors:
-        data = tensor.data
-        if tensor.tensor_type.name in _SLOW:
-            data = quants.quantize(quants.dequantize(data, tensor.tensor_type), target)
-        writer.write_tensor_data(data)
-        done += int(tensor.n_bytes)
-        progress(done, total, "re-quantising")
-
-
-# Read for every token, both to enter words and to choose the next one: kept at eight bits.
-_EMBEDDING = "token_embd.weight"
-_OUTPUT = "output.weight"
+    kinds = {
+        tensor.name: target if tensor.tensor_type.name in _SLOW else tensor.tensor_type
+        for tensor in reader.tensors
+    }
+    writer = _writer(reader, destination, to)
+    _write(writer, destination, _tensors(reader), kinds, None, progress, "re-quantising")
 
 
 def merge_adapter(
@@ -121,42 +56,20 @@ def merge_adapter(
 ) -> None:
     """Write base + adapter to `out` with its matrices as `quant`; the same bytes every time.
 
-    `one_embedding` as in `model_row.Adapter`. `out` appears only when it is complete: a killed
+    `one_embedding` as in `catalogue.Adapter`. `out` appears only when it is complete: a killed
     process leaves a `.tmp` file. Raises StoreError where the adapter does not fit the base.
     """
-    # numpy takes a while to load, and only the first use of a model needs it.
-    from gguf import GGUFWriter  # noqa: PLC0415
-
     reader = _open(base)
-    weights = _weights(reader, one_embedding=one_embedding)
-    architecture = _field(reader, "general.architecture")
-    changes = _Changes(adapter, architecture, weights)
-    temporary = out.with_name(f"{out.name}.tmp")
-    writer = GGUFWriter(temporary, architecture)
-    copy_header(reader, writer, FILE_TYPES[quant])
-    writer.add_string("edgewise.adapter.sha256", sha256_of(adapter))
-    for name, tensor in weights.items():
-        _announce_merged(name, tensor, writer, _target(name, tensor, quant))
-    try:
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_ti_data_to_file()
-        _write_merged(weights, changes, writer, quant, progress)
-    finally:
-        writer.close()
-    os.replace(temporary, out)
-
-
-def _weights(reader: GGUFReader, *, one_embedding: bool) -> dict[str, ReaderTensor]:
-    """The base's tensors by the names they get. llama.cpp reads out with the embedding, too,
-    where there is no output matrix.
-    """
-    weights = {tensor.name: tensor for tensor in reader.tensors}
-    if one_embedding:
+    weights = _tensors(reader)
+    if one_embedding:  # llama.cpp reads out with the embedding, too, where there is no output
         if _OUTPUT not in weights or _EMBEDDING not in weights:
             raise StoreError("the base does not hold its embedding twice")
         weights[_EMBEDDING] = weights.pop(_OUTPUT)
-    return weights
+    kinds = {name: _merged_kind(name, tensor, quant) for name, tensor in weights.items()}
+    changes = _Changes(adapter, _field(reader, "general.architecture"), weights)
+    writer = _writer(reader, out, quant)
+    writer.add_string("edgewise.adapter.sha256", sha256_of(adapter))
+    _write(writer, out, weights, kinds, changes, progress, "merging the adapter")
 
 
 class _Changes:
@@ -173,7 +86,7 @@ class _Changes:
             )
         alpha = reader.fields.get("adapter.lora.alpha")
         self._alpha = float(alpha.contents()) if alpha else 0.0
-        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self._tensors = _tensors(reader)
         for name in self._tensors:
             weight, _, role = name.rpartition(".")
             if weight not in known or role not in ("lora_a", "lora_b", "delta"):
@@ -205,6 +118,10 @@ def _open(path: Path) -> GGUFReader:
         raise StoreError(f"{str(path)!r} is not a readable GGUF file: {error}") from error
 
 
+def _tensors(reader: GGUFReader) -> dict[str, ReaderTensor]:
+    return {tensor.name: tensor for tensor in reader.tensors}
+
+
 def _field(reader: GGUFReader, name: str) -> str:
     field = reader.fields.get(name)
     return str(field.contents()) if field else ""
@@ -218,7 +135,7 @@ def _values(tensor: ReaderTensor) -> Floats:
     return floats
 
 
-def _target(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQuantizationType:
+def _merged_kind(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQuantizationType:
     from gguf import GGMLQuantizationType  # noqa: PLC0415
 
     if len(tensor.shape) < 2:
@@ -226,44 +143,77 @@ def _target(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQuantiza
     return GGMLQuantizationType["Q8_0" if name == _EMBEDDING else quant.upper()]
 
 
-def _announce_merged(
-    name: str, tensor: ReaderTensor, writer: GGUFWriter, kind: GGMLQuantizationType
+def _writer(reader: GGUFReader, path: Path, to: Requantised) -> GGUFWriter:
+    """A writer that repeats all a file says about itself, except how it is quantised now."""
+    from gguf import GGUFValueType, GGUFWriter  # noqa: PLC0415
+
+    writer = GGUFWriter(_temporary(path), _field(reader, "general.architecture"))
+    # The writer adds these itself, or they describe the old file.
+    replaced = ("general.architecture", "general.file_type")
+    for field in reader.fields.values():
+        if field.name.startswith("GGUF.") or field.name in replaced:
+            continue
+        kind = field.types[0]
+        element = field.types[-1] if kind == GGUFValueType.ARRAY else None
+        writer.add_key_value(field.name, field.contents(), kind, sub_type=element)
+    writer.data_alignment = reader.alignment
+    writer.add_file_type(_FILE_TYPES[to])
+    return writer
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}.tmp")
+
+
+def _write(
+    writer: GGUFWriter,
+    path: Path,
+    weights: Mapping[str, ReaderTensor],
+    kinds: Mapping[str, GGMLQuantizationType],
+    changes: _Changes | None,
+    progress: Progress,
+    label: str,
+) -> None:
+    """The file under its name, when it is complete. Memory holds one tensor and not the model."""
+    from gguf import quants  # noqa: PLC0415
+
+    for name, tensor in weights.items():
+        _announce(writer, name, tensor, kinds[name])
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        total, done = sum(int(tensor.n_bytes) for tensor in weights.values()), 0
+        for name, tensor in weights.items():
+            data, change = tensor.data, changes.of(name) if changes else None
+            if change is not None or tensor.tensor_type != kinds[name]:
+                values = _values(tensor)
+                if change is not None:
+                    if change.shape != values.shape:
+                        raise StoreError(f"the adapter's {name!r} has another shape")
+                    values = values + change
+                data = quants.quantize(values, kinds[name])
+            writer.write_tensor_data(data)
+            done += int(tensor.n_bytes)
+            progress(done, total, label)
+    finally:
+        writer.close()
+    os.replace(_temporary(path), path)
+
+
+def _announce(
+    writer: GGUFWriter, name: str, tensor: ReaderTensor, kind: GGMLQuantizationType
 ) -> None:
     """Enter one tensor in the table of contents, which stands before all data."""
     import numpy as np  # noqa: PLC0415
     from gguf import GGML_QUANT_SIZES, quants  # noqa: PLC0415
 
-    values = [int(size) for size in reversed(tensor.shape)]
-    block, block_bytes = GGML_QUANT_SIZES[kind]
-    plain = kind.name == "F32"
-    shape = values if plain else quants.quant_shape_to_byte_shape(values, kind)
-    dtype = np.dtype(np.float32 if plain else np.uint8)
-    size = tensor.n_elements // block * block_bytes
+    shape, dtype, size = tensor.data.shape, tensor.data.dtype, tensor.n_bytes
+    if tensor.tensor_type != kind:
+        plain = kind.name == "F32"
+        values = tuple(int(length) for length in reversed(tensor.shape))
+        shape = values if plain else quants.quant_shape_to_byte_shape(values, kind)
+        dtype = np.dtype(np.float32 if plain else np.uint8)
+        block, block_bytes = GGML_QUANT_SIZES[kind]
+        size = tensor.n_elements // block * block_bytes
     writer.add_tensor_info(name, shape, dtype, int(size), raw_dtype=kind)
-
-
-def _write_merged(
-    weights: Mapping[str, ReaderTensor],
-    changes: _Changes,
-    writer: GGUFWriter,
-    quant: Requantised,
-    progress: Progress,
-) -> None:
-    """One tensor at a time, so that memory holds one tensor and not the model."""
-    from gguf import quants  # noqa: PLC0415
-
-    total = sum(int(tensor.n_bytes) for tensor in weights.values())
-    done = 0
-    for name, tensor in weights.items():
-        kind, change = _target(name, tensor, quant), changes.of(name)
-        data = tensor.data
-        if change is not None or tensor.tensor_type != kind:
-            values = _values(tensor)
-            if change is not None:
-                if change.shape != values.shape:
-                    raise StoreError(f"the adapter's {name!r} has another shape")
-                values = values + change
-            data = quants.quantize(values, kind)
-        writer.write_tensor_data(data)
-        done += int(tensor.n_bytes)
-        progress(done, total, "merging the adapter")

@@ -18,11 +18,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import HubSource
-from edgewise.local.store.verify import (
-    Progress,
-    require_sha256,
-    silent,
-)
+from edgewise.local.store.verify import Progress, require_sha256, silent
 
 if TYPE_CHECKING:
     import httpx2

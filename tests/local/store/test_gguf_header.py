@@ -1,0 +1,102 @@
+"""What the beginning of a GGUF file says."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from gguf import GGUFWriter
+
+from edgewise.calls.grammar import PLAIN_BYTES
+from edgewise.errors import StoreError
+from edgewise.local.store.gguf_header import quantisation_of, spelt_bytes
+from tests.local.fake_packages import real_default_weights, write_tiny_gguf
+
+
+def test_a_file_written_by_the_gguf_package_is_read(tmp_path: Path) -> None:
+    write_tiny_gguf(tmp_path / "tiny.gguf")
+    assert quantisation_of(tmp_path / "tiny.gguf") == "Q4_1"
+
+
+@pytest.mark.real_model
+def test_the_real_default_weights_are_read() -> None:
+    assert quantisation_of(real_default_weights()) == "Q4_1"
+
+
+def test_the_type_is_found_behind_values_of_every_kind(tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "all.gguf", "llama")
+    writer.add_uint8("a", 1)
+    writer.add_int8("b", 1)
+    writer.add_uint16("c", 1)
+    writer.add_int16("d", 1)
+    writer.add_uint32("e", 1)
+    writer.add_int32("f", 1)
+    writer.add_float32("g", 1.0)
+    writer.add_uint64("h", 1)
+    writer.add_int64("i", 1)
+    writer.add_float64("j", 1.0)
+    writer.add_bool("k", True)
+    writer.add_string("l", "text")
+    writer.add_array("m", ["one", "two"])
+    writer.add_array("n", [1, 2, 3])
+    writer.add_file_type(15)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert quantisation_of(tmp_path / "all.gguf") == "Q4_K_M"
+
+
+@pytest.mark.real_model
+def test_the_default_vocabulary_spells_plain_text_but_not_every_byte() -> None:
+    spelt = spelt_bytes(real_default_weights())
+    assert spelt >= PLAIN_BYTES
+    assert not spelt & {0x04, 0x06, 0x13, 0x14, 0x16, 0x1D, 0xF1, 0xF2}
+
+
+def vocabulary(path: Path, model: str, tokens: list[str]) -> Path:
+    writer = GGUFWriter(path, "llama")
+    writer.add_tokenizer_model(model)
+    writer.add_token_list(tokens)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def test_bytes_are_spelt_as_letters_or_as_numbers(tmp_path: Path) -> None:
+    letters = vocabulary(tmp_path / "letters.gguf", "gpt2", ["a", "é", "Ġ", "Ċ", "ab", "<0x42>"])
+    assert spelt_bytes(letters) == {0x61, 0xE9, 0x20, 0x0A}
+    numbers = vocabulary(tmp_path / "numbers.gguf", "llama", ["a", "é", "<0x42>", "<0xE9>"])
+    assert spelt_bytes(numbers) == {0x42, 0xE9}
+
+
+def test_a_file_that_does_not_say_is_unknown(tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "silent.gguf", "llama")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert quantisation_of(tmp_path / "silent.gguf") == "unknown"
+    assert spelt_bytes(tmp_path / "silent.gguf") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"PK\x03\x04 this is a zip file", "not a GGUF file"),
+        (b"", "not a GGUF file"),
+        (b"GGUF\x03\x00", "breaks inside its GGUF header"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 40), "not a readable"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q1sI", 1, b"a", 99), "type 99"),
+    ],
+)
+def test_what_is_not_gguf_is_refused_with_a_reason(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "file.gguf"
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=said):
+        quantisation_of(path)
+
+
+def test_a_file_that_cannot_be_opened_is_a_store_error(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        quantisation_of(tmp_path)
