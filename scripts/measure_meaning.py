@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import sys
 
+from edgewise.decide.agreement_of_answers import DIFFERENT_BELOW, agree_in_meaning
+
 from edgewise.assembly import open_embedder
 from edgewise.bench.meaning_pairs import pairs
 from edgewise.bench.metrics import auroc
-from edgewise.decide.agreement_of_answers import DIFFERENT_BELOW, agree_in_meaning
 from edgewise.settings import Settings
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.function_model import (
     QUICK,
     TARGETS,
@@ -13,8 +15,6 @@ from edgewise.bench.function_model import (
     tensor_bytes,
     write,
 )
-
-from edgewise.bench.calls import REQUESTS, TOOLS
 from edgewise.bench.overhead import verdicts
 from edgewise.calls.prompt import render_prompt
 from edgewise.local.store.store import InstalledModel

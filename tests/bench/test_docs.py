@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edgewise.bench.function_model import TARGETS as function_model_targets
 
 from edgewise.bench.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise.bench.embed import TARGETS as embed_targets
 from edgewise.bench.frozen_routing import PAIRS
 from edgewise.bench.frozen_routing import TARGETS as frozen_targets
+from edgewise.bench.function_model import TARGETS as function_model_targets
 from edgewise.bench.overhead import TARGETS as overhead_targets
 from edgewise.bench.overhead import verdicts
 from edgewise.bench.see import TARGETS as see_targets

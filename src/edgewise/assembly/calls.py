@@ -15,13 +15,13 @@ from edgewise.assembly.calibrations import (
     find_fitted,
     model_key,
 )
+from edgewise.calls.check import FATAL
 from edgewise.calls.confidence import (
     UNCALIBRATED_CALLS,
     CallCalibration,
     parse_call_calibration,
 )
 from edgewise.calls.difficulty import Weights
-from edgewise.calls.normalize import FATAL
 from edgewise.calls.tools import Toolbox, call_function
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest, SettingsError

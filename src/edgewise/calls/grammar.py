@@ -9,18 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
-from edgewise.calls.memory import (
-    per_tool,
-    per_toolbox,
-)
+from edgewise.calls.memory import per_tool, per_toolbox
 from edgewise.calls.prompt import NO_CALL
-from edgewise.calls.schema import (
-    ANY,
-    Field,
-    Shape,
-    encodable,
-    read_parameters,
-)
+from edgewise.calls.schema import ANY, Field, Shape, encodable, read_parameters
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Tool
 

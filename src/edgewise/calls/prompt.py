@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.calls.memory import per_tool
-from edgewise.calls.schema import (
-    TYPE_NAMES,
-    definitions_of,
-    options_of,
-    resolve,
-)
+from edgewise.calls.schema import TYPE_NAMES, definitions_of, options_of, resolve
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 

@@ -20,6 +20,7 @@ from edgewise.calls.check import (
     check_calls,
     fit_of,
     merge,
+    same_call,
     source_of,
 )
 from edgewise.calls.coerce import Repaired, repair
@@ -32,7 +33,7 @@ from edgewise.calls.difficulty import (
 )
 from edgewise.calls.grammar import check_tools, compile_grammar
 from edgewise.calls.intents import expected_calls, split
-from edgewise.calls.normalize import normalize, same_call
+from edgewise.calls.normalize import normalize
 from edgewise.calls.prompt import (
     answer_chance,
     none_chance,
@@ -44,8 +45,8 @@ from edgewise.calls.rank_tools import (
     rank_tools,
     unanswered,
 )
-from edgewise.calls.values.read import Heard, hear
-from edgewise.calls.words import spaced
+from edgewise.calls.values.text import RequestText, read_request
+from edgewise.calls.values.words import spaced
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.fit import (
     MOST_CHARACTERS_PER_TOKEN,
@@ -396,8 +397,8 @@ class Walk:
     draft: CallDraft
     tools: Mapping[str, Tool]
     offered: Sequence[Tool]
-    heard: Sequence[Heard]
-    whole: Heard
+    heard: Sequence[RequestText]
+    whole: RequestText
     function_model: CallBackend | None = None
     calibration: CallCalibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
@@ -412,7 +413,7 @@ class Walk:
         """The complaints that are reasons for doubt: nearly all, but of an easy request."""
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
-    def normalize(self, call: ToolCall, words: Heard) -> ToolCall:
+    def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self.parts.today()
         return normalize(call, tool, words, whole=self.whole, today=today)
 
@@ -526,7 +527,7 @@ def _with_others(walk: Walk, number: int) -> None:
         walk.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
 
 
-def _misfits(walk: Walk, call: ToolCall, words: Heard) -> bool:
+def _misfits(walk: Walk, call: ToolCall, words: RequestText) -> bool:
     """The call is in doubt, and another tool fits better.
 
     A call that the model is sure of stands, whatever the words: without its tool it would be as
@@ -714,8 +715,8 @@ def _begin(request: Request, parts: Parts, attempts: list[Attempt]) -> Walk:
     ]
     draft = CallDraft(request, attempts, started, intents, max(scores, default=0.0))
     draft.took("split", 1000 * (parts.clock() - started))
-    whole, tools = hear(text), {tool.name: tool for tool in request.tools}
-    words = [hear(intent.resolved) for intent in intents] if len(intents) > 1 else [whole]
+    whole, tools = read_request(text), {tool.name: tool for tool in request.tools}
+    words = [read_request(intent.resolved) for intent in intents] if len(intents) > 1 else [whole]
     return Walk(request, parts, draft, tools, offered, words, whole)
 
 

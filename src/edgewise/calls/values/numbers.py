@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from edgewise.calls.words import fold
+from edgewise.calls.values.words import fold
 from edgewise.types.calls import Found, FoundKind
 
 # No number is longer; what is (a hash, a serial number) would not survive as a float anyway.

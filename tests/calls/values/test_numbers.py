@@ -1,4 +1,4 @@
-"""Numbers in digits and words."""
+"""Numbers that a text says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.calls.values.numbers import find_numbers, whole
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value", "unit"),
+    [
+        ("a 15% tip", "percent", 15, "%"),
+        ("fifteen per cent", "percent", 15, "%"),
+        ("losses 2.5 percent", "percent", 2.5, "%"),
+        ("$20", "money", 20, "USD"),
+        ("€14,000 in damage", "money", 14_000, "EUR"),
+        ("twenty bucks", "money", 20, "USD"),
+        ("300 GBP", "money", 300, "GBP"),
+        ("71 kg", "number", 71, "kg"),
+        ("0.0043sqm", "number", 0.0043, "sqm"),
+        ("5 °C", "number", 5, "°c"),
+        ("seven", "number", 7, ""),
+    ],
+)
+def test_a_number_keeps_what_it_counts(text: str, kind: str, value: float, unit: str) -> None:
+    (found,) = find_numbers(text)
+    assert (found.kind, found.value, found.unit) == (kind, value, unit)
+
 
 SMALL = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",

@@ -25,7 +25,7 @@ from edgewise.calls.values.times import (
     find_times,
     month_number,
 )
-from edgewise.calls.words import (
+from edgewise.calls.values.words import (
     spaced,
     stem,
 )
@@ -90,7 +90,7 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RequestText:
     """A request, read once: its words, the values found, and all numbers that follow from them."""
 
     text: str
@@ -102,14 +102,19 @@ class Heard:
     numbers: Mapping[float, Support]
 
 
+def read_request(request: str | RequestText) -> RequestText:
+    """The request read; one that was read already is returned as it is."""
+    return request if isinstance(request, RequestText) else _read(request)
+
+
 @lru_cache(maxsize=64)  # of one request and its parts, several times each
-def hear(request: str) -> Heard:
+def _read(request: str) -> RequestText:
     text = request[:LONGEST_TEXT]
     found = find_values(text)
     folded = spaced(text)
     plain = folded.split()
     roots = [stem(word) for word in plain]
-    return Heard(
+    return RequestText(
         text=text,
         found=found,
         spaced=folded,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calls.values.read import find_values
+from edgewise.calls.values.text import find_values
 
 KINDS = ("quoted", "email", "url", "code", "name", "place")
 

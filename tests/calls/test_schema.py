@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from edgewise.calls.coerce import validate
-from edgewise.types.messages import Tool, ToolCall
+from edgewise.calls.schema import validate
+from edgewise.types.messages import Tool
 
 TOOL = Tool(
     "book",
@@ -36,7 +36,7 @@ TOOL = Tool(
     ],
 )
 def test_a_valid_call_has_no_complaints(arguments: Any) -> None:
-    assert validate(ToolCall("book", arguments), TOOL) == []
+    assert validate("book", arguments, TOOL) == []
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_a_valid_call_has_no_complaints(arguments: Any) -> None:
     ],
 )
 def test_each_fault_is_named_with_its_argument(arguments: Any, code: str, argument: str) -> None:
-    [complaint] = validate(ToolCall("book", arguments), TOOL)
+    [complaint] = validate("book", arguments, TOOL)
     assert (complaint.code, complaint.argument) == (code, argument)
     assert argument in complaint.message
 
 
 def test_a_call_of_another_tool_is_unknown() -> None:
-    [complaint] = validate(ToolCall("fly", {}), TOOL)
+    [complaint] = validate("fly", {}, TOOL)
     assert complaint.code == "unknown_tool"
 
 
 def test_arguments_that_are_no_object_are_not_json() -> None:
-    [complaint] = validate(ToolCall("book", ["blue"]), TOOL)  # type: ignore[arg-type]
+    [complaint] = validate("book", ["blue"], TOOL)
     assert complaint.code == "not_json"

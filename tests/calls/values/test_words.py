@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.words import (
-    distance,
-    fold,
-    locate,
-    name_words,
-    spaced,
-    stem,
-    tokens,
-)
+from edgewise.calls.values.words import edits, fold, locate, name_words, spaced, stem, tokens
 
 
 def test_case_accents_and_marks_are_folded_away() -> None:
@@ -62,4 +54,4 @@ def plain_distance(first: str, second: str) -> int:
 def test_the_bounded_distance_is_the_distance_up_to_its_limit(
     first: str, second: str, limit: int
 ) -> None:
-    assert distance(first, second, limit) == min(plain_distance(first, second), limit + 1)
+    assert edits(first, second, limit) == min(plain_distance(first, second), limit + 1)

@@ -7,10 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from edgewise.calls import memory
-from edgewise.calls.memory import (
-    per_tool,
-    per_toolbox,
-)
+from edgewise.calls.memory import per_tool, per_toolbox
 from edgewise.types.messages import Tool
 
 LAMP, FAN = Tool("lamp"), Tool("fan")

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.values.read import (
-    LONGEST_TEXT,
-    find_values,
-)
+from edgewise.calls.values.text import LONGEST_TEXT, find_values
 
 PIECES = """at 7 half past six to nine pm 3/4/2025 March 3rd 2024 an hour and a half - "x" ' Paris
 in INV-20 5,000 € % 1/2 minus o'clock next Friday 1h30 12:30 . , a@b.co http://x.y é ½"""
