@@ -19,7 +19,6 @@ from edgewise.calls.confidence import (
     WORDED,
     CallCalibration,
     CallScore,
-    answer_confidence,
     call_features,
     parse_call_calibration,
     plain_values,
@@ -68,7 +67,7 @@ def test_less_sure_never_means_more_confident(
     before, after = features_of(tokens(chances)), features_of(tokens(lower))
     for one, other in zip(before, after, strict=True):
         assert calibration.confidence(other) <= calibration.confidence(one) + 1e-12
-    assert answer_confidence(after, calibration) <= answer_confidence(before, calibration) + 1e-12
+    assert calibration.answer_confidence(after) <= calibration.answer_confidence(before) + 1e-12
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS, ids=lambda one: one.name)
@@ -86,26 +85,26 @@ def test_an_answer_is_as_good_as_its_worst_call() -> None:
     known = features_of(tokens([-0.5] * 6 + [-0.001] * 6))
     chances = [calibration.confidence(one) for one in known]
     assert chances[0] < chances[1]
-    assert answer_confidence(known, calibration) == chances[0]
-    assert answer_confidence([], calibration) == 0.0
+    assert calibration.answer_confidence(known) == chances[0]
+    assert calibration.answer_confidence([]) == 0.0
 
 
 def test_the_shipped_one_trusts_a_sure_grounded_answer_and_no_made_up_one() -> None:
     calibration = shipped()
     sure = tokens([-0.0005] * len(TEXTS))
-    assert answer_confidence(features_of(sure), calibration) >= calibration.threshold
+    assert calibration.answer_confidence(features_of(sure)) >= calibration.threshold
     calls = [
         ToolCall("kettle.heat", {"degrees": 61}), ToolCall("blinds.close", {"room": "library"})
     ]  # fmt: skip
     made_up = call_features(sure, calls, TOOLS, REQUEST)
-    assert answer_confidence(made_up, calibration) < calibration.threshold - 0.2
+    assert calibration.answer_confidence(made_up) < calibration.threshold - 0.2
 
 
 def test_the_shipped_one_doubts_a_sure_answer_that_leaves_much_of_the_request_out() -> None:
     calibration = shipped()
     sure, calls = tokens([-0.0005] * len(TEXTS)), parse_answer("".join(TEXTS))
     told = [
-        answer_confidence(call_features(sure, calls, TOOLS, f"{REQUEST}{more}"), calibration)
+        calibration.answer_confidence(call_features(sure, calls, TOOLS, f"{REQUEST}{more}"))
         for more in ("", ", then 12 filters", ", then 12 filters, ref KX-4410, at 6:49 pm")
     ]
     assert told == sorted(told, reverse=True)

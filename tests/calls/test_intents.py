@@ -9,14 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.calls.intents import (
+    _ENUMERATOR,
+    _PHRASES,
     BOUNDARIES_LIMIT,
     REQUEST_LIMIT,
+    SEQUENCE,
+    WEAK_WORDS,
     expected_calls,
-    is_connecting,
     resolve,
     split,
 )
 from edgewise.types.messages import Tool
+
+
+def is_connecting(text: str) -> bool:
+    """Whether a text between two intents is nothing but connecting words and punctuation."""
+    known = WEAK_WORDS | SEQUENCE | {word for phrase in _PHRASES for word in phrase}
+    return all(
+        _bare(token) in known or not _bare(token) or _ENUMERATOR.fullmatch(token)
+        for token in text.split()
+    )
+
+
+def _bare(token: str) -> str:
+    return token.strip(".,;:!?()[]\"'“”\u2018\u2019").lower()
+
 
 FERRY = Tool(
     "ferry_times",

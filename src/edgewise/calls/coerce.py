@@ -20,6 +20,7 @@ from edgewise.calls.schema import (
     read_parameters,
     same_json,
     validate,
+    whole_bounds,
 )
 from edgewise.calls.values.words import nearest, squashed
 from edgewise.types.calls import Complaint
@@ -385,13 +386,9 @@ def _truth(value: Any) -> Any:
 
 def _nearest_allowed(shape: Shape) -> tuple[int | float | None, int | float | None]:
     """The lowest and the highest value of a range, whether or not its ends belong to it."""
-    low, high = shape.low, shape.high
     if shape.kind == "int":
-        if low is not None:
-            low = math.floor(low) + 1 if shape.low_open else math.ceil(low)
-        if high is not None:
-            high = math.ceil(high) - 1 if shape.high_open else math.floor(high)
-        return low, high
+        return whole_bounds(shape)
+    low, high = shape.low, shape.high
     if low is not None:
         low = math.nextafter(low, math.inf) if shape.low_open else float(low)
     if high is not None:

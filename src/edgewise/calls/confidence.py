@@ -43,6 +43,66 @@ _FACTORS = (1, -1, 100, 1000, 1_000_000, 60, 3600, 24, 7)
 _LONGEST = 400  # characters of a value or a description that are read
 _MOST = 60  # values of an answer that are read
 _DEEPEST = 6
+# Log-probabilities come rounded to about this: nearer to certain they say nothing.
+_LEAST_DOUBT = 1e-4
+_HALF = math.log(0.5)
+# An argument that the words support less than this is doubtful, if not made up.
+_WEAK = 0.5
+FORMAT = 2  # 1 knew fewer features; what they mean has not changed
+_READ = (1, FORMAT)
+_WIDEST = 60.0
+# Features that rise with the model's own sureness: their weights are at least 0.
+RISING = frozenset(
+    {
+        "call_sum", "call_surety", "call_min", "call_mean", "name_surety", "value_surety",
+        "shape_surety", "end_surety", "answer_surety", "margin", "name_margin",
+    }
+)  # fmt: skip
+FALLING = frozenset({"entropy"})
+# What needs no token: grounding in the words, fit of the tool, what was asked for.
+WORDED = frozenset(
+    {
+        "fit", "fit_margin", "ground_min", "ground_mean", "ungrounded", "absent", "optional",
+        "parameters", "tools", "calls", "missing", "extra", "weak", "left", "left_names",
+        "left_counts", "twice", "shared", "cues",
+    }
+)  # fmt: skip
+
+
+def call_features(
+    tokens: Sequence[Token],
+    calls: Sequence[ToolCall],
+    tools: Sequence[Tool],
+    request: str | RequestText,
+) -> tuple[dict[str, float], ...]:
+    """What is known about each call; one entry about the whole where there is no call.
+
+    `tokens` are the answer's, the end token included; `calls` may have been repaired since. A call
+    without tokens that carry evidence has only the features of the words.
+    """
+    request = read_request(request)
+    fits = fit_scores(request.text, tools)
+    asked = expected_calls(request.text, tools)
+    shared = {
+        "tools": math.log(max(1, len(tools))),
+        "calls": float(len(calls)),
+        "missing": float(max(0, asked - len(calls))),
+        "extra": float(max(0, len(calls) - asked)),
+    }
+    sure = [token.logprob for token in tokens if token.has_evidence]
+    whole = {"answer_surety": surety(sum(sure))} if sure else {}
+    said = _said(tokens)
+    if not calls:
+        told = _evidence(said[0].tokens) if said else {}
+        best = max(fits, default=0.0)
+        return ({"none": 1.0, "fit": best, **shared, **(whole | told if told else {})},)
+    shared |= unused_words(calls, {tool.name: tool for tool in tools}, request)
+    found = []
+    for call, group in zip(calls, _of_calls(said, calls), strict=True):
+        told = _evidence(group)
+        words = _word_features(call, calls, tools, fits, request)
+        found.append({**shared, **words, **(whole | told if told else {})})
+    return tuple(found)
 
 
 def plain_values(value: Any, depth: int = 0) -> Iterator[str | float]:
@@ -172,52 +232,9 @@ def _tool_stems(tool: Tool) -> frozenset[str]:
     return _roots(tool.name, tool.description)
 
 
-# Log-probabilities come rounded to about this: nearer to certain they say nothing.
-_LEAST_DOUBT = 1e-4
-_HALF = math.log(0.5)
-# An argument that the words support less than this is doubtful, if not made up.
-_WEAK = 0.5
-
-
 def surety(logprob: float) -> float:
     """0 for no chance, 9.2 for certain: minus the log of the chance of anything else."""
     return -math.log(_LEAST_DOUBT + 1.0 - math.exp(min(0.0, logprob)))
-
-
-def call_features(
-    tokens: Sequence[Token],
-    calls: Sequence[ToolCall],
-    tools: Sequence[Tool],
-    request: str | RequestText,
-) -> tuple[dict[str, float], ...]:
-    """What is known about each call; one entry about the whole where there is no call.
-
-    `tokens` are the answer's, the end token included; `calls` may have been repaired since. A call
-    without tokens that carry evidence has only the features of the words.
-    """
-    request = read_request(request)
-    fits = fit_scores(request.text, tools)
-    asked = expected_calls(request.text, tools)
-    shared = {
-        "tools": math.log(max(1, len(tools))),
-        "calls": float(len(calls)),
-        "missing": float(max(0, asked - len(calls))),
-        "extra": float(max(0, len(calls) - asked)),
-    }
-    sure = [token.logprob for token in tokens if token.has_evidence]
-    whole = {"answer_surety": surety(sum(sure))} if sure else {}
-    said = _said(tokens)
-    if not calls:
-        told = _evidence(said[0].tokens) if said else {}
-        best = max(fits, default=0.0)
-        return ({"none": 1.0, "fit": best, **shared, **(whole | told if told else {})},)
-    shared |= unused_words(calls, {tool.name: tool for tool in tools}, request)
-    found = []
-    for call, group in zip(calls, _of_calls(said, calls), strict=True):
-        told = _evidence(group)
-        words = _word_features(call, calls, tools, fits, request)
-        found.append({**shared, **words, **(whole | told if told else {})})
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,28 +341,6 @@ def _word_features(
     }
 
 
-FORMAT = 2  # 1 knew fewer features; what they mean has not changed
-_READ = (1, FORMAT)
-_WIDEST = 60.0
-
-# Features that rise with the model's own sureness: their weights are at least 0.
-RISING = frozenset(
-    {
-        "call_sum", "call_surety", "call_min", "call_mean", "name_surety", "value_surety",
-        "shape_surety", "end_surety", "answer_surety", "margin", "name_margin",
-    }
-)  # fmt: skip
-FALLING = frozenset({"entropy"})
-# What needs no token: grounding in the words, fit of the tool, what was asked for.
-WORDED = frozenset(
-    {
-        "fit", "fit_margin", "ground_min", "ground_mean", "ungrounded", "absent", "optional",
-        "parameters", "tools", "calls", "missing", "extra", "weak", "left", "left_names",
-        "left_counts", "twice", "shared", "cues",
-    }
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class CallScore:
     """A logistic score: 1 / (1 + exp(-(bias + sum of weight x feature)))."""
@@ -412,13 +407,6 @@ UNCALIBRATED_CALLS = CallCalibration(
     worded_call=CallScore({"ground_min": 2.0, "ungrounded": -2.0, "absent": -2.0}, -1.0),
     worded_none=CallScore({"fit": -1.0}, 0.0),
 )
-
-
-def answer_confidence(
-    features: Iterable[Mapping[str, float]], calibration: CallCalibration
-) -> float:
-    """The chance that an answer with these calls is right."""
-    return calibration.answer_confidence(features)
 
 
 def parse_call_calibration(data: Mapping[str, Any], origin: str) -> CallCalibration:

@@ -19,7 +19,6 @@ from edgewise.types.messages import Tool
 Tier = Literal["local", "guarded", "cloud_first"]
 TIER_LIMITS = (0.30, 0.60)
 NESTING_LIMIT = 4
-
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _KINDS = {
     "number": ("integer", "number", "int", "float", "double"),

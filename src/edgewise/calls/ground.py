@@ -10,8 +10,10 @@ from typing import Any
 from edgewise.calls.parameters import (
     Arguments,
     Wanted,
+    description_of,
     listed_choice,
     means_on,
+    nested_parameters,
     parameters,
     resolve,
     wanted,
@@ -121,7 +123,7 @@ def _of_type(
     if isinstance(value, bool):
         return _boolean(value, name, schema, request)
     if isinstance(value, Mapping):
-        fields = parameters({**root, "properties": schema.get("properties") or {}})
+        fields = nested_parameters(schema, root)
         return _worst(
             support(inner, str(key), fields.get(str(key), {}), root, request, depth + 1)
             for key, inner in value.items()
@@ -219,13 +221,11 @@ def _choice(value: str, schema: Mapping[str, Any], request: RequestText) -> Supp
         return Support(0.75, "enum")
     if len(own) <= 2 and any(word.startswith(own) for word in request.spaced.split()):
         return Support(0.55, "enum")
-    described = schema.get("description")
-    if isinstance(described, str):
-        plain = words(described)
-        for place in (index for index, word in enumerate(plain) if word == own):
-            near = {stem(word) for word in plain[place + 1 : place + 4] if word not in _LITTLE}
-            if near & request.stems:
-                return Support(0.6, "enum")
+    plain = words(description_of(schema))
+    for place in (index for index, word in enumerate(plain) if word == own):
+        near = {stem(word) for word in plain[place + 1 : place + 4] if word not in _LITTLE}
+        if near & request.stems:
+            return Support(0.6, "enum")
     return Support(0.35, "enum")
 
 
@@ -234,10 +234,8 @@ def _boolean(value: bool, name: str, schema: Mapping[str, Any], request: Request
     switched = switch_said(request.text) if means_on(name, schema) else None
     if switched is not None:
         return Support(0.9 if switched[0] is value else _CONTRADICTED, "boolean")
-    described = schema.get("description")
     own = {stem(word) for word in name_words(name) if len(word) > 2 and word not in _LITTLE}
-    told = words(described)[:12] if isinstance(described, str) else []
-    more = {stem(word) for word in told if len(word) > 3}
+    more = {stem(word) for word in words(description_of(schema))[:12] if len(word) > 3}
     negated = not value and bool(_NEGATIONS & set(request.spaced.split()))
     if own & request.stems:
         return Support(0.8 if value or negated else 0.5, "boolean")

@@ -126,6 +126,78 @@ _PHRASES = tuple(
     )
 )  # fmt: skip
 _ENUMERATOR = re.compile(r"\(?\d{1,2}[.):]|[-*•]")
+OBJECT_WORDS = 6
+_WORD = re.compile(r"[^\s,;:!?()]+")
+_NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'\u2019-]*(?:\s+[^\W\d_a-z][\w'\u2019-]*)*")
+_PLACE = re.compile(
+    r"\b(?:in|at|near|around|to|from|of|for)\s+"
+    r"([^\W\d_a-z][\w'\u2019-]*(?:,?\s+[^\W\d_a-z][\w'\u2019-]*)*|(?:the|my|a)\s+\w+(?:\s+\w+)?)"
+)
+_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+([^\W\d]\w+)")
+_CONTENT = re.compile(
+    r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b|"
+    r"\bthat\s+(?!(?:to|in|for|from|on|at|with|day|time)\b)\w",
+    re.IGNORECASE,
+)
+_TOLD = word_set("send text tell give message email ask remind show bring")
+_PARTICLES = word_set("up out for me us down on off over")
+_DETERMINERS = word_set("a an the my our your this that some")
+_PLACE_PREPOSITIONS = frozenset({"in", "at", "near", "from", "on"})
+_OPENING_WORDS = ACTION_VERBS | NOUN_VERBS | FILLERS | QUESTION_WORDS | DETERMINERS | {"there"}
+_BEFORE_THERE = word_set("is are was were be hi hey hello over isn't aren't")
+_GOING = word_set("go going off drive driving fly flying travel walk ride heading")
+_NOT_AFTER_HER = PREPOSITIONS | {"a", "an", "the", "and", "my", "that", "i", "i'm", "i'll", "if"}
+# A text with more characters or clause boundaries than these is a document, not a list of requests.
+REQUEST_LIMIT = 8_000
+BOUNDARIES_LIMIT = 80
+_SAME_AGAIN = re.compile(
+    r"(?:^|[,.;!?]\s|\b(?:and|then|also)\s|\bdo\s)(?:and\s|then\s|also\s)?(?:do\s)?"
+    r"(?:the\ssame(?:\sthing)?|same(?:\sthing)?|what\sabout|how\sabout|repeat\s(?:it|that))"
+    r"\s(?:for|with|in|to|on|at)?\s?\w",
+    re.IGNORECASE,
+)
+_CLOSING = frozenset("'\"”\u2019")
+_ELLIPSIS = PREPOSITIONS | {"same", "again", "likewise", "ditto", "once"}
+_TIME_END = re.compile(
+    r"(?:\b\d{1,2}(?::\d\d)?\s*(?:[ap]\.?m\.?|o'clock)|\b\d{1,2}:\d\d|\b(?:today|tomorrow|"
+    r"tonight|noon|midnight|morning|afternoon|evening|(?:mon|tues|wednes|thurs|fri|satur|sun)day))$",
+    re.IGNORECASE,
+)
+
+
+def split(request: str, tools: Sequence[Tool] = ()) -> tuple[Intent, ...]:
+    """The intents of a request in order; their spans hold every word but the connecting ones."""
+    return _split(request, tools)
+
+
+def expected_calls(request: str, tools: Sequence[Tool] = ()) -> int:
+    """How many calls the words ask for at the least; 0 for a request without words."""
+    intents = split(request, tools)
+    return len(intents) + sum(len(_SAME_AGAIN.findall(intent.text)) for intent in intents)
+
+
+@per_toolbox
+def _split(request: str, tools: Sequence[Tool]) -> tuple[Intent, ...]:
+    spans = _spans(request, tools)
+    texts = [request[start:end] for start, end in spans]
+    return tuple(
+        Intent(text, start, end, resolved)
+        for text, (start, end), resolved in zip(texts, spans, resolve(texts), strict=True)
+    )
+
+
+def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
+    words = read_words(request) if len(request) <= REQUEST_LIMIT else []
+    whole = (len(request) - len(request.lstrip()), len(request.rstrip()))
+    if not words:
+        return [whole] if request.strip() else []
+    spans = []
+    start = 0
+    for boundary in _Splitter(words, tools).splits():
+        last = words[boundary.left_end - 1]
+        spans.append((words[start].start, last.end + len(last.after.rstrip("\n.,;"))))
+        start = boundary.right
+    return [*spans, (words[start].start, whole[1])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,42 +273,6 @@ def _connecting_until(words: Sequence[Word], place: int, stop: bool) -> int:
             break
         right += len(phrase) if phrase else 1
     return right
-
-
-def is_connecting(text: str) -> bool:
-    """Whether a text between two intents is nothing but connecting words and punctuation."""
-    known = WEAK_WORDS | SEQUENCE | {word for phrase in _PHRASES for word in phrase}
-    return all(
-        _bare(token) in known or not _bare(token) or _ENUMERATOR.fullmatch(token)
-        for token in text.split()
-    )
-
-
-def _bare(token: str) -> str:
-    return token.strip(".,;:!?()[]\"'“”\u2018\u2019").lower()
-
-
-OBJECT_WORDS = 6
-_WORD = re.compile(r"[^\s,;:!?()]+")
-_NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'\u2019-]*(?:\s+[^\W\d_a-z][\w'\u2019-]*)*")
-_PLACE = re.compile(
-    r"\b(?:in|at|near|around|to|from|of|for)\s+"
-    r"([^\W\d_a-z][\w'\u2019-]*(?:,?\s+[^\W\d_a-z][\w'\u2019-]*)*|(?:the|my|a)\s+\w+(?:\s+\w+)?)"
-)
-_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+([^\W\d]\w+)")
-_CONTENT = re.compile(
-    r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b|"
-    r"\bthat\s+(?!(?:to|in|for|from|on|at|with|day|time)\b)\w",
-    re.IGNORECASE,
-)
-_TOLD = word_set("send text tell give message email ask remind show bring")
-_PARTICLES = word_set("up out for me us down on off over")
-_DETERMINERS = word_set("a an the my our your this that some")
-_PLACE_PREPOSITIONS = frozenset({"in", "at", "near", "from", "on"})
-_OPENING_WORDS = ACTION_VERBS | NOUN_VERBS | FILLERS | QUESTION_WORDS | DETERMINERS | {"there"}
-_BEFORE_THERE = word_set("is are was were be hi hey hello over isn't aren't")
-_GOING = word_set("go going off drive driving fly flying travel walk ride heading")
-_NOT_AFTER_HER = PREPOSITIONS | {"a", "an", "the", "and", "my", "that", "i", "i'm", "i'll", "if"}
 
 
 def resolve(texts: Sequence[str]) -> list[str]:
@@ -370,59 +406,6 @@ def _complete(text: str, before: Sequence[str]) -> str:
     verb, _ = _verb_and_rest(before[0])
     thing = _thing(before[:1])
     return f"{verb}{thing} {text[ellipsis.end() :]}" if verb and thing else text
-
-
-# A text with more characters or clause boundaries than these is a document, not a list of requests.
-REQUEST_LIMIT = 8_000
-BOUNDARIES_LIMIT = 80
-_SAME_AGAIN = re.compile(
-    r"(?:^|[,.;!?]\s|\b(?:and|then|also)\s|\bdo\s)(?:and\s|then\s|also\s)?(?:do\s)?"
-    r"(?:the\ssame(?:\sthing)?|same(?:\sthing)?|what\sabout|how\sabout|repeat\s(?:it|that))"
-    r"\s(?:for|with|in|to|on|at)?\s?\w",
-    re.IGNORECASE,
-)
-_CLOSING = frozenset("'\"”\u2019")
-_ELLIPSIS = PREPOSITIONS | {"same", "again", "likewise", "ditto", "once"}
-_TIME_END = re.compile(
-    r"(?:\b\d{1,2}(?::\d\d)?\s*(?:[ap]\.?m\.?|o'clock)|\b\d{1,2}:\d\d|\b(?:today|tomorrow|"
-    r"tonight|noon|midnight|morning|afternoon|evening|(?:mon|tues|wednes|thurs|fri|satur|sun)day))$",
-    re.IGNORECASE,
-)
-
-
-def split(request: str, tools: Sequence[Tool] = ()) -> tuple[Intent, ...]:
-    """The intents of a request in order; their spans hold every word but the connecting ones."""
-    return _split(request, tools)
-
-
-@per_toolbox
-def _split(request: str, tools: Sequence[Tool]) -> tuple[Intent, ...]:
-    spans = _spans(request, tools)
-    texts = [request[start:end] for start, end in spans]
-    return tuple(
-        Intent(text, start, end, resolved)
-        for text, (start, end), resolved in zip(texts, spans, resolve(texts), strict=True)
-    )
-
-
-def expected_calls(request: str, tools: Sequence[Tool] = ()) -> int:
-    """How many calls the words ask for at the least; 0 for a request without words."""
-    intents = split(request, tools)
-    return len(intents) + sum(len(_SAME_AGAIN.findall(intent.text)) for intent in intents)
-
-
-def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
-    words = read_words(request) if len(request) <= REQUEST_LIMIT else []
-    whole = (len(request) - len(request.lstrip()), len(request.rstrip()))
-    if not words:
-        return [whole] if request.strip() else []
-    spans = []
-    start = 0
-    for boundary in _Splitter(words, tools).splits():
-        last = words[boundary.left_end - 1]
-        spans.append((words[start].start, last.end + len(last.after.rstrip("\n.,;"))))
-        start = boundary.right
-    return [*spans, (words[start].start, whole[1])]
 
 
 class _Splitter:

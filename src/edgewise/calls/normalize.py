@@ -17,9 +17,11 @@ from edgewise.calls.parameters import (
     Arguments,
     Form,
     asks_currency_code,
+    description_of,
     listed_choice,
     means_on,
     moment_form,
+    nested_parameters,
     parameters,
     required,
     resolve,
@@ -168,16 +170,15 @@ def date_moments(
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         form = _form_for(name, schema, value)
-        if form is None or not form.date or _BEHIND & {*name_words(name), *_told(schema)}:
+        if (
+            form is None
+            or not form.date
+            or _BEHIND & {*name_words(name), *name_words(description_of(schema))}
+        ):
             return None
         return _dated(value, form, request, day)
 
     return revise(arguments, tool, "dated", better)
-
-
-def _told(schema: Mapping[str, Any]) -> list[str]:
-    described = schema.get("description")
-    return name_words(described) if isinstance(described, str) else []
 
 
 def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Form | None:
@@ -374,7 +375,7 @@ def _better(
     if isinstance(value, bool) or value is None or depth > _DEEPEST:
         return None
     if isinstance(value, Mapping):
-        inner = parameters({**root, "properties": schema.get("properties") or {}})
+        inner = nested_parameters(schema, root)
         return _better_object(value, inner, root, request, depth)
     known = support(value, name, schema, root, request)
     if isinstance(value, list):
@@ -581,10 +582,9 @@ def without_invented_region(arguments: Arguments, tool: Tool, request: RequestTe
         if not isinstance(value, str) or len(value) > _LONGEST_PLACE or "enum" in schema:
             return None
         city, comma, rest = value.partition(", ")
-        described = schema.get("description")
         if not comma or not city.strip() or wanted(name, schema).role != "place":
             return None
-        if isinstance(described, str) and _ASKS_MORE.search(described):
+        if _ASKS_MORE.search(description_of(schema)):
             return None
         return city.strip() if _only_city_said(city, rest, request) else None
 

@@ -148,6 +148,18 @@ def parameters(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {str(name): resolve(field, schema) for name, field in found.items()}
 
 
+def nested_parameters(
+    schema: Mapping[str, Any], root: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """The same of an object inside the arguments; `root` has what it refers to."""
+    return parameters({**root, "properties": schema.get("properties") or {}})
+
+
+def description_of(schema: Mapping[str, Any]) -> str:
+    described = schema.get("description")
+    return described if isinstance(described, str) else ""
+
+
 def required(schema: Mapping[str, Any]) -> list[str]:
     """Names that must be given, in the order of the schema."""
     listed = schema.get("required")
@@ -169,8 +181,7 @@ def resolve(field: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def wanted(name: str, schema: Mapping[str, Any]) -> Wanted:
     """What this parameter stands for; a judgement by its words, so never more than likely."""
-    described = schema.get("description")
-    description = described.lower() if isinstance(described, str) else ""
+    description = description_of(schema).lower()
     own = name_words(name)
     kind = _type(schema)
     choices = schema.get("enum")
@@ -191,8 +202,8 @@ def wanted(name: str, schema: Mapping[str, Any]) -> Wanted:
 
 def listed_choice(value: str, schema: Mapping[str, Any]) -> bool:
     """Whether the description lists the value as a choice, not merely as an example."""
-    described = schema.get("description")
-    if not isinstance(described, str) or not value.strip():
+    described = description_of(schema)
+    if not value.strip():
         return False
     place = spaced(described).find(spaced(value))
     if place < 0:
@@ -211,8 +222,7 @@ def written_date(day: str, form: str) -> str:
 
 def moment_form(name: str, schema: Mapping[str, Any]) -> Form | None:
     """The form a string parameter asks for by its format, its description or its examples."""
-    described = schema.get("description")
-    description = described if isinstance(described, str) else ""
+    description = description_of(schema)
     if "enum" in schema or wanted(name, schema).type not in ("str", "any"):
         return None
     if schema.get("format") == "date-time":
@@ -231,8 +241,7 @@ def means_on(name: str, schema: Mapping[str, Any]) -> bool:
     """Whether a boolean is a switch: true is on, false is off."""
     if wanted(name, schema).role != "switch":
         return False
-    described = schema.get("description")
-    description = described if isinstance(described, str) else ""
+    description = description_of(schema)
     before, _, _ = description.partition(", false")
     if _UPSIDE_DOWN.search(before) and not _STATE_TOLD.search(before):
         return False
@@ -242,8 +251,7 @@ def means_on(name: str, schema: Mapping[str, Any]) -> bool:
 
 def asks_currency_code(name: str, schema: Mapping[str, Any]) -> bool:
     """Whether the parameter wants a currency as its three letters."""
-    described = schema.get("description")
-    description = described if isinstance(described, str) else ""
+    description = description_of(schema)
     about = "currency" in name_words(name) or "currency" in description.lower()
     examples = schema.get("examples")
     listed = examples if isinstance(examples, list) else []
@@ -272,7 +280,7 @@ def _revised(
     better: Better,
     depth: int,
 ) -> dict[str, Any]:
-    fields = parameters({**root, "properties": schema.get("properties") or {}})
+    fields = nested_parameters(schema, root)
     found = dict(given)
     for name, value in given.items():
         field = fields.get(str(name), {})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.calls.prompt import MalformedAnswer, parse_answer
+from edgewise.calls.prompt import STRICT_JSON, MalformedAnswer, parse_answer
 from edgewise.calls.values.words import nearest, squashed
 
 NAME_SLIPS = 4
@@ -173,7 +172,7 @@ class Recovered:
 def recover(text: str, start: int = 0) -> Recovered:
     """The value at `start`. Exact JSON is read as such; anything else as well as it can be."""
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = STRICT_JSON.raw_decode(text, start)
         return Recovered(value, end, exact=True)
     except (ValueError, RecursionError):
         reader = _Reader(text, start)
@@ -197,13 +196,6 @@ def plain(word: str) -> Any:
     if _WHOLE.fullmatch(text):
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class _Reader:

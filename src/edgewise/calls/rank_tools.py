@@ -29,7 +29,6 @@ FIT_SHARE = 0.5  # what a tool's words count for, beside the arguments' own
 NESTING_LIMIT = 4
 WORDS_OF_A_TEXT = 400  # a description may be a book; a request, too
 CHOICES_LIMIT = 200
-
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+(?:[.,:]\d+)*")
 _STOP_WORDS = word_set(
     """a an the this that these those some any and or but nor so if of in on at to for from by with
@@ -58,7 +57,6 @@ _SAME_ACTION = {
     )
     for word in group
 }
-
 _ENDINGS = (
     ("ations", ""), ("ation", ""), ("ates", ""), ("ated", ""),
     ("ating", ""), ("ate", ""), ("ings", ""), ("ing", ""), ("ions", ""), ("ion", ""),

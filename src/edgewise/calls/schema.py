@@ -301,9 +301,17 @@ def has_room(shape: Shape, low: float, high: float) -> bool:
     """Whether there is a number between the ends of a shape's range."""
     if shape.kind == "float":
         return low < high or (low == high and not shape.low_open and not shape.high_open)
-    first = math.floor(low) + 1 if shape.low_open else math.ceil(low)
-    last = math.ceil(high) - 1 if shape.high_open else math.floor(high)
-    return first <= last
+    first, last = whole_bounds(shape)
+    return first is not None and last is not None and first <= last
+
+
+def whole_bounds(shape: Shape) -> tuple[int | None, int | None]:
+    """The lowest and the highest whole number of a range; None where it has no end."""
+    low, high = shape.low, shape.high
+    return (
+        None if low is None else math.floor(low) + 1 if shape.low_open else math.ceil(low),
+        None if high is None else math.ceil(high) - 1 if shape.high_open else math.floor(high),
+    )
 
 
 def _bound(value: Any) -> int | float | None:

@@ -35,6 +35,10 @@ from edgewise.types.calls import Found
 LONGEST_TEXT = 50_000
 # Stands for text that is taken: no pattern matches it, so no value reaches across it.
 _TAKEN = "\ufffc"
+GroundKind = Literal["verbatim", "folded", "derived", "enum", "default", "boolean", "none"]
+_COUNTS = {"once": 1, "single": 1, "a": 1, "an": 1, "twice": 2, "both": 2, "pair": 2, "couple": 2,
+           "double": 2, "thrice": 3, "triple": 3, "no": 0, "none": 0, "never": 0}  # fmt: skip
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def find_values(text: str) -> tuple[Found, ...]:
@@ -73,12 +77,6 @@ def _take(values: Iterable[Found], text: str, found: list[Found]) -> str:
             found.append(value)
             letters[value.start : value.end] = _TAKEN * (value.end - value.start)
     return "".join(letters)
-
-
-GroundKind = Literal["verbatim", "folded", "derived", "enum", "default", "boolean", "none"]
-_COUNTS = {"once": 1, "single": 1, "a": 1, "an": 1, "twice": 2, "both": 2, "pair": 2, "couple": 2,
-           "double": 2, "thrice": 3, "triple": 3, "no": 0, "none": 0, "never": 0}  # fmt: skip
-_DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
