@@ -848,22 +848,6 @@ RATES = rates("Three-letter code")
 
 
 @pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("rupiah", "IDR"), ("Indonesian Rupiah", "IDR"), ("dollars", "USD"), ("bucks", "USD"),
-        ("Canadian dollars", "CAD"), ("Euros", "EUR"), ("£", "GBP"), ("pounds", "GBP"),
-        ("pounds sterling", "GBP"), ("Egyptian pounds", "EGP"), ("yen", "JPY"), ("won", "KRW"),
-        ("Swiss francs", "CHF"), ("Swedish kronor", "SEK"), ("Brazilian reais", "BRL"),
-        ("Mexican pesos", "MXN"), ("złoty", None), ("pesos", None), ("francs", None),
-        ("crowns", None), ("kroner", None), ("dinars", None), ("¥", None), ("", None),
-        ("shells", None),
-    ],
-)  # fmt: skip
-def test_a_name_has_a_code_where_it_means_one_currency(name: str, code: str | None) -> None:
-    assert currency_code(name) == code
-
-
-@pytest.mark.parametrize(
     ("value", "request_text", "expected"),
     [
         ("rupiah", "90 dollars in rupiah", "IDR"),

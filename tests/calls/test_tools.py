@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from random import Random
 from typing import Any
 
@@ -254,3 +256,15 @@ def test_ten_thousand_spoilt_tools_are_read_or_refused_by_name() -> None:
         assert len(rank_tools(asked, tools, 1)) == min(1, len(tools))
         assert 0.0 <= difficulty(asked, tools, intents=len(split(asked, tools))).score <= 1.0
     assert 2_000 < refused < 9_500
+
+
+def test_pydantic_is_loaded_for_python_functions_only() -> None:
+    code = (
+        "import sys\n"
+        "from edgewise.calls.tools import as_tools\n"
+        "as_tools([{'name': 'wake'}])\n"
+        "assert 'pydantic' not in sys.modules\n"
+        "as_tools([len])\n"
+        "assert 'pydantic' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
