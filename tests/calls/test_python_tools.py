@@ -338,6 +338,19 @@ def test_the_summary_ends_where_the_parameters_begin(text: str | None, summary: 
     assert read_docstring(text)[0] == summary
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do it.\n\nKeyword Args:\n    x: y",
+        "Do it.\n\nOther Parameters:\n    x: y",
+        "Do it.\n\nArgs:\n    **x: y",
+        "Do it.\n\n@param x: y",
+    ],
+)
+def test_less_common_sections_are_read_too(text: str) -> None:
+    assert read_docstring(text) == ("Do it.", {"x": "y"})
+
+
 LINES = st.sampled_from(
     ["Args:", "Parameters", "----", "  x: y", "x : int", "    deep", "", ":param x: y", "Returns:"]
 )

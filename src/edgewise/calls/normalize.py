@@ -41,7 +41,7 @@ from edgewise.types.messages import Tool, ToolCall
 Changed = tuple[Arguments, tuple[str, ...]]
 _Step = Callable[[Arguments, Tool, RequestText], Changed]
 
-_LONGEST = 40
+_LONGEST_AMOUNT = 40
 _AMOUNT = re.compile(r"(?P<number>\S.*?)[\s-]*(?P<unit>[A-Za-z]+)\.?")
 # "City and state", "City, Country", or an example that is written so.
 _ASKS_MORE = re.compile(
@@ -170,11 +170,8 @@ def date_moments(
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         form = _form_for(name, schema, value)
-        if (
-            form is None
-            or not form.date
-            or _BEHIND & {*name_words(name), *name_words(description_of(schema))}
-        ):
+        told = {*name_words(name), *name_words(description_of(schema))}
+        if form is None or not form.date or _BEHIND & told:
             return None
         return _dated(value, form, request, day)
 
@@ -314,12 +311,12 @@ def bare_amounts(arguments: Arguments, tool: Tool, request: RequestText) -> Chan
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         unit = unit_name((name_words(name) or [""])[-1])
-        if not unit or not isinstance(value, str) or len(value) > _LONGEST:
+        if not unit or not isinstance(value, str) or len(value) > _LONGEST_AMOUNT:
             return None
         said = _AMOUNT.fullmatch(value.strip())
         if said is None or unit_name(said["unit"]) != unit or "enum" in schema:
             return None
-        shown = re.search(r"\d\s*[a-z]+", str(schema.get("description", "")).lower())
+        shown = re.search(r"\d\s*[a-z]+", description_of(schema).lower())
         if shown and unit_name(shown.group().lstrip("0123456789 ")):
             return None  # its own example has the unit
         numbers = find_all_numbers(said["number"])

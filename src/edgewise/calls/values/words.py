@@ -116,14 +116,14 @@ def squashed(text: str) -> str:
 
 def _slips(word: str, name: str, limit: int) -> int | None:
     """How many letters differ, None if more than slips of spelling would."""
+    from rapidfuzz.distance import Levenshtein  # noqa: PLC0415 - only where a name is misspelt
+
     if abs(len(word) - len(name)) > limit + 4 or len(name) > _LONGEST_NAME:
         return None
     ours, theirs = _name_parts(word), _name_parts(name)
     if len(ours) != len(theirs):
         # Words run together or torn apart: one letter may differ, no more.
         ours, theirs, limit = ["".join(ours)], ["".join(theirs)], min(limit, 1)
-    from rapidfuzz.distance import Levenshtein  # noqa: PLC0415 - only where a name is misspelt
-
     total = 0
     for one, other in zip(ours, theirs, strict=True):
         allowed = min(limit - total, max(len(one), len(other)) // 3)
