@@ -1,4 +1,4 @@
-"""Two tools, a request for both, and an answer as the caller would write it, token by token."""
+"""Two tools, a request for both, and an answer as the function model writes it, token by token."""
 
 from __future__ import annotations
 

@@ -6,12 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import clean_text, problem_in
-from edgewise.calls.schema import (
-    Field,
-    Shape,
-    read_parameters,
-)
+from edgewise.calls.coerce import clean_text
+from edgewise.calls.schema import Field, Shape, problem_in, read_parameters
 from edgewise.types.messages import Tool, ToolCall
 
 WORDS = st.text("abcdeéßñ東_ -'\"\\.?", min_size=1, max_size=8)

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from edgewise.calls.fill import (
-    candidates,
-    clear_candidate,
-)
-from edgewise.calls.values.read import find_values
+from edgewise.calls.candidates import candidates, clear_candidate
+from edgewise.calls.values.text import find_values
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.difficulty import (
-    DEFAULT,
-    Difficulty,
-    Weights,
-    difficulty,
-    features,
-    tier,
-)
+from edgewise.calls.difficulty import DEFAULT, Difficulty, Weights, difficulty, features, tier
 from edgewise.types.messages import Tool
 
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import validate
 from edgewise.calls.grammar import (
     MOST_CALLS,
     MOST_CHOICES,
@@ -21,12 +20,8 @@ from edgewise.calls.grammar import (
     check_tools,
     compile_grammar,
 )
-from edgewise.calls.prompt import (
-    TOOL_LIMIT,
-    parse_answer,
-    render_answer,
-    render_prompt,
-)
+from edgewise.calls.prompt import TOOL_LIMIT, parse_answer, render_answer, render_prompt
+from edgewise.calls.schema import validate
 from edgewise.errors import InvalidRequest
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store.store import InstalledModel
@@ -198,7 +193,7 @@ def test_whatever_the_grammar_lets_through_is_valid(given: list[Tool], seed: int
     for _ in range(4):
         answer = grammar.draw(rng)
         for call in parse_answer(answer):
-            assert validate(call, by_name[call.name]) == [], answer
+            assert validate(call.name, call.arguments, by_name[call.name]) == [], answer
 
 
 @settings(max_examples=150, deadline=None)
@@ -303,7 +298,7 @@ def test_the_real_model_can_only_say_valid_calls(server: Any, offered: list[Tool
     for copy in (False, True):
         grammar = compile_grammar(offered, request, copy=copy)
         for call in generate(server, render_prompt(offered, request), grammar):
-            assert validate(call, by_name[call.name]) == []
+            assert validate(call.name, call.arguments, by_name[call.name]) == []
 
 
 @pytest.mark.real_model
@@ -316,7 +311,7 @@ def test_the_real_model_copies_what_it_is_held_to(server: Any) -> None:
     calls = [call for seed in range(6) for call in generate(server, prompt, grammar, seed)]
     assert len(calls) > 5
     for call in calls:
-        assert validate(call, by_name[call.name]) == []
+        assert validate(call.name, call.arguments, by_name[call.name]) == []
         if "place" in call.arguments:
             assert call.arguments["place"].casefold() in request.casefold()
 

@@ -15,14 +15,14 @@ from edgewise.assembly.calibrations import (
     find_fitted,
     model_key,
 )
+from edgewise.calls.check import FATAL
 from edgewise.calls.confidence import (
     UNCALIBRATED_CALLS,
     CallCalibration,
     parse_call_calibration,
 )
 from edgewise.calls.difficulty import Weights
-from edgewise.calls.normalize import FATAL
-from edgewise.calls.tools import Toolbox, call_function
+from edgewise.calls.tools import Toolbox
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest, SettingsError
 from edgewise.flows import call as call_functions
@@ -110,6 +110,8 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
         return ToolResult(call, error="no Python function of this name was given")
     if wrong := FATAL.intersection(call.complaints):
         return ToolResult(call, error=f"{NOT_RUN} {', '.join(sorted(wrong))}")
+    from edgewise.calls.python_tools import call_function  # noqa: PLC0415 - pydantic
+
     try:
         return ToolResult(call, call_function(function, call.arguments))
     except InvalidRequest as error:

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from edgewise.calls.normalize import (
-    FATAL,
-    same_call,
-)
-from edgewise.calls.rank_tools import (
-    fit_scores,
-    stem,
-    stems,
-)
-from edgewise.calls.values.read import Heard
+from edgewise.calls.rank_tools import fit_scores, stem, stems
+from edgewise.calls.values.text import RequestText
 from edgewise.types.calls import Complaint
 from edgewise.types.messages import Source, Tool, ToolCall
 
@@ -24,6 +16,10 @@ LEAST_FIT = 0.02  # a rival that says less than this says nothing
 COVERING_FIT = 0.2  # a tool that explains so much of an intent could have served it
 _AGAIN = frozenset(map(stem, ("again", "once", "more", "another", "twice", "second", "time")))
 
+# What makes a call unfit to run, whatever its probability.
+FATAL = frozenset(
+    {"unknown_tool", "missing_argument", "wrong_type", "not_in_enum", "out_of_range", "empty_value"}
+)
 # Reasons to doubt an answer: of an easy request, and of one where everything must be right.
 EASY_GATE = FATAL | {"weak_fit", "refusal", "not_json"}
 FULL_GATE = EASY_GATE | {"ungrounded", "duplicate_call", "uncovered_intent"}
@@ -44,7 +40,7 @@ class Checked:
 
 def check_calls(
     by_intent: Mapping[int, Sequence[ToolCall]],
-    intents: Sequence[Heard],
+    intents: Sequence[RequestText],
     tools: Sequence[Tool],
     *,
     declined: Mapping[int, Complaint | None] | None = None,
@@ -78,28 +74,36 @@ def check_calls(
     return Checked(found, tuple(complaints))
 
 
-def is_weak(call: ToolCall, words: Heard, tools: Sequence[Tool]) -> bool:
+def same_call(one: ToolCall, other: ToolCall) -> bool:
+    return one.name == other.name and dict(one.arguments) == dict(other.arguments)
+
+
+def is_weak(call: ToolCall, words: RequestText, tools: Sequence[Tool]) -> bool:
     """Whether another tool fits the words clearly better. The cloud knows more than the words."""
     return call.source != "cloud" and better_fit(call, words, tools, CLEARLY_BETTER) > 0
 
 
-def better_fit(call: ToolCall, words: Heard, tools: Sequence[Tool], times: float = 1.0) -> float:
+def better_fit(
+    call: ToolCall, words: RequestText, tools: Sequence[Tool], times: float = 1.0
+) -> float:
     """How well the best of the other tools fits, where that is `times` as well; else 0."""
     best = max(fit_scores(words.text, tools), default=0.0)
     return best if best > max(LEAST_FIT, times * fit_of(call.name, words, tools)) else 0.0
 
 
-def fit_of(name: str, words: Heard, tools: Sequence[Tool]) -> float:
+def fit_of(name: str, words: RequestText, tools: Sequence[Tool]) -> float:
     fits = zip(tools, fit_scores(words.text, tools), strict=True)
     return next((fit for tool, fit in fits if tool.name == name), 0.0)
 
 
-def asks_again(words: Heard, before: Heard) -> bool:
+def asks_again(words: RequestText, before: RequestText) -> bool:
     """Whether an intent asks for what an earlier one has asked for: "roll it, then roll it"."""
     return set(stems(words.text)) - _AGAIN <= set(stems(before.text))
 
 
-def asked_twice(by_intent: Mapping[int, Sequence[ToolCall]], intents: Sequence[Heard]) -> set[int]:
+def asked_twice(
+    by_intent: Mapping[int, Sequence[ToolCall]], intents: Sequence[RequestText]
+) -> set[int]:
     """Intents whose calls are to be made although an earlier intent has the same."""
     return {
         number
@@ -113,7 +117,10 @@ def asked_twice(by_intent: Mapping[int, Sequence[ToolCall]], intents: Sequence[H
 
 
 def _repeats(
-    call: ToolCall, words: Heard, earlier: Sequence[tuple[int, ToolCall]], intents: Sequence[Heard]
+    call: ToolCall,
+    words: RequestText,
+    earlier: Sequence[tuple[int, ToolCall]],
+    intents: Sequence[RequestText],
 ) -> bool:
     same = [number for number, other in earlier if same_call(call, other)]
     return bool(same) and not any(asks_again(words, intents[number]) for number in same)
@@ -125,7 +132,7 @@ def _with(call: ToolCall, **codes: bool) -> ToolCall:
     return replace(call, complaints=(*kept, *raised))
 
 
-def _uncovered(number: int, words: Heard, tools: Sequence[Tool]) -> list[Complaint]:
+def _uncovered(number: int, words: RequestText, tools: Sequence[Tool]) -> list[Complaint]:
     fits = fit_scores(words.text, tools)
     best = max(range(len(tools)), key=fits.__getitem__, default=None)
     if best is None or fits[best] < COVERING_FIT:

@@ -1,34 +1,156 @@
-"""Brings calls to the types, ranges and choices of their schemas, and names what is still wrong."""
+"""Brings the calls of an answer to the types, ranges and choices of their schemas."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgewise.calls.parse import (
-    RawCall,
-    meant_tool,
-    nearest,
-    read_calls,
-    recover,
-    squashed,
-)
+from edgewise.calls.parse import RawCall, meant_tool, read_calls, recover
 from edgewise.calls.prompt import NO_CALL
 from edgewise.calls.schema import (
     Field,
     Shape,
+    has_kind,
+    problem_in,
+    problem_with,
     read_parameters,
+    same_json,
+    validate,
+    whole_bounds,
 )
-from edgewise.types.calls import Complaint, ComplaintCode
+from edgewise.calls.values.words import nearest, squashed
+from edgewise.types.calls import Complaint
 from edgewise.types.messages import Source, Tool, ToolCall
 
+CHOICE_SLIPS = 3
+ARGUMENT_SLIPS = 2
 _PAIRS = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 # "p.m.", "U.S.", "J.": the full stop belongs to the word.
 _ABBREVIATION = re.compile(r"(?:^|[\s.])[^\W\d_]\.$")
+_NUMBER = re.compile(r"[+-]?\d{1,16}(?:\.\d{0,16})?(?:[eE][+-]?\d{1,2})?|[+-]?\.\d{1,16}")
+_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,16})?")
+_TRUE = {"true", "yes", "on", "1", "y"}
+_FALSE = {"false", "no", "off", "0", "n"}
+_REFUSAL = re.compile(
+    r"\b(?:sorry|apologi[sz]e|cannot|can['\u2019]?t|could not|couldn['\u2019]t|unable|not able|"
+    r"(?:do|does) not have|don['\u2019]t have|as an ai|no (?:\w+ )?(?:tools?|functions?)\b|"
+    r"not (?:possible|supported|available))\b",
+    re.IGNORECASE,
+)
+_EMPTY = re.compile(r"(?:```\w*)?\s*(?:\[\s*\]|\{\s*\})\s*(?:```)?")
+_NOTHING = {NO_CALL, "null", "nocall", "nocalls", "notool", "nofunctioncall", "nocallneeded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """The calls, what was changed to get them, and what is still wrong.
+
+    `by_call` holds the changes of each call; `repairs` all of them, each once.
+    """
+
+    calls: tuple[ToolCall, ...]
+    repairs: tuple[str, ...]
+    complaints: tuple[Complaint, ...]
+    by_call: tuple[tuple[str, ...], ...] = ()
+
+
+def repair(
+    answer: str | Sequence[ToolCall],
+    tools: Sequence[Tool],
+    request: str = "",
+    *,
+    source: Source = "local",
+) -> Repaired:
+    """The calls in an answer, brought to the schemas of the tools.
+
+    Calls that are given as such keep their id and source; those read from text get `source`.
+    """
+    by_name = {tool.name: tool for tool in tools}
+    if not isinstance(answer, str):
+        raw = [RawCall(call.name, call.arguments) for call in answer]
+        return _finish(raw, list(answer), by_name, request, ())
+    reading = read_calls(answer, {name: _names(tool) for name, tool in by_name.items()})
+    if not reading.calls:
+        return Repaired((), (), _no_calls(answer))
+    noted = () if reading.exact else ("recovered_json",)
+    if reading.cut:
+        noted = (*noted, "truncated")
+    empty = [ToolCall(call.name, {}, source=source) for call in reading.calls]
+    return _finish(reading.calls, empty, by_name, request, noted)
+
+
+def is_refusal(text: str) -> bool:
+    """Whether prose says that nothing can be done."""
+    return _REFUSAL.search(text[:2000]) is not None
+
+
+def _no_calls(answer: str) -> tuple[Complaint, ...]:
+    said = re.sub(r"[\W_]+", "", answer[:200]).casefold()
+    if said in _NOTHING or _EMPTY.fullmatch(answer.strip()[:200]):
+        return ()
+    if is_refusal(answer):
+        return (Complaint("refusal", f"the model refused: {answer.strip()[:120]!r}"),)
+    what = f"there is no call in {answer.strip()[:120]!r}" if answer.strip() else "it is empty"
+    return (Complaint("not_json", f"the answer cannot be read: {what}"),)
+
+
+def _finish(
+    raw: Sequence[RawCall],
+    given: Sequence[ToolCall],
+    by_name: Mapping[str, Tool],
+    request: str,
+    noted: tuple[str, ...],
+) -> Repaired:
+    calls: list[ToolCall] = []
+    by_call: list[tuple[str, ...]] = []
+    complaints: list[Complaint] = []
+    for index, (written, call) in enumerate(zip(raw, given, strict=True)):
+        fixed, made, wrong = _one(written, call, by_name, request)
+        calls.append(fixed)
+        by_call.append((*noted, *made))
+        complaints += [replace(complaint, call=index) for complaint in wrong]
+    repairs = tuple(dict.fromkeys(code for made in by_call for code in made))
+    return Repaired(tuple(calls), repairs, tuple(complaints), tuple(by_call))
+
+
+def _one(
+    raw: RawCall, call: ToolCall, by_name: Mapping[str, Tool], request: str
+) -> tuple[ToolCall, tuple[str, ...], list[Complaint]]:
+    name = meant_tool(raw.name, by_name)
+    if name is None:
+        kept = raw.arguments if isinstance(raw.arguments, Mapping) else {}
+        message = f"there is no tool {raw.name!r}"
+        return replace(call, arguments=dict(kept)), (), [Complaint("unknown_tool", message)]
+    tool = by_name[name]
+    made: tuple[str, ...] = () if name == raw.name else ("renamed_tool",)
+    arguments, more = _arguments(raw, tool)
+    arguments, coerced = coerce(arguments, tool, request)
+    made = tuple(dict.fromkeys((*made, *more, *coerced)))
+    return replace(call, name=name, arguments=arguments), made, validate(name, arguments, tool)
+
+
+def _arguments(raw: RawCall, tool: Tool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Arguments as names and values, also from a string of JSON or from positions."""
+    value: Any = raw.arguments
+    made: tuple[str, ...] = ()
+    if isinstance(value, str) and value.strip():
+        value, made = recover(value.strip()).value, ("recovered_json",)
+    names = _names(tool)
+    if isinstance(value, Mapping):
+        found = {str(name): part for name, part in value.items()}
+    else:
+        bare = value is None or value in ("", [], {})
+        found = {names[0]: value} if len(names) == 1 and not bare else {}
+    free = [name for name in names if name not in found]
+    return found | dict(zip(free, raw.positional, strict=False)), made
+
+
+def _names(tool: Tool) -> list[str]:
+    return [field.name for field in read_parameters(tool).fields or ()]
 
 
 def clean_text(text: str, request: str = "") -> str:
@@ -61,173 +183,18 @@ def _without_full_stop(text: str, request: str) -> str:
     return text[:-1].rstrip() or text if ends_request else text
 
 
-Problem = tuple[ComplaintCode, str]
-
-_KIND_WORDS = {
-    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
-    "list": "a list", "obj": "an object", "null": "null",
-}  # fmt: skip
-
-
-def validate(call: ToolCall, tool: Tool) -> list[Complaint]:
-    """Everything about the call that the schema forbids; empty where it is valid."""
-    if call.name != tool.name:
-        return [Complaint("unknown_tool", f"there is no tool {call.name!r}")]
-    shape = read_parameters(tool)
-    fields = shape.fields or ()
-    arguments: object = call.arguments
-    if not isinstance(arguments, Mapping):
-        return [Complaint("not_json", f"the arguments of {call.name!r} are not an object")]
-    known = {field.name for field in fields}
-    complaints = [
-        Complaint("unknown_argument", f"{call.name!r} has no argument {name!r}", argument=str(name))
-        for name in arguments
-        if name not in known and shape.extra is None
-    ]
-    complaints += _fields(fields, arguments)
-    return complaints
-
-
-def _fields(fields: tuple[Field, ...], arguments: Mapping[str, Any]) -> Iterator[Complaint]:
-    for field in fields:
-        name = field.name
-        if name not in arguments:
-            if field.required:
-                yield Complaint("missing_argument", f"{name!r} is missing", argument=name)
-            continue
-        value = arguments[name]
-        problem = problem_with(value, field.shapes)
-        if field.required and value == "" and _only_text(field.shapes):
-            problem = ("empty_value", "is empty")
-        if problem is not None:
-            yield Complaint(problem[0], f"{name!r} {problem[1]}", argument=name)
-
-
-def _only_text(shapes: tuple[Shape, ...]) -> bool:
-    return all(shape.kind in ("str", "null") for shape in shapes)
-
-
-def problem_with(value: Any, shapes: tuple[Shape, ...]) -> Problem | None:
-    """What is wrong with a value; None if one of the shapes allows it."""
-    problems = []
-    for shape in shapes:
-        problem = problem_in(value, shape)
-        if problem is None:
-            return None
-        problems.append(problem)
-    # Of several shapes, the one that has the right type has the most to say.
-    return next((one for one in problems if one[0] != "wrong_type"), problems[0])
-
-
-def problem_in(value: Any, shape: Shape) -> Problem | None:
-    """What is wrong with a value if it is to have this shape."""
-    if shape.kind == "any":
-        return None
-    if shape.kind == "choice":
-        if any(same_json(value, choice) for choice in shape.choices):
-            return None
-        return "not_in_enum", f"is {_short(value)}, which is not one of the choices"
-    if not has_kind(value, shape):
-        return "wrong_type", f"is {_short(value)}, not {_KIND_WORDS[shape.kind]}"
-    if shape.kind in ("int", "float"):
-        return _range_problem(value, shape)
-    if shape.kind in ("str", "list"):
-        length = len(value)
-        if length < shape.shortest or (shape.longest is not None and length > shape.longest):
-            return "out_of_range", f"is {_short(value)}: too short or too long"
-    if shape.kind == "list":
-        return next(_inside((item, shape.items) for item in value), None)
-    return _object_problem(value, shape) if shape.kind == "obj" else None
-
-
-def has_kind(value: Any, shape: Shape) -> bool:
-    """Whether a value is of the shape's type. True is no number; 5 is a float, 5.0 no int."""
-    match shape.kind:
-        case "str":
-            return isinstance(value, str)
-        case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "float":
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return number and (isinstance(value, int) or math.isfinite(value))
-        case "bool":
-            return isinstance(value, bool)
-        case "list":
-            return isinstance(value, list | tuple)
-        case "obj":
-            return isinstance(value, Mapping)
-        case "null":
-            return value is None
-        case _:
-            return True
-
-
-def same_json(one: Any, other: Any) -> bool:
-    """Equal as JSON: 1 is 1.0, but not true."""
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _inside(parts: Iterator[tuple[Any, tuple[Shape, ...]]]) -> Iterator[Problem]:
-    for value, shapes in parts:
-        problem = problem_with(value, shapes) if shapes else None
-        if problem is not None:
-            yield problem[0], f"holds a value that {problem[1]}"
-
-
-def _object_problem(value: Mapping[str, Any], shape: Shape) -> Problem | None:
-    if shape.fields is None:
-        extra = shape.extra or ()
-        return next(_inside((part, extra) for part in value.values()), None)
-    known = {field.name for field in shape.fields}
-    unknown = next((name for name in value if name not in known), None)
-    if unknown is not None and shape.extra is None:
-        return "unknown_argument", f"has no part {unknown!r}"
-    for field in shape.fields:
-        if field.name in value:
-            problem = problem_with(value[field.name], field.shapes)
-            if problem is not None:
-                return problem[0], f"has a part {field.name!r} that {problem[1]}"
-        elif field.required:
-            return "missing_argument", f"has no part {field.name!r}"
-    return None
-
-
-def _range_problem(value: float, shape: Shape) -> Problem | None:
-    too_low = shape.low is not None and (
-        value < shape.low or (shape.low_open and value == shape.low)
-    )
-    too_high = shape.high is not None and (
-        value > shape.high or (shape.high_open and value == shape.high)
-    )
-    if too_low or too_high:
-        return "out_of_range", f"is {value!r}, out of range"
-    return None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-CHOICE_SLIPS = 3
-ARGUMENT_SLIPS = 2
-
-_NUMBER = re.compile(r"[+-]?\d{1,16}(?:\.\d{0,16})?(?:[eE][+-]?\d{1,2})?|[+-]?\.\d{1,16}")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,16})?")
-_TRUE = {"true", "yes", "on", "1", "y"}
-_FALSE = {"false", "no", "off", "0", "n"}
-
-
-def coerce_call(call: ToolCall, tool: Tool, request: str = "") -> tuple[ToolCall, tuple[str, ...]]:
-    """The call with its arguments as the schema wants them, in schema order, and what was changed.
+def coerce(
+    arguments: object, tool: Tool, request: str = ""
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The arguments as the schema wants them, in schema order, and what was changed.
 
     Whole numbers of float parameters become floats without being named: 5 is 5.0. What cannot be
     put right is left for `validate` to complain about.
     """
     coercer = _Coercer(request)
-    arguments: Any = call.arguments if isinstance(call.arguments, Mapping) else {}
-    found = coercer.members(arguments, read_parameters(tool), "")
-    return replace(call, arguments=found), tuple(dict.fromkeys(coercer.repairs))
+    given = arguments if isinstance(arguments, Mapping) else {}
+    found = coercer.members(given, read_parameters(tool), "")
+    return found, tuple(dict.fromkeys(coercer.repairs))
 
 
 class _Coercer:
@@ -243,10 +210,13 @@ class _Coercer:
         for name, field in fields.items():
             if name not in named:
                 continue
-            if not field.required and _says_nothing(named[name], field):
+            value = named[name]
+            if field.required or not _says_nothing(value, field):
+                value = self.value(value, field.shapes, label or name)
+            if field.required or not _says_nothing(value, field):
+                found[name] = value
+            else:
                 self.repairs.append(f"dropped:{label or name}")
-                continue
-            found[name] = self.value(named[name], field.shapes, label or name)
         for name, value in named.items():
             if name not in fields:
                 found[name] = self.value(value, shape.extra or (), label or name)
@@ -416,13 +386,9 @@ def _truth(value: Any) -> Any:
 
 def _nearest_allowed(shape: Shape) -> tuple[int | float | None, int | float | None]:
     """The lowest and the highest value of a range, whether or not its ends belong to it."""
-    low, high = shape.low, shape.high
     if shape.kind == "int":
-        if low is not None:
-            low = math.floor(low) + 1 if shape.low_open else math.ceil(low)
-        if high is not None:
-            high = math.ceil(high) - 1 if shape.high_open else math.floor(high)
-        return low, high
+        return whole_bounds(shape)
+    low, high = shape.low, shape.high
     if low is not None:
         low = math.nextafter(low, math.inf) if shape.low_open else float(low)
     if high is not None:
@@ -445,121 +411,3 @@ def _snapped(value: Any, choices: tuple[Any, ...]) -> Any:
     text = value if isinstance(value, str) else json.dumps(value)
     meant = nearest(clean_text(text), written, CHOICE_SLIPS)
     return value if meant is None else written[meant]
-
-
-_REFUSAL = re.compile(
-    r"\b(?:sorry|apologi[sz]e|cannot|can['\u2019]?t|could not|couldn['\u2019]t|unable|not able|"
-    r"(?:do|does) not have|don['\u2019]t have|as an ai|no (?:\w+ )?(?:tools?|functions?)\b|"
-    r"not (?:possible|supported|available))\b",
-    re.IGNORECASE,
-)
-_EMPTY = re.compile(r"(?:```\w*)?\s*(?:\[\s*\]|\{\s*\})\s*(?:```)?")
-_NOTHING = {NO_CALL, "null", "nocall", "nocalls", "notool", "nofunctioncall", "nocallneeded"}
-
-
-@dataclass(frozen=True, slots=True)
-class Repaired:
-    """The calls, what was changed to get them, and what is still wrong.
-
-    `by_call` holds the changes of each call; `repairs` all of them, each once.
-    """
-
-    calls: tuple[ToolCall, ...]
-    repairs: tuple[str, ...]
-    complaints: tuple[Complaint, ...]
-    by_call: tuple[tuple[str, ...], ...] = ()
-
-
-def repair(
-    answer: str | Sequence[ToolCall],
-    tools: Sequence[Tool],
-    request: str = "",
-    *,
-    source: Source = "local",
-) -> Repaired:
-    """The calls in an answer, brought to the schemas of the tools.
-
-    Calls that are given as such keep their id and source; those read from text get `source`.
-    """
-    by_name = {tool.name: tool for tool in tools}
-    if not isinstance(answer, str):
-        raw = [RawCall(call.name, call.arguments) for call in answer]
-        return _finish(raw, list(answer), by_name, request, ())
-    reading = read_calls(answer, {name: _names(tool) for name, tool in by_name.items()})
-    if not reading.calls:
-        return Repaired((), (), _no_calls(answer))
-    noted = () if reading.exact else ("recovered_json",)
-    if reading.cut:
-        noted = (*noted, "truncated")
-    empty = [ToolCall(call.name, {}, source=source) for call in reading.calls]
-    return _finish(reading.calls, empty, by_name, request, noted)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether prose says that nothing can be done."""
-    return _REFUSAL.search(text[:2000]) is not None
-
-
-def _no_calls(answer: str) -> tuple[Complaint, ...]:
-    said = re.sub(r"[\W_]+", "", answer[:200]).casefold()
-    if said in _NOTHING or _EMPTY.fullmatch(answer.strip()[:200]):
-        return ()
-    if is_refusal(answer):
-        return (Complaint("refusal", f"the model refused: {answer.strip()[:120]!r}"),)
-    what = f"there is no call in {answer.strip()[:120]!r}" if answer.strip() else "it is empty"
-    return (Complaint("not_json", f"the answer cannot be read: {what}"),)
-
-
-def _finish(
-    raw: Sequence[RawCall],
-    given: Sequence[ToolCall],
-    by_name: Mapping[str, Tool],
-    request: str,
-    noted: tuple[str, ...],
-) -> Repaired:
-    calls: list[ToolCall] = []
-    by_call: list[tuple[str, ...]] = []
-    complaints: list[Complaint] = []
-    for index, (written, call) in enumerate(zip(raw, given, strict=True)):
-        fixed, made, wrong = _one(written, call, by_name, request)
-        calls.append(fixed)
-        by_call.append((*noted, *made))
-        complaints += [replace(complaint, call=index) for complaint in wrong]
-    repairs = tuple(dict.fromkeys(code for made in by_call for code in made))
-    return Repaired(tuple(calls), repairs, tuple(complaints), tuple(by_call))
-
-
-def _one(
-    raw: RawCall, call: ToolCall, by_name: Mapping[str, Tool], request: str
-) -> tuple[ToolCall, tuple[str, ...], list[Complaint]]:
-    name = meant_tool(raw.name, by_name)
-    if name is None:
-        kept = raw.arguments if isinstance(raw.arguments, Mapping) else {}
-        message = f"there is no tool {raw.name!r}"
-        return replace(call, arguments=dict(kept)), (), [Complaint("unknown_tool", message)]
-    tool = by_name[name]
-    made: tuple[str, ...] = () if name == raw.name else ("renamed_tool",)
-    arguments, more = _arguments(raw, tool)
-    fixed, coerced = coerce_call(replace(call, name=name, arguments=arguments), tool, request)
-    made = tuple(dict.fromkeys((*made, *more, *coerced)))
-    return fixed, made, validate(fixed, tool)
-
-
-def _arguments(raw: RawCall, tool: Tool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Arguments as names and values, also from a string of JSON or from positions."""
-    value: Any = raw.arguments
-    made: tuple[str, ...] = ()
-    if isinstance(value, str) and value.strip():
-        value, made = recover(value.strip()).value, ("recovered_json",)
-    names = _names(tool)
-    if isinstance(value, Mapping):
-        found = {str(name): part for name, part in value.items()}
-    else:
-        bare = value is None or value in ("", [], {})
-        found = {names[0]: value} if len(names) == 1 and not bare else {}
-    free = [name for name in names if name not in found]
-    return found | dict(zip(free, raw.positional, strict=False)), made
-
-
-def _names(tool: Tool) -> list[str]:
-    return [field.name for field in read_parameters(tool).fields or ()]

@@ -10,40 +10,23 @@ from functools import lru_cache
 from typing import Any
 
 from edgewise.calls.ground import ground
-from edgewise.calls.intents import expected_calls
-from edgewise.calls.parameters import (
-    parameters,
-    required,
-)
-from edgewise.calls.prompt import (
-    Span,
-    owners,
-)
-from edgewise.calls.rank_tools import fit_scores
-from edgewise.calls.values.read import (
-    Heard,
-    hear,
-)
-from edgewise.calls.words import (
+from edgewise.calls.intents import (
     ACTION_VERBS,
     DETERMINERS,
     FILLERS,
     PREPOSITIONS,
     QUESTION_WORDS,
     SEQUENCE,
-    name_words,
-    spaced,
-    stem,
-    word_set,
-    words,
+    expected_calls,
 )
+from edgewise.calls.parameters import parameters, required
+from edgewise.calls.prompt import Span, owners
+from edgewise.calls.rank_tools import fit_scores
+from edgewise.calls.values.text import RequestText, read_request
+from edgewise.calls.values.words import name_words, spaced, stem, word_set, words
 from edgewise.errors import SettingsError
 from edgewise.types.calls import Found
-from edgewise.types.measured import (
-    UNMEASURED,
-    Measured,
-    read_measured,
-)
+from edgewise.types.measured import UNMEASURED, Measured, read_measured
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 
@@ -60,6 +43,66 @@ _FACTORS = (1, -1, 100, 1000, 1_000_000, 60, 3600, 24, 7)
 _LONGEST = 400  # characters of a value or a description that are read
 _MOST = 60  # values of an answer that are read
 _DEEPEST = 6
+# Log-probabilities come rounded to about this: nearer to certain they say nothing.
+_LEAST_DOUBT = 1e-4
+_HALF = math.log(0.5)
+# An argument that the words support less than this is doubtful, if not made up.
+_WEAK = 0.5
+FORMAT = 2  # 1 knew fewer features; what they mean has not changed
+_READ = (1, FORMAT)
+_WIDEST = 60.0
+# Features that rise with the model's own sureness: their weights are at least 0.
+RISING = frozenset(
+    {
+        "call_sum", "call_surety", "call_min", "call_mean", "name_surety", "value_surety",
+        "shape_surety", "end_surety", "answer_surety", "margin", "name_margin",
+    }
+)  # fmt: skip
+FALLING = frozenset({"entropy"})
+# What needs no token: grounding in the words, fit of the tool, what was asked for.
+WORDED = frozenset(
+    {
+        "fit", "fit_margin", "ground_min", "ground_mean", "ungrounded", "absent", "optional",
+        "parameters", "tools", "calls", "missing", "extra", "weak", "left", "left_names",
+        "left_counts", "twice", "shared", "cues",
+    }
+)  # fmt: skip
+
+
+def call_features(
+    tokens: Sequence[Token],
+    calls: Sequence[ToolCall],
+    tools: Sequence[Tool],
+    request: str | RequestText,
+) -> tuple[dict[str, float], ...]:
+    """What is known about each call; one entry about the whole where there is no call.
+
+    `tokens` are the answer's, the end token included; `calls` may have been repaired since. A call
+    without tokens that carry evidence has only the features of the words.
+    """
+    request = read_request(request)
+    fits = fit_scores(request.text, tools)
+    asked = expected_calls(request.text, tools)
+    shared = {
+        "tools": math.log(max(1, len(tools))),
+        "calls": float(len(calls)),
+        "missing": float(max(0, asked - len(calls))),
+        "extra": float(max(0, len(calls) - asked)),
+    }
+    sure = [token.logprob for token in tokens if token.has_evidence]
+    whole = {"answer_surety": surety(sum(sure))} if sure else {}
+    said = _said(tokens)
+    if not calls:
+        told = _evidence(said[0].tokens) if said else {}
+        best = max(fits, default=0.0)
+        return ({"none": 1.0, "fit": best, **shared, **(whole | told if told else {})},)
+    shared |= unused_words(calls, {tool.name: tool for tool in tools}, request)
+    found = []
+    for call, group in zip(calls, _of_calls(said, calls), strict=True):
+        told = _evidence(group)
+        words = _word_features(call, calls, tools, fits, request)
+        found.append({**shared, **words, **(whole | told if told else {})})
+    return tuple(found)
 
 
 def plain_values(value: Any, depth: int = 0) -> Iterator[str | float]:
@@ -87,7 +130,7 @@ class _Used:
     @classmethod
     def of(cls, calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> _Used:
         values = [one for call in calls for one in plain_values(call.arguments)][:_MOST]
-        told = [hear(one) for one in values if isinstance(one, str)]
+        told = [read_request(one) for one in values if isinstance(one, str)]
         amounts = {
             round(scaled, 6)
             for one in values
@@ -117,16 +160,16 @@ class _Used:
             roots = [stem(word) for word in said.split()]
             if roots and all(root in self.stems for root in roots):
                 return True
-        told = () if one.kind in _NAMES else hear(one.text).numbers
+        told = () if one.kind in _NAMES else read_request(one.text).numbers
         return any(round(number, 6) in self.numbers for number in told)
 
 
 def unused_words(
-    calls: Sequence[ToolCall], tools: Mapping[str, Tool], heard: Heard
+    calls: Sequence[ToolCall], tools: Mapping[str, Tool], request: RequestText
 ) -> dict[str, float]:
     """How much of what was said no call uses: values, names, and numbers in words."""
     used = _Used.of(calls, tools)
-    kinds = Counter(_kind(one) for one in heard.found if not used.holds(one))
+    kinds = Counter(_kind(one) for one in request.found if not used.holds(one))
     return {name: float(kinds[name]) for name in ("left", "left_names", "left_counts")}
 
 
@@ -138,7 +181,7 @@ def _kind(one: Found) -> str:
 
 
 def use_of_words(
-    call: ToolCall, calls: Sequence[ToolCall], tool: Tool, heard: Heard
+    call: ToolCall, calls: Sequence[ToolCall], tool: Tool, request: RequestText
 ) -> dict[str, float]:
     """What a call makes of the words.
 
@@ -150,11 +193,11 @@ def use_of_words(
     others = {
         _form(one) for other in calls if other is not call for one in plain_values(other.arguments)
     }
-    said = {form: heard.spaced.count(form) for form in own}
+    said = {form: request.spaced.count(form) for form in own}
     return {
         "twice": float(sum(count - 1 for form, count in own.items() if said[form] < count)),
         "shared": float(sum(said[form] == 1 for form in own if form in others)),
-        "cues": float(_cues(call, tool, heard, {root for form in own for root in _stems(form)})),
+        "cues": float(_cues(call, tool, request, {root for form in own for root in _stems(form)})),
     }
 
 
@@ -167,8 +210,8 @@ def _stems(form: str) -> list[str]:
     return [stem(word) for word in form.split()]
 
 
-def _cues(call: ToolCall, tool: Tool, heard: Heard, used: set[str]) -> int:
-    free = heard.stems - _LITTLE - _tool_stems(tool) - used
+def _cues(call: ToolCall, tool: Tool, request: RequestText, used: set[str]) -> int:
+    free = request.stems - _LITTLE - _tool_stems(tool) - used
     found = 0
     for name, schema in parameters(tool.parameters).items():
         choices = schema.get("enum")
@@ -189,52 +232,9 @@ def _tool_stems(tool: Tool) -> frozenset[str]:
     return _roots(tool.name, tool.description)
 
 
-# Log-probabilities come rounded to about this: nearer to certain they say nothing.
-_LEAST_DOUBT = 1e-4
-_HALF = math.log(0.5)
-# An argument that the words support less than this is doubtful, if not made up.
-_WEAK = 0.5
-
-
 def surety(logprob: float) -> float:
     """0 for no chance, 9.2 for certain: minus the log of the chance of anything else."""
     return -math.log(_LEAST_DOUBT + 1.0 - math.exp(min(0.0, logprob)))
-
-
-def call_features(
-    tokens: Sequence[Token],
-    calls: Sequence[ToolCall],
-    tools: Sequence[Tool],
-    request: str | Heard,
-) -> tuple[dict[str, float], ...]:
-    """What is known about each call; one entry about the whole where there is no call.
-
-    `tokens` are the answer's, the end token included; `calls` may have been repaired since. A call
-    without tokens that carry evidence has only the features of the words.
-    """
-    heard = request if isinstance(request, Heard) else hear(request)
-    fits = fit_scores(heard.text, tools)
-    asked = expected_calls(heard.text, tools)
-    shared = {
-        "tools": math.log(max(1, len(tools))),
-        "calls": float(len(calls)),
-        "missing": float(max(0, asked - len(calls))),
-        "extra": float(max(0, len(calls) - asked)),
-    }
-    sure = [token.logprob for token in tokens if token.has_evidence]
-    whole = {"answer_surety": surety(sum(sure))} if sure else {}
-    said = _said(tokens)
-    if not calls:
-        told = _evidence(said[0].tokens) if said else {}
-        best = max(fits, default=0.0)
-        return ({"none": 1.0, "fit": best, **shared, **(whole | told if told else {})},)
-    shared |= unused_words(calls, {tool.name: tool for tool in tools}, heard)
-    found = []
-    for call, group in zip(calls, _of_calls(said, calls), strict=True):
-        told = _evidence(group)
-        words = _word_features(call, calls, tools, fits, heard)
-        found.append({**shared, **words, **(whole | told if told else {})})
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +318,13 @@ def _word_features(
     calls: Sequence[ToolCall],
     tools: Sequence[Tool],
     fits: Sequence[float],
-    heard: Heard,
+    request: RequestText,
 ) -> dict[str, float]:
     place = next((place for place, tool in enumerate(tools) if tool.name == call.name), None)
     tool = Tool(call.name) if place is None else tools[place]
     fit = 0.0 if place is None else fits[place]
     rival = max((score for other, score in enumerate(fits) if other != place), default=0.0)
-    grounding = ground(call, tool, heard)
+    grounding = ground(call.arguments, tool, request)
     scores = [one.score for one in grounding.arguments.values()]
     needed = set(required(tool.parameters))
     return {
@@ -337,30 +337,8 @@ def _word_features(
         "absent": float(len(needed - set(call.arguments))),
         "optional": float(len(set(call.arguments) - needed)),
         "parameters": math.log(1 + len(parameters(tool.parameters))),
-        **use_of_words(call, calls, tool, heard),
+        **use_of_words(call, calls, tool, request),
     }
-
-
-FORMAT = 2  # 1 knew fewer features; what they mean has not changed
-_READ = (1, FORMAT)
-_WIDEST = 60.0
-
-# Features that rise with the model's own sureness: their weights are at least 0.
-RISING = frozenset(
-    {
-        "call_sum", "call_surety", "call_min", "call_mean", "name_surety", "value_surety",
-        "shape_surety", "end_surety", "answer_surety", "margin", "name_margin",
-    }
-)  # fmt: skip
-FALLING = frozenset({"entropy"})
-# What needs no token: grounding in the words, fit of the tool, what was asked for.
-WORDED = frozenset(
-    {
-        "fit", "fit_margin", "ground_min", "ground_mean", "ungrounded", "absent", "optional",
-        "parameters", "tools", "calls", "missing", "extra", "weak", "left", "left_names",
-        "left_counts", "twice", "shared", "cues",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,13 +407,6 @@ UNCALIBRATED_CALLS = CallCalibration(
     worded_call=CallScore({"ground_min": 2.0, "ungrounded": -2.0, "absent": -2.0}, -1.0),
     worded_none=CallScore({"fit": -1.0}, 0.0),
 )
-
-
-def answer_confidence(
-    features: Iterable[Mapping[str, float]], calibration: CallCalibration
-) -> float:
-    """The chance that an answer with these calls is right."""
-    return calibration.answer_confidence(features)
 
 
 def parse_call_calibration(data: Mapping[str, Any], origin: str) -> CallCalibration:

@@ -12,21 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from edgewise.calls.rank_tools import (
-    NAME_WEIGHT,
-    ToolWords,
-    fit_scores,
-    stems,
-    words_of,
-)
-from edgewise.calls.words import NUMBER_WORDS
+from edgewise.calls.rank_tools import NAME_WEIGHT, ToolWords, fit_scores, stems, words_of
+from edgewise.calls.values.words import word_set
 from edgewise.types.messages import Tool
 
 Tier = Literal["local", "guarded", "cloud_first"]
 TIER_LIMITS = (0.30, 0.60)
 NESTING_LIMIT = 4
-
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_KINDS = {
+    "number": ("integer", "number", "int", "float", "double"),
+    "switch": ("boolean", "bool"),
+    "list": ("array", "list"),
+}
+_NUMBER_WORDS = word_set(
+    """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+    fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty
+    ninety hundred thousand million half quarter dozen noon midnight"""
+)
 _WORD = re.compile(r"\w+")
 _JOINING = re.compile(r"[,;&]|\b(?:and|or|then|also|plus|both|each)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<!^)(?<!\w)[A-Z][\w-]+(?:\s+[A-Z][\w-]+)*|[\"“'][^\"”']+[\"”']")
@@ -35,7 +38,7 @@ _FLAG = re.compile(r"\b(?:on|off|yes|no|not|without|with|only|true|false|never)\
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each feature adds to the log-odds of a wrong answer, as fitted to the shipped caller."""
+    """What each feature adds to the log-odds of a wrong answer of the shipped function model."""
 
     bias: float = -3.088
     intents: float = 0.217
@@ -127,7 +130,7 @@ def _log_share(count: float, most: float) -> float:
 
 
 def _count_numbers(text: str) -> int:
-    spelt = sum(word.lower() in NUMBER_WORDS for word in _WORD.findall(text))
+    spelt = sum(word.lower() in _NUMBER_WORDS for word in _WORD.findall(text))
     return len(_NUMBER.findall(text)) + spelt
 
 
@@ -188,13 +191,6 @@ def _kind(field: Mapping[str, Any]) -> str:
         if any(name in words for name in names if isinstance(name, str)):
             return kind
     return "text"
-
-
-_KINDS = {
-    "number": ("integer", "number", "int", "float", "double"),
-    "switch": ("boolean", "bool"),
-    "list": ("array", "list"),
-}
 
 
 def _ungrounded(

@@ -3,35 +3,69 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
-from edgewise.calls.memory import (
-    per_tool,
-    per_toolbox,
-)
+from edgewise.calls.memory import per_tool, per_toolbox
 from edgewise.calls.prompt import NO_CALL
-from edgewise.calls.schema import (
-    ANY,
-    Field,
-    Shape,
-    encodable,
-    read_parameters,
-)
+from edgewise.calls.schema import ANY, Field, Shape, encodable, read_parameters, whole_bounds
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Tool
 
 # Code points, both ends included. Quote and backslash are here: JSON escapes them by itself.
 PLAIN = ((0x20, 0x7E), (0xA0, 0xD7FF), (0xE000, 0xFFFD), (0x10000, 0x3FFFF))
-
 # The bytes that these are made of: all of ASCII's but the controls, and UTF-8's up to 0xF0.
 PLAIN_BYTES = frozenset((*range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)))
-
-
 _ODD = re.compile(f"[^{''.join(f'{chr(low)}-{chr(high)}' for low, high in PLAIN)}]")
+# As Python writes them: `5`, `0.25`, `1e-07`. 16 digits and exponents below 300 stay finite.
+ANY_INT = '"0" | "-"? [1-9] [0-9]{0,15}'
+ANY_FLOAT = (
+    '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,17})? | '
+    '"-"? [1-9] ("." [0-9]{1,16})? "e" [+-] ("0" [5-9] | [1-9] [0-9] | [12] [0-9] [0-9])'
+)
+_HIGHEST = 10**16 - 1
+_PLACES = 9  # decimal places of a bound that are kept; it is rounded inwards
+_OPEN_PLACES = 4  # how near to a bound that is itself excluded a value may come
+MOST_CALLS = 24
+LONGEST_STRING = 400
+MOST_ITEMS = 32
+ANY_DEPTH = 4  # of values about which the schema says nothing
+MOST_CHOICES = 4_000  # of an enum; beyond, the value is free
+MOST_WRITTEN = 200_000  # characters of a grammar; beyond, values are held to their type alone
+MOST_OPEN = 200  # ways to read what is written so far
+MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
+_CHARACTER = r'[^"\\\x00-\x1f] | "\\" (["\\bfnrt] | "u00" [01] [0-9a-f])'
+_UNIT = re.compile(r"\w+|[^\w\s]")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = False) -> str:
+    """A GBNF grammar for the answers to a request.
+
+    `copy` limits strings for which the schema sets no choices, format or pattern to words that
+    follow each other in the request (or to what the schema gives as default and example).
+    Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
+    """
+    return _compiled(request if copy else "", tools)
+
+
+def check_tools(tools: Sequence[Tool]) -> None:
+    """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
+    for tool in _by_name(tools).values():
+        _read(tool)
+
+
+@per_toolbox
+def _compiled(copied: str, tools: Sequence[Tool]) -> str:
+    writer = _Writer(copied)
+    named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
+    root = literal(NO_CALL)
+    if named:
+        call = writer.rule(choose(named))
+        root += f' | {call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
+    return f"root ::= {root}\n{writer.text()}"
 
 
 def is_plain(text: str) -> bool:
@@ -52,33 +86,15 @@ def spelled_json(value: Any) -> str:
     return _ODD.sub(lambda odd: escaped(odd[0]), text)
 
 
-# As Python writes them: `5`, `0.25`, `1e-07`. 16 digits and exponents below 300 stay finite.
-ANY_INT = '"0" | "-"? [1-9] [0-9]{0,15}'
-ANY_FLOAT = (
-    '"-"? ("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,17})? | '
-    '"-"? [1-9] ("." [0-9]{1,16})? "e" [+-] ("0" [5-9] | [1-9] [0-9] | [12] [0-9] [0-9])'
-)
-_HIGHEST = 10**16 - 1
-_PLACES = 9  # decimal places of a bound that are kept; it is rounded inwards
-_OPEN_PLACES = 4  # how near to a bound that is itself excluded a value may come
-
-
 def number_rule(shape: Shape) -> str:
     """What an `int` or `float` shape may be written as."""
     if shape.low is None and shape.high is None:
         return ANY_INT if shape.kind == "int" else ANY_FLOAT
     if shape.kind == "int":
-        return " | ".join(_whole(*_whole_bounds(shape)))
+        low, high = whole_bounds(shape)
+        low, high = -_HIGHEST if low is None else low, _HIGHEST if high is None else high
+        return " | ".join(_whole(low, high))
     return " | ".join(_decimal(shape)) or ANY_FLOAT
-
-
-def _whole_bounds(shape: Shape) -> tuple[int, int]:
-    low, high = -_HIGHEST, _HIGHEST
-    if shape.low is not None:
-        low = math.floor(shape.low) + 1 if shape.low_open else math.ceil(shape.low)
-    if shape.high is not None:
-        high = math.ceil(shape.high) - 1 if shape.high_open else math.floor(shape.high)
-    return low, high
 
 
 def _whole(low: int, high: int) -> Iterator[str]:
@@ -200,46 +216,6 @@ def _places(value: Decimal | None) -> int:
         return 0
     exponent = value.normalize().as_tuple().exponent
     return -exponent if isinstance(exponent, int) and exponent < 0 else 0
-
-
-MOST_CALLS = 24
-LONGEST_STRING = 400
-MOST_ITEMS = 32
-ANY_DEPTH = 4  # of values about which the schema says nothing
-MOST_CHOICES = 4_000  # of an enum; beyond, the value is free
-MOST_WRITTEN = 200_000  # characters of a grammar; beyond, values are held to their type alone
-MOST_OPEN = 200  # ways to read what is written so far
-MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
-
-_CHARACTER = r'[^"\\\x00-\x1f] | "\\" (["\\bfnrt] | "u00" [01] [0-9a-f])'
-_UNIT = re.compile(r"\w+|[^\w\s]")
-
-
-def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = False) -> str:
-    """A GBNF grammar for the answers to a request.
-
-    `copy` limits strings for which the schema sets no choices, format or pattern to words that
-    follow each other in the request (or to what the schema gives as default and example).
-    Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
-    """
-    return _compiled(request if copy else "", tools)
-
-
-@per_toolbox
-def _compiled(copied: str, tools: Sequence[Tool]) -> str:
-    writer = _Writer(copied)
-    named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
-    root = literal(NO_CALL)
-    if named:
-        call = writer.rule(choose(named))
-        root += f' | {call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
-    return f"root ::= {root}\n{writer.text()}"
-
-
-def check_tools(tools: Sequence[Tool]) -> None:
-    """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
-    for tool in _by_name(tools).values():
-        _read(tool)
 
 
 @per_tool
@@ -453,9 +429,6 @@ def _either_case(word: str) -> str:
         return literal(spelled_json(word)[1:-1])
     rest = f" {literal(word[1:])}" if word[1:] else ""
     return f"[{lower}{upper}]{rest}"
-
-
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def common_start(texts: Sequence[str]) -> str:

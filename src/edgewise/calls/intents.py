@@ -8,34 +8,110 @@ from dataclasses import dataclass
 
 from edgewise.calls import rank_tools
 from edgewise.calls.memory import per_toolbox
-from edgewise.calls.words import (
-    ABBREVIATIONS,
-    ACTION_VERBS,
-    AT_STOP_ONLY,
-    AUXILIARY,
-    CONTENT_OPENERS,
-    CONTENT_VERBS,
-    DETERMINERS,
-    FILLERS,
-    NAMING,
-    NOT_A_NAME,
-    NOUN_VERBS,
-    PERSONS,
-    PREPOSITIONS,
-    QUESTION_WORDS,
-    RELATIVE,
-    REQUEST_OPENERS,
-    SEQUENCE,
-    STATEMENT,
-    SUBJECTS,
-    TELLERS,
-    UNFINISHED,
-    WEAK_WORDS,
-    word_set,
-)
+from edgewise.calls.values.words import word_set
 from edgewise.types.calls import Intent
 from edgewise.types.messages import Tool
 
+# Words that open a request when they stand first: nobody needs to know the tools for these.
+ACTION_VERBS = word_set(
+    """activate add adjust alert analyse analyze answer arrange ask assign attach begin block
+    broadcast browse buy calculate cancel capture categorise categorize choose clean clear close
+    compare compile compose compute configure confirm connect convert create cut deactivate
+    define delete deliver describe detect determine dial dim disable disconnect dismiss display
+    download draft draw dump edit email enable encrypt enrol enroll enter estimate evaluate
+    examine execute explain export extract fetch fill filter find fix forward generate get give
+    grab help hide identify import increase increment decrease inform initiate insert install
+    integrate inspect invite join keep launch let list listen locate lock log lower make measure
+    merge message mix modify monitor move mute navigate notify obtain open organise organize
+    pause pay perform pick ping predict prepare print provide publish pull purchase push put
+    query raise read rebook recommend redo reduce refill register remind remove rename repeat
+    replace reply request reschedule reserve reset resize restart resume retrieve return reverse
+    review revoke run save scan scrape search select send set ship shift show shuffle shut sign
+    silence simulate skip solve sort spell split start stop store stream submit subscribe
+    substitute subtract suggest sum summarise summarize switch take tell terminate toggle
+    transcribe transfer translate transpose trim trigger turn tune uninstall unlock unmute
+    unsubscribe update upgrade upload use validate verify visit wake warn wash write arm brew
+    dispatch plot fetch brief wish queue charge check play schedule"""
+)
+# These open a request too, but are nouns as often: what follows must look like an object.
+NOUN_VERBS = word_set(
+    """alarm archive back balance bill book brush call change chart chat command contact cook copy
+    design dispute document drive feed file flag flip fly go guide heat hold hunt label light
+    look map mark match need note order pack park phone photo pin place plan plant point post
+    preview project quote rank rate record refund release report ride ring rip roll share shop
+    slice snap step stock sync tag test text tip track trade train trash tweet vote walk want
+    watch water weigh work rent rate load boost mail pass sell spin talk track water drop
+    exchange dictate"""
+)
+QUESTION_WORDS = word_set(
+    """what what's whats which who who's whos whom whose when when's where where's wheres why how
+    how's hows is isn't are aren't was were am do does doesn't did didn't will would won't can
+    could should shall may might has have had"""
+)
+# After these a question word or verb is an ordinary request ("can you find …").
+FILLERS = word_set(
+    """please pls plz kindly just now so well ok okay hey hi hello alright right uh um er oh yo
+    maybe perhaps finally lastly first firstly second secondly third next afterwards also then
+    too quickly quick actually again"""
+)
+REQUEST_OPENERS = (
+    "can you", "could you", "would you", "will you", "can we", "could we", "can i", "could i",
+    "i need to", "i need you to", "i need", "i want to", "i want you to", "i want", "i'd like to",
+    "i'd like you to", "i'd like", "i would like to", "i would like you to", "i would like",
+    "id like to", "i have to", "i must", "i wanna", "we need to", "we need", "we want to", "let's",
+    "lets", "go ahead and", "help me", "be sure to", "make sure to", "make sure",
+    "don't forget to", "don't forget",
+    "i am looking for", "i'm looking for", "give me", "get me", "show me", "tell me", "find me",
+    "let me know", "do me", "remember to",
+)  # fmt: skip
+DETERMINERS = word_set(
+    """a an the my our your his her its their this that these those some any all every each no both
+    another one two three four five six seven eight nine ten me us him them it i whether if to
+    up on off out down in back away over"""
+)
+PREPOSITIONS = word_set(
+    """in on at to for from by with without about into over under of as near around between through
+    during until till before after since within via per than onto off against towards toward"""
+)
+# What comes after one of these is said to somebody, or is a thing to remember: it is content.
+CONTENT_OPENERS = word_set("saying says say stating reading titled called named")
+CONTENT_VERBS = word_set(
+    """remind tell text message ask notify inform warn write note email tweet say announce
+    broadcast reply answer translate quote remember send"""
+)
+NOT_A_NAME = word_set(
+    """i i'm i'll i'd i've am pm monday tuesday wednesday thursday friday saturday sunday january
+    february march april may june july august september october november december ok today
+    tomorrow tonight yesterday spring summer autumn fall winter morning afternoon evening noon
+    night english french german spanish italian russian chinese japanese"""
+)
+# Words that join: two that join values just as well, and those that say "another thing".
+WEAK_WORDS = frozenset({"and", "&", "but"})
+SEQUENCE = word_set(
+    """then also plus afterwards afterward additionally furthermore moreover finally lastly besides
+    next later"""
+)
+# These join only after punctuation ("next Friday", "7 plus 3").
+AT_STOP_ONLY = frozenset({"next", "later", "besides", "finally", "lastly", "plus"})
+ABBREVIATIONS = word_set("dr mr mrs ms st no op vs e.g i.e etc jr sr prof approx ave a.m p.m")
+# Words by which a clause tells rather than asks.
+STATEMENT = word_set("is are was were has have had isn't takes took lies goes looks")
+AUXILIARY = word_set(
+    "is isn't are aren't was were am do does doesn't did didn't will would won't can could should "
+    "shall may might has have had"
+)
+PERSONS = word_set("i you we they he she it there anyone anybody")
+RELATIVE = frozenset({"where", "which", "who", "whose", "when", "whom"})
+# A left side that ends so is not over yet, or takes itself back.
+UNFINISHED = word_set(
+    """to for from by with without about into under of as near around between through during until
+    till before after since within via per than onto against towards a an the my our your and or
+    what when where which who how why go ahead try come wait sorry mean rather no"""
+)
+# "…, call it Draft" says more about what was asked for.
+NAMING = word_set("call name title label make mark tag set keep give rate leave")
+TELLERS = word_set("i i'm i've we we're we've my our")
+SUBJECTS = word_set("i you we they he she it there the my our your a an this that these")
 _TOKEN = re.compile(r"\S+")
 _TRAILING = re.compile(r"[.,;:!?)\]\"”'\u2019]*$")
 _QUOTED = re.compile(
@@ -50,6 +126,78 @@ _PHRASES = tuple(
     )
 )  # fmt: skip
 _ENUMERATOR = re.compile(r"\(?\d{1,2}[.):]|[-*•]")
+OBJECT_WORDS = 6
+_WORD = re.compile(r"[^\s,;:!?()]+")
+_NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'\u2019-]*(?:\s+[^\W\d_a-z][\w'\u2019-]*)*")
+_PLACE = re.compile(
+    r"\b(?:in|at|near|around|to|from|of|for)\s+"
+    r"([^\W\d_a-z][\w'\u2019-]*(?:,?\s+[^\W\d_a-z][\w'\u2019-]*)*|(?:the|my|a)\s+\w+(?:\s+\w+)?)"
+)
+_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+([^\W\d]\w+)")
+_CONTENT = re.compile(
+    r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b|"
+    r"\bthat\s+(?!(?:to|in|for|from|on|at|with|day|time)\b)\w",
+    re.IGNORECASE,
+)
+_TOLD = word_set("send text tell give message email ask remind show bring")
+_PARTICLES = word_set("up out for me us down on off over")
+_DETERMINERS = word_set("a an the my our your this that some")
+_PLACE_PREPOSITIONS = frozenset({"in", "at", "near", "from", "on"})
+_OPENING_WORDS = ACTION_VERBS | NOUN_VERBS | FILLERS | QUESTION_WORDS | DETERMINERS | {"there"}
+_BEFORE_THERE = word_set("is are was were be hi hey hello over isn't aren't")
+_GOING = word_set("go going off drive driving fly flying travel walk ride heading")
+_NOT_AFTER_HER = PREPOSITIONS | {"a", "an", "the", "and", "my", "that", "i", "i'm", "i'll", "if"}
+# A text with more characters or clause boundaries than these is a document, not a list of requests.
+REQUEST_LIMIT = 8_000
+BOUNDARIES_LIMIT = 80
+_SAME_AGAIN = re.compile(
+    r"(?:^|[,.;!?]\s|\b(?:and|then|also)\s|\bdo\s)(?:and\s|then\s|also\s)?(?:do\s)?"
+    r"(?:the\ssame(?:\sthing)?|same(?:\sthing)?|what\sabout|how\sabout|repeat\s(?:it|that))"
+    r"\s(?:for|with|in|to|on|at)?\s?\w",
+    re.IGNORECASE,
+)
+_CLOSING = frozenset("'\"”\u2019")
+_ELLIPSIS = PREPOSITIONS | {"same", "again", "likewise", "ditto", "once"}
+_TIME_END = re.compile(
+    r"(?:\b\d{1,2}(?::\d\d)?\s*(?:[ap]\.?m\.?|o'clock)|\b\d{1,2}:\d\d|\b(?:today|tomorrow|"
+    r"tonight|noon|midnight|morning|afternoon|evening|(?:mon|tues|wednes|thurs|fri|satur|sun)day))$",
+    re.IGNORECASE,
+)
+
+
+def split(request: str, tools: Sequence[Tool] = ()) -> tuple[Intent, ...]:
+    """The intents of a request in order; their spans hold every word but the connecting ones."""
+    return _split(request, tools)
+
+
+def expected_calls(request: str, tools: Sequence[Tool] = ()) -> int:
+    """How many calls the words ask for at the least; 0 for a request without words."""
+    intents = split(request, tools)
+    return len(intents) + sum(len(_SAME_AGAIN.findall(intent.text)) for intent in intents)
+
+
+@per_toolbox
+def _split(request: str, tools: Sequence[Tool]) -> tuple[Intent, ...]:
+    spans = _spans(request, tools)
+    texts = [request[start:end] for start, end in spans]
+    return tuple(
+        Intent(text, start, end, resolved)
+        for text, (start, end), resolved in zip(texts, spans, resolve(texts), strict=True)
+    )
+
+
+def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
+    words = read_words(request) if len(request) <= REQUEST_LIMIT else []
+    whole = (len(request) - len(request.lstrip()), len(request.rstrip()))
+    if not words:
+        return [whole] if request.strip() else []
+    spans = []
+    start = 0
+    for boundary in _Splitter(words, tools).splits():
+        last = words[boundary.left_end - 1]
+        spans.append((words[start].start, last.end + len(last.after.rstrip("\n.,;"))))
+        start = boundary.right
+    return [*spans, (words[start].start, whole[1])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,42 +273,6 @@ def _connecting_until(words: Sequence[Word], place: int, stop: bool) -> int:
             break
         right += len(phrase) if phrase else 1
     return right
-
-
-def is_connecting(text: str) -> bool:
-    """Whether a text between two intents is nothing but connecting words and punctuation."""
-    known = WEAK_WORDS | SEQUENCE | {word for phrase in _PHRASES for word in phrase}
-    return all(
-        _bare(token) in known or not _bare(token) or _ENUMERATOR.fullmatch(token)
-        for token in text.split()
-    )
-
-
-def _bare(token: str) -> str:
-    return token.strip(".,;:!?()[]\"'“”\u2018\u2019").lower()
-
-
-OBJECT_WORDS = 6
-_WORD = re.compile(r"[^\s,;:!?()]+")
-_NAME = re.compile(r"(?<!\w)[^\W\d_a-z][\w'\u2019-]*(?:\s+[^\W\d_a-z][\w'\u2019-]*)*")
-_PLACE = re.compile(
-    r"\b(?:in|at|near|around|to|from|of|for)\s+"
-    r"([^\W\d_a-z][\w'\u2019-]*(?:,?\s+[^\W\d_a-z][\w'\u2019-]*)*|(?:the|my|a)\s+\w+(?:\s+\w+)?)"
-)
-_LOWER_PLACE = re.compile(r"\b(?:in|at|near)\s+([^\W\d]\w+)")
-_CONTENT = re.compile(
-    r"[:\"“«]|\b(?:" + "|".join(sorted(CONTENT_OPENERS)) + r")\b|"
-    r"\bthat\s+(?!(?:to|in|for|from|on|at|with|day|time)\b)\w",
-    re.IGNORECASE,
-)
-_TOLD = word_set("send text tell give message email ask remind show bring")
-_PARTICLES = word_set("up out for me us down on off over")
-_DETERMINERS = word_set("a an the my our your this that some")
-_PLACE_PREPOSITIONS = frozenset({"in", "at", "near", "from", "on"})
-_OPENING_WORDS = ACTION_VERBS | NOUN_VERBS | FILLERS | QUESTION_WORDS | DETERMINERS | {"there"}
-_BEFORE_THERE = word_set("is are was were be hi hey hello over isn't aren't")
-_GOING = word_set("go going off drive driving fly flying travel walk ride heading")
-_NOT_AFTER_HER = PREPOSITIONS | {"a", "an", "the", "and", "my", "that", "i", "i'm", "i'll", "if"}
 
 
 def resolve(texts: Sequence[str]) -> list[str]:
@@ -296,61 +408,8 @@ def _complete(text: str, before: Sequence[str]) -> str:
     return f"{verb}{thing} {text[ellipsis.end() :]}" if verb and thing else text
 
 
-# A text with more characters or joints than these is a document, not a list of requests.
-REQUEST_LIMIT = 8_000
-JOINTS_LIMIT = 80
-_SAME_AGAIN = re.compile(
-    r"(?:^|[,.;!?]\s|\b(?:and|then|also)\s|\bdo\s)(?:and\s|then\s|also\s)?(?:do\s)?"
-    r"(?:the\ssame(?:\sthing)?|same(?:\sthing)?|what\sabout|how\sabout|repeat\s(?:it|that))"
-    r"\s(?:for|with|in|to|on|at)?\s?\w",
-    re.IGNORECASE,
-)
-_CLOSING = frozenset("'\"”\u2019")
-_ELLIPSIS = PREPOSITIONS | {"same", "again", "likewise", "ditto", "once"}
-_TIME_END = re.compile(
-    r"(?:\b\d{1,2}(?::\d\d)?\s*(?:[ap]\.?m\.?|o'clock)|\b\d{1,2}:\d\d|\b(?:today|tomorrow|"
-    r"tonight|noon|midnight|morning|afternoon|evening|(?:mon|tues|wednes|thurs|fri|satur|sun)day))$",
-    re.IGNORECASE,
-)
-
-
-def split(request: str, tools: Sequence[Tool] = ()) -> tuple[Intent, ...]:
-    """The intents of a request in order; their spans hold every word but the connecting ones."""
-    return _split(request, tools)
-
-
-@per_toolbox
-def _split(request: str, tools: Sequence[Tool]) -> tuple[Intent, ...]:
-    spans = _spans(request, tools)
-    texts = [request[start:end] for start, end in spans]
-    return tuple(
-        Intent(text, start, end, resolved)
-        for text, (start, end), resolved in zip(texts, spans, resolve(texts), strict=True)
-    )
-
-
-def expected_calls(request: str, tools: Sequence[Tool] = ()) -> int:
-    """How many calls the words ask for at the least; 0 for a request without words."""
-    intents = split(request, tools)
-    return len(intents) + sum(len(_SAME_AGAIN.findall(intent.text)) for intent in intents)
-
-
-def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
-    words = read_words(request) if len(request) <= REQUEST_LIMIT else []
-    whole = (len(request) - len(request.lstrip()), len(request.rstrip()))
-    if not words:
-        return [whole] if request.strip() else []
-    spans = []
-    start = 0
-    for boundary in _Splitter(words, tools).splits():
-        last = words[boundary.left_end - 1]
-        spans.append((words[start].start, last.end + len(last.after.rstrip("\n.,;"))))
-        start = boundary.right
-    return [*spans, (words[start].start, whole[1])]
-
-
 class _Splitter:
-    """The judgement of each joint in one request."""
+    """Judges each clause boundary of one request."""
 
     def __init__(self, words: Sequence[Word], tools: Sequence[Tool]) -> None:
         self.words = words
@@ -365,22 +424,22 @@ class _Splitter:
         self.boundaries = list(find_clause_boundaries(words))
 
     def splits(self) -> Iterator[ClauseBoundary]:
-        """The joints that split. What has not asked for anything yet belongs to what follows."""
+        """The boundaries that split. Words that ask for nothing yet belong to what follows."""
         start = 0
-        for boundary in self.boundaries if len(self.boundaries) <= JOINTS_LIMIT else ():
+        for boundary in self.boundaries if len(self.boundaries) <= BOUNDARIES_LIMIT else ():
             if self._asked(start, boundary) and self._splits(start, boundary):
                 yield boundary
                 start = boundary.right
 
     def _asked(self, start: int, boundary: ClauseBoundary) -> bool:
-        """Whether the words before the joint ask for something complete."""
+        """Whether the words before the boundary ask for something complete."""
         end = boundary.left_end
         last = self.words[end - 1]
         if ":" in last.after or (
             last.text in UNFINISHED and not (boundary.stop and last.text == "no")
         ):
             return False
-        pieces = [start, *(j.right for j in self.boundaries if start < j.right < end)]
+        pieces = [start, *(one.right for one in self.boundaries if start < one.right < end)]
         opens = [place for place in pieces if self.opens(place, end) >= 2]
         if (
             opens
@@ -391,7 +450,7 @@ class _Splitter:
                 boundary.sequence or not boundary.stop or not self.offered or self._fits(start, end)
             )
         sentence = max(
-            (j.right for j in self.boundaries if j.stop and j.right < end), default=start
+            (one.right for one in self.boundaries if one.stop and one.right < end), default=start
         )
         sentence = max(sentence, start)
         if not self.offered or not (boundary.stop or boundary.sequence):
@@ -437,7 +496,7 @@ class _Splitter:
         if {"same", "again", "more"} & {word.text for word in self.words[place : place + 4]}:
             return False
         if self._is_statement(place, until):
-            following = next((j for j in self.boundaries if j.left_end == until), None)
+            following = next((one for one in self.boundaries if one.left_end == until), None)
             return (
                 following is not None
                 and not following.firm
@@ -448,7 +507,9 @@ class _Splitter:
 
     def _sentence_end(self, place: int) -> int:
         ends = (
-            j.left_end for j in self.boundaries if j.left_end > place and (j.stop or j.sequence)
+            one.left_end
+            for one in self.boundaries
+            if one.left_end > place and (one.stop or one.sequence)
         )
         return next(ends, len(self.words))
 
@@ -542,7 +603,7 @@ class _Splitter:
         return not said_twice
 
     def _content(self, start: int, boundary: ClauseBoundary) -> bool:
-        """Whether the joint stands in what somebody is to be told or reminded of."""
+        """Whether the boundary stands in what somebody is to be told or reminded of."""
         left = self.words[start : boundary.left_end]
         texts = [word.text for word in left]
         opened = bool(CONTENT_OPENERS & set(texts[1:])) or any(

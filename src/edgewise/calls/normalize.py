@@ -1,54 +1,322 @@
-"""The last hand on a call, whoever wrote it: brought to its schema and to the request's words."""
+"""Brings a call, whoever wrote it, to its schema and to the request's words.
+
+A step takes the arguments and returns them with the codes of what it changed: `CODE:ARGUMENT`."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgewise.calls.coerce import coerce_call, validate
-from edgewise.calls.dates import (
-    date_moments,
-    write_moments,
+from edgewise.calls.candidates import MOST_WORDS, free_candidate, written_alike
+from edgewise.calls.coerce import coerce
+from edgewise.calls.ground import UNGROUNDED, ground, support
+from edgewise.calls.parameters import (
+    Arguments,
+    Form,
+    asks_currency_code,
+    description_of,
+    listed_choice,
+    means_on,
+    moment_form,
+    nested_parameters,
+    parameters,
+    required,
+    resolve,
+    revise,
+    wanted,
 )
-from edgewise.calls.fill import (
-    as_said,
-    drop_made_up,
-    fill_missing,
-    prefer_grounded,
-)
-from edgewise.calls.ground import check_grounding
-from edgewise.calls.parameters import revise, wanted
-from edgewise.calls.values.money import code_currencies
+from edgewise.calls.schema import validate
+from edgewise.calls.values.money import SIGNS, currency_said
 from edgewise.calls.values.numbers import Said, whole
-from edgewise.calls.values.read import Heard, find_all_numbers
-from edgewise.calls.values.switches import set_switches
-from edgewise.calls.values.times import unit_name
-from edgewise.calls.words import (
-    fold,
-    name_words,
-    spaced,
-    stem,
-)
+from edgewise.calls.values.switches import switch_said
+from edgewise.calls.values.text import RequestText, find_all_numbers, find_values
+from edgewise.calls.values.times import day_meant, month_and_day, unit_name
+from edgewise.calls.values.words import WORD, fold, name_words, spaced, stem
+from edgewise.types.calls import Found
 from edgewise.types.messages import Tool, ToolCall
 
-_LONGEST = 40
+Changed = tuple[Arguments, tuple[str, ...]]
+_Step = Callable[[Arguments, Tool, RequestText], Changed]
+
+_LONGEST_AMOUNT = 40
 _AMOUNT = re.compile(r"(?P<number>\S.*?)[\s-]*(?P<unit>[A-Za-z]+)\.?")
+# "City and state", "City, Country", or an example that is written so.
+_ASKS_MORE = re.compile(
+    r"\b(?i:state|country|province|region|county|full address)\b|[A-Z]\w+, ?[A-Z]\w"
+)
+_LONGEST_PLACE = 60
+_DAY_PARTS = ("evening", "afternoon", "night", "tonight", "dinner", "pm")
+_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_MARKS = _QUOTES + " .,;:!?"
+_DEEPEST = 4
+_MOMENTS = ("time", "date", "datetime")
+_TYPED = (*_MOMENTS, "duration", "email", "url")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_LONGEST_MOMENT = 60
+# What may stand between the times and dates of a value without meaning anything else.
+_BETWEEN = re.compile(r"(?:[\s,.;:()\u2013\u2014-]|\b(?:at|on|from|to|until|till|and|the|for)\b)*")
+_FIRST = frozenset({"start", "starts", "begin", "begins", "from", "starting", "beginning"})
+_LAST = frozenset({"end", "ends", "finish", "until", "till", "to", "ending", "stop"})
+# "the rent since March 3", "born on 4 May": the day is behind us.
+_BEHIND = frozenset({"birth", "birthday", "birthdate", "born", "since", "dob", "past", "history"})
+_LITTLE = frozenset({"the", "and", "for", "all", "with", "this", "that", "you", "not", "off"})
 
 
-def bare_amounts(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
+def normalize(
+    call: ToolCall,
+    tool: Tool | None,
+    request: RequestText,
+    *,
+    whole: RequestText | None = None,
+    today: datetime.date | None = None,
+) -> ToolCall:
+    """The call as it will be run, with the codes of what was changed and what is still wrong.
+
+    `whole` is the request that `request` is a part of: what it says elsewhere is not made up.
+    Without `today`, days that are named without a year stay as they are. Calls of the device and
+    of the cloud are brought to the same forms, so that they can be compared and merged. Only the
+    device's values are doubted for what the request does not say: a large model knows more than
+    the words.
+    """
+    if tool is None:
+        return replace(call, complaints=("unknown_tool",))
+    arguments = call.arguments
+    repairs = list(call.repairs)
+    for step in _FORMS if call.source == "cloud" else _steps(whole, today):
+        arguments, changes = step(arguments, tool, request)
+        repairs += changes
+    complaints = [complaint.code for complaint in validate(call.name, arguments, tool)]
+    if ground(arguments, tool, request).ungrounded:
+        complaints.append("ungrounded")
+    return replace(
+        call,
+        arguments=arguments,
+        repairs=tuple(dict.fromkeys(repairs)),
+        complaints=tuple(dict.fromkeys(complaints)),
+    )
+
+
+def _steps(whole: RequestText | None, today: datetime.date | None) -> tuple[_Step, ...]:
+    """In this order: a value is brought to its form before it is judged, and dropped last."""
+    return (
+        _coerced,
+        unquote,
+        write_moments,
+        lambda arguments, tool, request: date_moments(arguments, tool, request, today),
+        bare_amounts,
+        lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
+        fill_missing,
+        as_said,
+        plain_hours,
+        code_currencies,
+        set_switches,
+        without_invented_region,
+        lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
+        _coerced,
+    )
+
+
+def _coerced(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    return coerce(arguments, tool, request.text)
+
+
+def unquote(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """`joining in 5` for `joining in 5'` where the request quotes that: `unquoted:ARGUMENT`."""
+    inside = {_bare(str(one.value)): one.value for one in request.found if one.kind == "quoted"}
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        if not isinstance(value, str) or not inside or "enum" in schema:
+            return None
+        text = value.strip()
+        if not text or not (text[0] in _QUOTES or text[-1] in _QUOTES):
+            return None
+        return inside.get(_bare(text))
+
+    return revise(arguments, tool, "unquoted", better)
+
+
+def _bare(text: str) -> str:
+    return fold(text.strip(_MARKS))
+
+
+def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """Dates and times in the form asked for: `2026-03-01 14:00` for `2pm`. `written:ARGUMENT`.
+
+    Only a value that is not in the form yet is touched, and only where it says one moment.
+    """
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        form = _form_for(name, schema, value)
+        if form is None or form.holds(value):
+            return None
+        return _written(name, value, form, request)
+
+    return revise(arguments, tool, "written", better)
+
+
+def date_moments(
+    arguments: Arguments, tool: Tool, request: RequestText, today: datetime.date | None
+) -> Changed:
+    """Days that need today's date to be known: `March 16`, `tomorrow`. Named `dated:ARGUMENT`.
+
+    No model knows today's date: a year that the request does not say is made up.
+    """
+    if today is None:
+        return arguments, ()
+    day = today
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        form = _form_for(name, schema, value)
+        told = {*name_words(name), *name_words(description_of(schema))}
+        if form is None or not form.date or _BEHIND & told:
+            return None
+        return _dated(value, form, request, day)
+
+    return revise(arguments, tool, "dated", better)
+
+
+def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Form | None:
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
+        return None
+    return moment_form(name, schema)
+
+
+def _written(name: str, value: str, form: Form, request: RequestText) -> str | None:
+    inside = find_values(value)
+    parts = [one for one in inside if one.kind in ("time", "date", "datetime")]
+    if not parts or not (_nothing_else(value, parts) or value.strip() in request.text):
+        return None
+    clock = _clock(name, parts, request)
+    if form.time and clock is None:
+        return None
+    if not form.date:
+        return form.write("", clock or "") if _wanted_so(form, value, parts) else None
+    day = _day(parts) or (_day_before(clock or "", request) if form.time else None)
+    if day is None or not (form.stated or form.time):
+        return None
+    return form.write(day, clock or "")
+
+
+def _wanted_so(form: Form, value: str, parts: Sequence[Found]) -> bool:
+    """A form that only an example shows binds no more than this: `5 PM` has no minutes."""
+    return form.stated or (
+        form.time == "h:mm pm"
+        and len(parts) == 1
+        and bool(re.fullmatch(r"\d{1,2}\s?[AP]M", value.strip(), re.IGNORECASE))
+    )
+
+
+def _nothing_else(value: str, parts: Sequence[Found]) -> bool:
+    rest = value
+    for one in parts:
+        rest = rest.replace(one.text, " ", 1)
+    return bool(_BETWEEN.fullmatch(rest))
+
+
+def _clock(name: str, parts: Sequence[Found], request: RequestText) -> str | None:
+    """The one time of day, or that end of a range which the parameter's name asks for."""
+    sure = [(one, _sure_clock(one, request)) for one in parts if one.kind != "date"]
+    if not sure or any(clock is None for _, clock in sure):
+        return None
+    own = set(name_words(name))
+    if len(sure) == 1:
+        return sure[0][1]
+    if len(sure) == 2 and bool(own & _FIRST) != bool(own & _LAST):
+        return sure[0][1] if own & _FIRST else sure[1][1]
+    return None
+
+
+def _sure_clock(one: Found, request: RequestText) -> str | None:
+    """`14:00` where no other half of the day can be meant."""
+    if one.kind == "datetime":
+        return str(one.value)[11:19].rstrip("Z+-") if len(str(one.value)) <= 20 else None
+    unit = one.unit if isinstance(one, Said) else ""
+    clock = str(one.value)
+    if unit or re.match(r"(?:0\d|1[0-2]):\d\d", one.text):
+        return clock
+    # "7:30" of "tonight at 7:30": the request's words tell the half of the day.
+    said = [other for other in request.found if other.kind == "time" and other.text == one.text]
+    units = {other.unit for other in said if isinstance(other, Said)}
+    values = {str(other.value) for other in said}
+    return values.pop() if len(values) == 1 and units and "" not in units else None
+
+
+def _day(parts: Sequence[Found]) -> str | None:
+    days = {_full_day(one) for one in parts if one.kind != "time"}
+    return days.pop() if len(days) == 1 else None
+
+
+def _full_day(one: Found) -> str | None:
+    """`2026-03-01` of a date with its year; 3/4/2025 may be two days."""
+    text = str(one.value)[:10]
+    unsure = isinstance(one, Said) and one.kind == "date" and one.unit == "?"
+    return text if _ISO_DATE.fullmatch(text) and not unsure else None
+
+
+def _day_before(clock: str, request: RequestText) -> str | None:
+    """The request's only date, or the last that stands before the only place of this time."""
+    dated = [one for one in request.found if one.kind in ("date", "datetime")]
+    days = [_full_day(one) for one in dated]
+    if len(set(days)) == 1:
+        return days[0]
+    places = [one.start for one in request.found if _at(one) == clock[:5]]
+    if len(places) != 1:
+        return None
+    before = [day for one, day in zip(dated, days, strict=True) if one.start <= places[0]]
+    return before[-1] if before else None
+
+
+def _at(one: Found) -> str:
+    text = str(one.value)
+    return text[:5] if one.kind == "time" else text[11:16] if one.kind == "datetime" else ""
+
+
+def _dated(value: str, form: Form, request: RequestText, today: datetime.date) -> str | None:
+    """The value with a day that the request names without its year."""
+    parts = find_values(value)
+    full = _day(parts)
+    said = [one for one in request.found if one.kind in ("date", "datetime")]
+    if full and any(_full_day(one) == full for one in said):
+        return None
+    clock = _clock("", parts, request)
+    if (form.time and clock is None) or not (form.stated or form.time or form.holds(value)):
+        return None
+    if full:
+        meant = _instead(full, said, today)
+    else:
+        days = [one.text for one in parts if one.kind == "date"]
+        days = days or [one.text for one in said if form.time]
+        rest_said = _nothing_else(value, [one for one in parts if one.kind in ("date", "time")])
+        meant = day_meant(days[0], today) if len(days) == 1 and rest_said else None
+    return form.write(meant.isoformat(), clock or "") if meant else None
+
+
+def _instead(full: str, said: Sequence[Found], today: datetime.date) -> datetime.date | None:
+    """For a date with a made-up year: the said day that it stands for."""
+    month, day = int(full[5:7]), int(full[8:])
+    for one in said:
+        if month_and_day(one.text) == (month, day):
+            return day_meant(one.text, today)
+    relative = [one for one in said if _full_day(one) is None]
+    if len(said) == 1 and relative and month_and_day(relative[0].text) is None:
+        return day_meant(relative[0].text, today)
+    return None
+
+
+def bare_amounts(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
     """`5` for `5 minutes` where the parameter is `minutes` and shows no unit: `bared:ARGUMENT`."""
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         unit = unit_name((name_words(name) or [""])[-1])
-        if not unit or not isinstance(value, str) or len(value) > _LONGEST:
+        if not unit or not isinstance(value, str) or len(value) > _LONGEST_AMOUNT:
             return None
         said = _AMOUNT.fullmatch(value.strip())
         if said is None or unit_name(said["unit"]) != unit or "enum" in schema:
             return None
-        shown = re.search(r"\d\s*[a-z]+", str(schema.get("description", "")).lower())
+        shown = re.search(r"\d\s*[a-z]+", description_of(schema).lower())
         if shown and unit_name(shown.group().lstrip("0123456789 ")):
             return None  # its own example has the unit
         numbers = find_all_numbers(said["number"])
@@ -56,64 +324,192 @@ def bare_amounts(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tu
             return None
         return str(whole(numbers[0].value))
 
-    return revise(call, tool, "bared", better)
+    return revise(arguments, tool, "bared", better)
 
 
-# "City and state", "City, Country", or an example that is written so.
-_ASKS_MORE = re.compile(
-    r"\b(?i:state|country|province|region|county|full address)\b|[A-Z]\w+, ?[A-Z]\w"
-)
-_LONGEST_PLACE = 60
+def prefer_grounded(
+    arguments: Arguments, tool: Tool, request: RequestText, whole: RequestText | None = None
+) -> Changed:
+    """Made-up values replaced by what the request says, where that is one thing.
+
+    A value that the request supports is never touched. `whole` is all that was asked for, where
+    `request` is one part of it: what another part says is not made up. Changes are named
+    `grounded:ARGUMENT`.
+    """
+    fields = parameters(tool.parameters)
+    found = dict(arguments)
+    changes = []
+    for name, value in arguments.items():
+        others = {key: other for key, other in found.items() if key != name}
+        if whole and _said(value, name, fields.get(name, {}), tool, whole) >= UNGROUNDED:
+            continue
+        better = _better(
+            value, name, fields.get(name, {}), tool.parameters, request, others, fields
+        )
+        if better is not None and better != value:
+            found[name] = better
+            changes.append(f"grounded:{name}")
+    return (found, tuple(changes)) if changes else (arguments, ())
 
 
-def without_invented_region(
-    call: ToolCall, tool: Tool, heard: Heard
-) -> tuple[ToolCall, tuple[str, ...]]:
-    """`Seattle` for `Seattle, WA` where the request says no more. Named `shortened:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or len(value) > _LONGEST_PLACE or "enum" in schema:
-            return None
-        city, comma, rest = value.partition(", ")
-        described = schema.get("description")
-        if not comma or not city.strip() or wanted(name, schema).role != "place":
-            return None
-        if isinstance(described, str) and _ASKS_MORE.search(described):
-            return None
-        return city.strip() if _only_city_said(city, rest, heard) else None
-
-    return revise(call, tool, "shortened", better)
+def _said(
+    value: Any, name: str, schema: Mapping[str, Any], tool: Tool, request: RequestText
+) -> float:
+    return support(value, name, schema, tool.parameters, request).score
 
 
-def _only_city_said(city: str, rest: str, heard: Heard) -> bool:
-    """Not where any word of the rest is said too, in any form: it is not invented then."""
-    said = spaced(rest).split()
-    return (
-        spaced(city).strip() != ""
-        and spaced(city) in heard.spaced
-        and bool(said)
-        and not any(stem(word) in heard.stems or f" {word[:4]}" in heard.spaced for word in said)
-    )
+def _better(
+    value: Any,
+    name: str,
+    schema: Mapping[str, Any],
+    root: Mapping[str, Any],
+    request: RequestText,
+    others: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    depth: int = 0,
+) -> Any:
+    """A supported value in place of this one; None to leave it."""
+    if isinstance(value, bool) or value is None or depth > _DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        inner = nested_parameters(schema, root)
+        return _better_object(value, inner, root, request, depth)
+    known = support(value, name, schema, root, request)
+    if isinstance(value, list):
+        return (
+            None if known.score >= UNGROUNDED else _better_list(value, name, schema, root, request)
+        )
+    choices = schema.get("enum")
+    if known.score >= UNGROUNDED or (isinstance(choices, list | tuple) and value in choices):
+        return None  # A choice says more than its own words: "half online, half on site".
+    return _replacement(value, name, schema, request, others, fields)
 
 
-_DAY_PARTS = ("evening", "afternoon", "night", "tonight", "dinner", "pm")
+def _better_object(
+    value: Mapping[str, Any],
+    fields: Mapping[str, Mapping[str, Any]],
+    root: Mapping[str, Any],
+    request: RequestText,
+    depth: int,
+) -> Any:
+    changed = dict(value)
+    for key, inner in value.items():
+        others = {one: other for one, other in changed.items() if one != key}
+        schema = fields.get(str(key), {})
+        better = _better(inner, str(key), schema, root, request, others, fields, depth + 1)
+        if better is not None:
+            changed[key] = better
+    return changed if changed != dict(value) else None
 
 
-def plain_hours(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
+def _better_list(
+    value: list[Any],
+    name: str,
+    schema: Mapping[str, Any],
+    root: Mapping[str, Any],
+    request: RequestText,
+) -> Any:
+    """Items set right one by one, by what is written nearly like them."""
+    items = resolve(schema.get("items"), root)
+    changed = []
+    for item in value:
+        known = support(item, name, items, root, request)
+        near = written_alike(item, request) if known.score < UNGROUNDED else None
+        changed.append(item if near is None else near)
+    return changed if changed != value else None
+
+
+def _replacement(
+    value: Any,
+    name: str,
+    schema: Mapping[str, Any],
+    request: RequestText,
+    others: Mapping[str, Any],
+    fields: Mapping[str, Any],
+) -> Any:
+    number = isinstance(value, int | float)
+    best = None
+    # Of names and sentences the form says too little about what was meant.
+    if number or wanted(name, schema).role in _TYPED:
+        best = free_candidate(name, schema, request, others, fields)
+    if best is not None and not number:
+        return best.value
+    near = written_alike(value, request)
+    return best.value if near is None and best is not None else near
+
+
+def fill_missing(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """Absent required arguments filled, where the request leaves one choice: `filled:ARGUMENT`."""
+    fields = parameters(tool.parameters)
+    found = dict(arguments)
+    filled = []
+    for name in required(tool.parameters):
+        if name in found:
+            continue
+        best = free_candidate(name, fields[name], request, found, fields)
+        if best is not None:
+            found[name] = best.value
+            filled.append(name)
+    if not filled:
+        return arguments, ()
+    order = dict.fromkeys([*(name for name in fields if name in found), *found])
+    return {name: found[name] for name in order}, tuple(f"filled:{name}" for name in filled)
+
+
+def as_said(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """Free text in the case, accents and marks of the request: `oslo` is `Oslo` if it says so.
+
+    Choices and values of a given form keep the schema's spelling, and `carbon_monoxide` is meant to
+    be a name. Spaces are not a spelling. Changes: `as_said:ARGUMENT`.
+    """
+    fields = parameters(tool.parameters)
+    found = dict(arguments)
+    changes = []
+    for name, value in arguments.items():
+        schema = fields.get(name, {})
+        if not isinstance(value, str) or value.strip() in request.text:
+            continue
+        if "enum" in schema or wanted(name, schema).form or listed_choice(value, schema):
+            continue
+        form = moment_form(name, schema)
+        if wanted(name, schema).role in _MOMENTS or (form is not None and form.holds(value)):
+            continue  # `2:40 AM` as the example has it, though the request has 2.40 am.
+        said = _spelled(value, request)
+        if said is not None and said != value and not ("_" in value and " " in said):
+            found[name] = said
+            changes.append(f"as_said:{name}")
+    return (found, tuple(changes)) if changes else (arguments, ())
+
+
+def _spelled(value: str, request: RequestText) -> str | None:
+    """The request's own spelling of the same words; None where it has none, or several."""
+    if spaced(value) == " " or spaced(value) not in request.spaced:
+        return None
+    spans = [match.span() for match in WORD.finditer(request.text)][:MOST_WORDS]
+    count = len(WORD.findall(value))
+    found = set()
+    for index in range(len(spans) - count + 1):
+        said = request.text[spans[index][0] : spans[index + count - 1][1]]
+        if len(said) <= len(value) + 8 and spaced(said) == spaced(value):
+            found.add(" ".join(said.split()))
+    return found.pop() if len(found) == 1 else None
+
+
+def plain_hours(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
     """`6` for `18` where "half past six" is all that was said. Named `as_said:ARGUMENT`.
 
     Only whole numbers of a parameter that is named after hours; text keeps the model's reading.
     """
     open_hours = {
         int(one.value[:2])
-        for one in heard.found
+        for one in request.found
         if isinstance(one, Said) and one.kind == "time" and not one.unit
     }
-    if not open_hours or any(f" {part} " in f" {heard.spaced} " for part in _DAY_PARTS):
-        return call, ()
+    if not open_hours or any(f" {part} " in f" {request.spaced} " for part in _DAY_PARTS):
+        return arguments, ()
     certain = {
         int(one.value[:2])
-        for one in heard.found
+        for one in request.found
         if isinstance(one, Said) and one.kind == "time" and one.unit
     }
 
@@ -125,70 +521,104 @@ def plain_hours(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tup
             return None
         return value - 12
 
-    return revise(call, tool, "as_said", better)
+    return revise(arguments, tool, "as_said", better)
 
 
-_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
-_MARKS = _QUOTES + " .,;:!?"
-
-
-def unquote(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
-    """`joining in 5` for `joining in 5'` where the request quotes that: `unquoted:ARGUMENT`."""
-    inside = {_bare(str(one.value)): one.value for one in heard.found if one.kind == "quoted"}
+def code_currencies(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """Codes for currencies that the request names, where codes are wanted: `coded:ARGUMENT`."""
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not inside or "enum" in schema:
+        if not isinstance(value, str) or not asks_currency_code(name, schema):
             return None
-        text = value.strip()
-        if not text or not (text[0] in _QUOTES or text[-1] in _QUOTES):
+        if re.fullmatch(r"[A-Z]{3}", value.strip()):
             return None
-        return inside.get(_bare(text))
+        sign = value.strip().lower()
+        if sign in SIGNS:
+            return SIGNS[sign] if sign in request.text.lower() else None
+        return currency_said(value, request.spaced)
 
-    return revise(call, tool, "unquoted", better)
-
-
-def _bare(text: str) -> str:
-    return fold(text.strip(_MARKS))
-
-
-_Step = Callable[[ToolCall, Tool, Heard], tuple[ToolCall, tuple[str, ...]]]
-# What makes a call unfit to run, whatever its probability.
-FATAL = frozenset(
-    {"unknown_tool", "missing_argument", "wrong_type", "not_in_enum", "out_of_range", "empty_value"}
-)
+    return revise(arguments, tool, "coded", better)
 
 
-def normalize(
-    call: ToolCall,
-    tool: Tool | None,
-    heard: Heard,
-    *,
-    whole: Heard | None = None,
-    today: datetime.date | None = None,
-) -> ToolCall:
-    """The call as it will be run, with the codes of what was changed and what is still wrong.
+def set_switches(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """The one boolean that means on or off, by the verb that governs it: `switched:ARGUMENT`.
 
-    `whole` is the request that `heard` is a part of: what it says elsewhere is not made up. Days
-    named without a year are left as they are without `today`. Device and cloud are brought to the
-    same forms, so that their calls can be compared and merged; only the device's values are
-    doubted for what the request does not say, since a large model knows more than the words.
+    Left alone where the verb is negated, where both ways are said, where the thing switched is
+    not the tool's, and where the tool has two such booleans.
     """
-    if tool is None:
-        return replace(call, complaints=("unknown_tool",))
-    made: list[str] = []
-    for step in _steps(whole, today) if call.source != "cloud" else _FORMS:
-        call, changes = step(call, tool, heard)
-        made += changes
-    complaints = (*validate(call, tool), *check_grounding(call, tool, heard))
-    return replace(
-        call,
-        repairs=tuple(dict.fromkeys((*call.repairs, *made))),
-        complaints=tuple(dict.fromkeys(complaint.code for complaint in complaints)),
+    fields = parameters(tool.parameters)
+    states = [name for name, schema in fields.items() if means_on(name, schema)]
+    if len(states) != 1:
+        return arguments, ()
+    meant = _meant(arguments, tool, states[0], request)
+    if meant is None:
+        return arguments, ()
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        return meant if name == states[0] and isinstance(value, bool) else None
+
+    return revise(arguments, tool, "switched", better)
+
+
+def _meant(arguments: Arguments, tool: Tool, name: str, request: RequestText) -> bool | None:
+    """The one way that the verbs say of this tool's thing."""
+    described = parameters(tool.parameters)[name].get("description")
+    told = [*name_words(tool.name), *name_words(name), tool.description, str(described or "")]
+    known = " ".join((*told, *map(str, arguments.values())))
+    own = {stem(word) for word in spaced(known).split() if len(word) > 2} - _LITTLE
+    said = switch_said(request.text)
+    if said is None or own.isdisjoint(stem(word) for word in spaced(said[1]).split()):
+        return None
+    return said[0]
+
+
+def without_invented_region(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """`Seattle` for `Seattle, WA` where the request says no more. Named `shortened:ARGUMENT`."""
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        if not isinstance(value, str) or len(value) > _LONGEST_PLACE or "enum" in schema:
+            return None
+        city, comma, rest = value.partition(", ")
+        if not comma or not city.strip() or wanted(name, schema).role != "place":
+            return None
+        if _ASKS_MORE.search(description_of(schema)):
+            return None
+        return city.strip() if _only_city_said(city, rest, request) else None
+
+    return revise(arguments, tool, "shortened", better)
+
+
+def _only_city_said(city: str, rest: str, request: RequestText) -> bool:
+    """Not where any word of the rest is said too, in any form: it is not invented then."""
+    said = spaced(rest).split()
+    return (
+        spaced(city).strip() != ""
+        and spaced(city) in request.spaced
+        and bool(said)
+        and not any(
+            stem(word) in request.stems or f" {word[:4]}" in request.spaced for word in said
+        )
     )
 
 
-def _coerced(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
-    return coerce_call(call, tool, heard.text)
+def drop_made_up(
+    arguments: Arguments, tool: Tool, request: RequestText, whole: RequestText | None = None
+) -> Changed:
+    """Optional arguments left out that nothing in the request, nor in the whole, supports.
+
+    The function model is trained by the same rule. Named `dropped:ARGUMENT`.
+    """
+    kept_names = set(required(tool.parameters))
+    if whole is not None:
+        told = ground(arguments, tool, whole).ungrounded
+        kept_names |= {name for name in arguments if name not in told}
+    made_up = [
+        name for name in ground(arguments, tool, request).ungrounded if name not in kept_names
+    ]
+    if not made_up:
+        return arguments, ()
+    kept = {name: value for name, value in arguments.items() if name not in made_up}
+    return kept, tuple(f"dropped:{name}" for name in arguments if name in made_up)
 
 
 _FORMS: tuple[_Step, ...] = (
@@ -200,27 +630,3 @@ _FORMS: tuple[_Step, ...] = (
     code_currencies,
     _coerced,
 )
-
-
-def _steps(whole: Heard | None, today: datetime.date | None) -> tuple[_Step, ...]:
-    """In this order: a value is brought to its form before it is judged, and dropped last."""
-    return (
-        _coerced,
-        unquote,
-        write_moments,
-        lambda call, tool, heard: date_moments(call, tool, heard, today),
-        bare_amounts,
-        lambda call, tool, heard: prefer_grounded(call, tool, heard, whole),
-        fill_missing,
-        as_said,
-        plain_hours,
-        code_currencies,
-        set_switches,
-        without_invented_region,
-        lambda call, tool, heard: drop_made_up(call, tool, heard, whole),
-        _coerced,
-    )
-
-
-def same_call(one: ToolCall, other: ToolCall) -> bool:
-    return one.name == other.name and dict(one.arguments) == dict(other.arguments)

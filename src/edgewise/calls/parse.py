@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.calls.prompt import (
-    MalformedAnswer,
-    parse_answer,
-)
+from edgewise.calls.prompt import STRICT_JSON, MalformedAnswer, parse_answer
+from edgewise.calls.values.words import nearest, squashed
 
+NAME_SLIPS = 4
+LONGEST_TEXT = 32_000
 DEPTH_LIMIT = 40
+_RETRIES = 30  # bracketed text that turned out to be none of our business, looked into again
+_CALLS_DEPTH_LIMIT = 6
+_START = re.compile(r"[{\[]|(?<![\w.\-])([A-Za-z_][\w.\-]{0,100})\(")
+_PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.\-]{0,100}\(")
+_BEFORE_NAME = re.compile(r"^[\s>*\-\u2022`]*(?:\d{1,3}[.)]\s*)?")
+_SEVERAL = ("tool_calls", "function_calls", "calls", "tools", "functions", "actions")
+_NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
+_ARGUMENTS = (
+    "arguments", "parameters", "args", "params", "input", "kwargs", "tool_input", "action_input",
+)  # fmt: skip
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -25,6 +34,129 @@ _BETWEEN = re.compile(r"\s*(?::|=>?|\uff1a)")
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL = re.compile(r"[+-]?(?:\d{1,18}\.?\d{0,18}|\.\d{1,18})(?:[eE][+-]?\d{1,2})?")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
+
+
+@dataclass(slots=True)
+class RawCall:
+    """A call as it was written. `positional` are values given without a name."""
+
+    name: str
+    arguments: Any
+    positional: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Reading:
+    """The calls of a text; whether it was the format itself, and whether it broke off."""
+
+    calls: list[RawCall]
+    exact: bool
+    cut: bool = False
+
+
+def read_calls(text: str, tools: Mapping[str, Collection[str]]) -> Reading:
+    """The calls in a text, in order. `tools` has the argument names of each tool there is."""
+    text = text[:LONGEST_TEXT]
+    try:
+        parsed = parse_answer(text)
+    except MalformedAnswer:
+        return _Scan(text, tools).reading()
+    lines = Reading([RawCall(call.name, call.arguments) for call in parsed], exact=True)
+    if not parsed or any(meant_tool(call.name, tools) for call in parsed):
+        return lines
+    scanned = _Scan(text, tools).reading()  # `Answer: {"name": …}` looks like a line of ours
+    return scanned if scanned.calls else lines
+
+
+def meant_tool(name: str, names: Collection[str]) -> str | None:
+    """The tool a written name stands for: exact, without its namespace, or misspelt."""
+    if name in names:
+        return name
+    last = re.split(r"[./:]", name)[-1]
+    if last in names:
+        return last
+    under = [known for known in names if re.split(r"[./:]", known)[-1] == name]
+    if len(under) == 1:
+        return under[0]
+    return nearest(name, names, NAME_SLIPS)
+
+
+class _Scan:
+    def __init__(self, text: str, tools: Mapping[str, Collection[str]]) -> None:
+        self._text = text
+        self._tools = tools
+        self._squashed = {squashed(name) for name in tools}
+        self._retries = _RETRIES
+        self._found = Reading([], exact=False)
+
+    def reading(self) -> Reading:
+        position = 0
+        while start := _START.search(self._text, position):
+            position = self._python(start) if start.group(1) else self._json(start.start())
+        return self._found
+
+    def _python(self, start: re.Match[str]) -> int:
+        name = start.group(1)
+        if meant_tool(name, self._tools) is None:
+            return start.end()
+        positional, named, end = recover_arguments(self._text, start.end() - 1)
+        self._found.calls.append(RawCall(name, named, positional))
+        self._found.cut |= end.cut
+        return end.end
+
+    def _json(self, start: int) -> int:
+        if _PYTHON_LIST.match(self._text, start):
+            return start + 1
+        recovered = recover(self._text, start)
+        calls = list(self._calls(recovered.value, 0)) or list(self._line(recovered.value, start))
+        if not calls and not recovered.exact and self._retries:
+            self._retries -= 1
+            return start + 1
+        self._found.calls += calls
+        self._found.cut |= recovered.cut and bool(calls)
+        return recovered.end
+
+    def _line(self, value: Any, start: int) -> Iterator[RawCall]:
+        """An object whose tool is named before it on its line, or is the only one there is."""
+        if not isinstance(value, Mapping):
+            return
+        line = self._text[max(self._text.rfind("\n", 0, start) + 1, start - 200) : start]
+        before = _BEFORE_NAME.sub("", line).rstrip(" \t:=(`>")
+        for name in (before, before.rpartition(" ")[2], before.rpartition(">")[2]):
+            if name and meant_tool(name, self._tools) is not None:
+                yield RawCall(name, value)
+                return
+        if len(self._tools) == 1:
+            [(only, arguments)] = self._tools.items()
+            if any(name in arguments for name in value):
+                yield RawCall(only, value)
+
+    def _calls(self, value: Any, depth: int) -> Iterator[RawCall]:
+        if depth > _CALLS_DEPTH_LIMIT:
+            return
+        if isinstance(value, list):
+            for item in value:
+                yield from self._calls(item, depth + 1)
+        elif isinstance(value, Mapping):
+            yield from self._object_calls(value, depth)
+
+    def _object_calls(self, value: Mapping[str, Any], depth: int) -> Iterator[RawCall]:
+        for key in _SEVERAL:
+            if isinstance(value.get(key), list):
+                yield from self._calls(value[key], depth + 1)
+                return
+        if isinstance(value.get("function"), Mapping):
+            yield from self._calls(value["function"], depth + 1)
+            return
+        name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
+        given = next((key for key in _ARGUMENTS if isinstance(value.get(key), Mapping | str)), None)
+        if name is not None and (given is not None or meant_tool(name, self._tools) is not None):
+            rest = {key: part for key, part in value.items() if key not in ("id", "type", *_NAMES)}
+            yield RawCall(name, rest if given is None else value[given])
+        elif len(value) == 1:
+            [(key, inside)] = value.items()
+            if isinstance(inside, Mapping) and squashed(str(key)) in self._squashed:
+                yield RawCall(str(key), inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +172,7 @@ class Recovered:
 def recover(text: str, start: int = 0) -> Recovered:
     """The value at `start`. Exact JSON is read as such; anything else as well as it can be."""
     try:
-        value, end = _DECODER.raw_decode(text, start)
+        value, end = STRICT_JSON.raw_decode(text, start)
         return Recovered(value, end, exact=True)
     except (ValueError, RecursionError):
         reader = _Reader(text, start)
@@ -64,13 +196,6 @@ def plain(word: str) -> Any:
     if _WHOLE.fullmatch(text):
         return int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class _Reader:
@@ -208,216 +333,3 @@ def _joined(parts: list[str]) -> str:
     """Text whose halves of surrogate pairs are put together, and lone ones replaced."""
     text = "".join(parts)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+(?![^\W\d_A-Z])|\d+|[^\W\d_]+")
-_LONGEST = 120
-
-
-def nearest(word: str, names: Iterable[str], limit: int) -> str | None:
-    """The name that `word` means, or None where none or more than one could be meant.
-
-    Case, underscores, dots and spaces do not count. Beyond that at most `limit` letters may
-    differ, and of each word at most a third: "turn_on" does not mean "turn_off", nor "unlock"
-    "lock", though few letters differ.
-    """
-    candidates = list(dict.fromkeys(names))
-    if word in candidates:
-        return word
-    folded = squashed(word)
-    if folded:
-        same = [name for name in candidates if squashed(name) == folded]
-        if same:
-            return same[0] if len(same) == 1 else None
-    if len(word) > _LONGEST:
-        return None
-    found = [(cost, name) for name in candidates if (cost := _slips(word, name, limit)) is not None]
-    found.sort()
-    if not found or (len(found) > 1 and found[0][0] == found[1][0]):
-        return None
-    return found[0][1]
-
-
-def squashed(text: str) -> str:
-    """Letters and digits only, in one case."""
-    return "".join(letter for letter in text.casefold() if letter.isalnum())
-
-
-def _slips(word: str, name: str, limit: int) -> int | None:
-    """How many letters differ, None if more than slips of spelling would."""
-    if abs(len(word) - len(name)) > limit + 4 or len(name) > _LONGEST:
-        return None
-    ours, theirs = _words(word), _words(name)
-    if len(ours) != len(theirs):
-        # Words run together or torn apart: one letter may differ, no more.
-        ours, theirs, limit = ["".join(ours)], ["".join(theirs)], min(limit, 1)
-    total = 0
-    for one, other in zip(ours, theirs, strict=True):
-        allowed = min(limit - total, max(len(one), len(other)) // 3)
-        if one[:1] != other[:1] or (one != other and (one + other).isdigit()):
-            return None
-        cost = edit_distance(one, other, allowed)
-        if cost > allowed:
-            return None
-        total += cost
-    return total
-
-
-def _words(text: str) -> list[str]:
-    return [found.group().casefold() for found in _WORD.finditer(text)]
-
-
-def edit_distance(one: str, other: str, limit: int) -> int:
-    """Letters to insert, leave out or change; `limit + 1` for anything above the limit."""
-    if one == other:
-        return 0
-    if abs(len(one) - len(other)) > limit:
-        return limit + 1
-    row = list(range(len(other) + 1))
-    for index, letter in enumerate(one, start=1):
-        previous, row[0] = row[0], index
-        for column, their in enumerate(other, start=1):
-            change = previous + (letter != their)
-            previous = row[column]
-            row[column] = min(change, row[column] + 1, row[column - 1] + 1)
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
-
-
-NAME_SLIPS = 4
-LONGEST_TEXT = 32_000
-_RETRIES = 30  # bracketed text that turned out to be none of our business, looked into again
-_DEPTH_LIMIT = 6
-
-_START = re.compile(r"[{\[]|(?<![\w.\-])([A-Za-z_][\w.\-]{0,100})\(")
-_PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.\-]{0,100}\(")
-_BEFORE_NAME = re.compile(r"^[\s>*\-\u2022`]*(?:\d{1,3}[.)]\s*)?")
-_SEVERAL = ("tool_calls", "function_calls", "calls", "tools", "functions", "actions")
-_NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
-_ARGUMENTS = (
-    "arguments", "parameters", "args", "params", "input", "kwargs", "tool_input", "action_input",
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class RawCall:
-    """A call as it was written. `positional` are values given without a name."""
-
-    name: str
-    arguments: Any
-    positional: list[Any] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Reading:
-    """The calls of a text; whether it was the format itself, and whether it broke off."""
-
-    calls: list[RawCall]
-    exact: bool
-    cut: bool = False
-
-
-def read_calls(text: str, tools: Mapping[str, Collection[str]]) -> Reading:
-    """The calls in a text, in order. `tools` has the argument names of each tool there is."""
-    text = text[:LONGEST_TEXT]
-    try:
-        parsed = parse_answer(text)
-    except MalformedAnswer:
-        return _Scan(text, tools).reading()
-    lines = Reading([RawCall(call.name, call.arguments) for call in parsed], exact=True)
-    if not parsed or any(meant_tool(call.name, tools) for call in parsed):
-        return lines
-    scanned = _Scan(text, tools).reading()  # `Answer: {"name": …}` looks like a line of ours
-    return scanned if scanned.calls else lines
-
-
-def meant_tool(name: str, names: Collection[str]) -> str | None:
-    """The tool a written name stands for: exact, without its namespace, or misspelt."""
-    if name in names:
-        return name
-    last = re.split(r"[./:]", name)[-1]
-    if last in names:
-        return last
-    under = [known for known in names if re.split(r"[./:]", known)[-1] == name]
-    if len(under) == 1:
-        return under[0]
-    return nearest(name, names, NAME_SLIPS)
-
-
-class _Scan:
-    def __init__(self, text: str, tools: Mapping[str, Collection[str]]) -> None:
-        self._text = text
-        self._tools = tools
-        self._squashed = {squashed(name) for name in tools}
-        self._retries = _RETRIES
-        self._found = Reading([], exact=False)
-
-    def reading(self) -> Reading:
-        position = 0
-        while start := _START.search(self._text, position):
-            position = self._python(start) if start.group(1) else self._json(start.start())
-        return self._found
-
-    def _python(self, start: re.Match[str]) -> int:
-        name = start.group(1)
-        if meant_tool(name, self._tools) is None:
-            return start.end()
-        positional, named, end = recover_arguments(self._text, start.end() - 1)
-        self._found.calls.append(RawCall(name, named, positional))
-        self._found.cut |= end.cut
-        return end.end
-
-    def _json(self, start: int) -> int:
-        if _PYTHON_LIST.match(self._text, start):
-            return start + 1
-        recovered = recover(self._text, start)
-        calls = list(self._calls(recovered.value, 0)) or list(self._line(recovered.value, start))
-        if not calls and not recovered.exact and self._retries:
-            self._retries -= 1
-            return start + 1
-        self._found.calls += calls
-        self._found.cut |= recovered.cut and bool(calls)
-        return recovered.end
-
-    def _line(self, value: Any, start: int) -> Iterator[RawCall]:
-        """An object whose tool is named before it on its line, or is the only one there is."""
-        if not isinstance(value, Mapping):
-            return
-        line = self._text[max(self._text.rfind("\n", 0, start) + 1, start - 200) : start]
-        before = _BEFORE_NAME.sub("", line).rstrip(" \t:=(`>")
-        for name in (before, before.rpartition(" ")[2], before.rpartition(">")[2]):
-            if name and meant_tool(name, self._tools) is not None:
-                yield RawCall(name, value)
-                return
-        if len(self._tools) == 1:
-            [(only, arguments)] = self._tools.items()
-            if any(name in arguments for name in value):
-                yield RawCall(only, value)
-
-    def _calls(self, value: Any, depth: int) -> Iterator[RawCall]:
-        if depth > _DEPTH_LIMIT:
-            return
-        if isinstance(value, list):
-            for item in value:
-                yield from self._calls(item, depth + 1)
-        elif isinstance(value, Mapping):
-            yield from self._object_calls(value, depth)
-
-    def _object_calls(self, value: Mapping[str, Any], depth: int) -> Iterator[RawCall]:
-        for key in _SEVERAL:
-            if isinstance(value.get(key), list):
-                yield from self._calls(value[key], depth + 1)
-                return
-        if isinstance(value.get("function"), Mapping):
-            yield from self._calls(value["function"], depth + 1)
-            return
-        name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-        given = next((key for key in _ARGUMENTS if isinstance(value.get(key), Mapping | str)), None)
-        if name is not None and (given is not None or meant_tool(name, self._tools) is not None):
-            rest = {key: part for key, part in value.items() if key not in ("id", "type", *_NAMES)}
-            yield RawCall(name, rest if given is None else value[given])
-        elif len(value) == 1:
-            [(key, inside)] = value.items()
-            if isinstance(inside, Mapping) and squashed(str(key)) in self._squashed:
-                yield RawCall(str(key), inside)

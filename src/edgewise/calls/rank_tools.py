@@ -9,12 +9,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from edgewise.calls.ground import ground
-from edgewise.calls.memory import (
-    per_tool,
-    per_toolbox,
-)
-from edgewise.calls.values.read import Heard
-from edgewise.calls.words import word_set
+from edgewise.calls.memory import per_tool, per_toolbox
+from edgewise.calls.values.text import RequestText
+from edgewise.calls.values.words import word_set
 from edgewise.types.messages import Tool, ToolCall
 
 # How much a word counts by where the tool says it.
@@ -28,10 +25,10 @@ NEAR_WEIGHT = 0.5
 NEAR_SHARE = 0.45
 # Longer tools match more words by chance: how strongly that is held against them.
 LENGTH_SHARE = 0.35
+FIT_SHARE = 0.5  # what a tool's words count for, beside the arguments' own
 NESTING_LIMIT = 4
 WORDS_OF_A_TEXT = 400  # a description may be a book; a request, too
 CHOICES_LIMIT = 200
-
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+(?:[.,:]\d+)*")
 _STOP_WORDS = word_set(
     """a an the this that these those some any and or but nor so if of in on at to for from by with
@@ -60,7 +57,14 @@ _SAME_ACTION = {
     )
     for word in group
 }
-
+_ENDINGS = (
+    ("ations", ""), ("ation", ""), ("ates", ""), ("ated", ""),
+    ("ating", ""), ("ate", ""), ("ings", ""), ("ing", ""), ("ions", ""), ("ion", ""),
+    ("iers", "y"), ("ier", "y"), ("ies", "y"), ("ied", "y"), ("ers", ""), ("er", ""),
+    ("ors", ""), ("or", ""), ("ments", ""), ("ment", ""), ("sses", "ss"), ("ches", "ch"),
+    ("shes", "sh"), ("xes", "x"), ("ed", ""), ("ly", ""), ("ss", "ss"), ("us", "us"),
+    ("is", "is"), ("s", ""),
+)  # fmt: skip
 GENERIC_STEMS = frozenset(_SAME_ACTION.values())
 
 
@@ -118,7 +122,7 @@ def stem(word: str) -> str:
     """One form for the forms of a word. Crude on purpose: both sides are cut the same way.
 
     Tools are compared by it, so it also puts verbs together that ask for the same; values must
-    not be, see `fold.stem`.
+    not be, see `values.words.stem`.
     """
     cut = _cut(word)
     return _SAME_ACTION.get(word) or _SAME_CUT.get(cut) or cut
@@ -134,14 +138,6 @@ def _cut(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] in "ey" else word
 
 
-_ENDINGS = (
-    ("ations", ""), ("ation", ""), ("ates", ""), ("ated", ""),
-    ("ating", ""), ("ate", ""), ("ings", ""), ("ing", ""), ("ions", ""), ("ion", ""),
-    ("iers", "y"), ("ier", "y"), ("ies", "y"), ("ied", "y"), ("ers", ""), ("er", ""),
-    ("ors", ""), ("or", ""), ("ments", ""), ("ment", ""), ("sses", "ss"), ("ches", "ch"),
-    ("shes", "sh"), ("xes", "x"), ("ed", ""), ("ly", ""), ("ss", "ss"), ("us", "us"),
-    ("is", "is"), ("s", ""),
-)  # fmt: skip
 _SAME_CUT = {_cut(word): head for word, head in _SAME_ACTION.items()}
 
 
@@ -232,11 +228,8 @@ def _grams(word: str) -> frozenset[str]:
     return frozenset(padded[index : index + 3] for index in range(len(padded) - 2))
 
 
-FIT_SHARE = 0.5  # what a tool's words count for, beside the arguments' own
-
-
 def assign(
-    calls: Sequence[ToolCall], tools: Mapping[str, Tool], intents: Sequence[Heard]
+    calls: Sequence[ToolCall], tools: Mapping[str, Tool], intents: Sequence[RequestText]
 ) -> tuple[int, ...]:
     """An intent's number for each call, in an order that never goes back.
 
@@ -267,9 +260,9 @@ def unanswered(owners: Sequence[int], intents: int) -> tuple[int, ...]:
     return tuple(number for number in range(intents) if number not in owners)
 
 
-def _score(call: ToolCall, tool: Tool | None, words: Heard) -> float:
+def _score(call: ToolCall, tool: Tool | None, words: RequestText) -> float:
     if tool is None:
         return 0.0
-    supports = [one.score for one in ground(call, tool, words).arguments.values()]
+    supports = [one.score for one in ground(call.arguments, tool, words).arguments.values()]
     fit = fit_scores(words.text, [tool])[0]
     return sum(supports) / max(1, len(supports)) + FIT_SHARE * fit

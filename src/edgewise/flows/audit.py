@@ -156,12 +156,12 @@ def _in_calls(kept: Kept, calls: Sequence[ToolCall], said: str) -> Agreement:
     """The cloud's calls are brought to the same forms as the device's before they are compared."""
     from edgewise.calls.coerce import repair  # noqa: PLC0415
     from edgewise.calls.normalize import normalize  # noqa: PLC0415
-    from edgewise.calls.values.read import hear  # noqa: PLC0415  # as above
+    from edgewise.calls.values.text import read_request  # noqa: PLC0415  # as above
 
     tools = {tool.name: tool for tool in kept.request.tools}
     text = _last_words(kept.request)
     repaired = repair(calls or said, kept.request.tools, text, source="cloud")
-    words = hear(text)
+    words = read_request(text)
     normalized = [normalize(call, tools.get(call.name), words) for call in repaired.calls]
     return agree_in_calls(kept.reply.tool_calls, normalized)
 

@@ -22,6 +22,7 @@ from edgewise.calls.check import (
     check_calls,
     fit_of,
     merge,
+    same_call,
     source_of,
 )
 from edgewise.calls.coerce import Repaired, repair
@@ -34,7 +35,7 @@ from edgewise.calls.difficulty import (
 )
 from edgewise.calls.grammar import check_tools, compile_grammar
 from edgewise.calls.intents import expected_calls, split
-from edgewise.calls.normalize import normalize, same_call
+from edgewise.calls.normalize import normalize
 from edgewise.calls.prompt import (
     answer_chance,
     none_chance,
@@ -46,8 +47,8 @@ from edgewise.calls.rank_tools import (
     rank_tools,
     unanswered,
 )
-from edgewise.calls.values.read import Heard, hear
-from edgewise.calls.words import spaced
+from edgewise.calls.values.text import RequestText, read_request
+from edgewise.calls.values.words import spaced
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.fit import (
     MOST_CHARACTERS_PER_TOKEN,
@@ -383,9 +384,11 @@ class Calling(Flow):
             difficulty=self._difficulty(intents),
         )
         self.draft.took("split", 1000 * (parts.clock() - started))
-        self.whole = hear(text)
+        self.whole = read_request(text)
         several = len(intents) > 1
-        self.heard = [hear(intent.resolved) for intent in intents] if several else [self.whole]
+        self.heard = (
+            [read_request(intent.resolved) for intent in intents] if several else [self.whole]
+        )
 
     def _difficulty(self, intents: Sequence[Intent]) -> float:
         """That of the hardest intent."""
@@ -539,7 +542,7 @@ class Calling(Flow):
         """The complaints that are reasons for doubt: nearly all, but of an easy request."""
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
-    def normalize(self, call: ToolCall, words: Heard) -> ToolCall:
+    def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self.parts.today()
         return normalize(call, tool, words, whole=self.whole, today=today)
 
@@ -646,7 +649,7 @@ def _with_others(flow: Calling, number: int) -> None:
         flow.draft.place(number, replace(call, repairs=(*call.repairs, "other_tool")))
 
 
-def _misfits(flow: Calling, call: ToolCall, words: Heard) -> bool:
+def _misfits(flow: Calling, call: ToolCall, words: RequestText) -> bool:
     """The call is in doubt, and another tool fits better.
 
     A call that the model is sure of stands, whatever the words: without its tool it would be as

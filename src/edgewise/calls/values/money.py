@@ -1,20 +1,10 @@
-"""Currencies by their names and signs, and the code where a parameter asks for one."""
+"""Currencies by their names and signs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from edgewise.calls.values.words import spaced
 
-from edgewise.calls.parameters import revise
-from edgewise.calls.values.read import Heard
-from edgewise.calls.words import (
-    name_words,
-    spaced,
-)
-from edgewise.types.messages import Tool, ToolCall
-
-_SIGNS = {
+SIGNS = {
     "$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "₹": "INR", "₩": "KRW", "₺": "TRY",
     "₽": "RUB", "₫": "VND", "₱": "PHP", "₪": "ILS", "₦": "NGN", "₴": "UAH", "₿": "BTC",
     "฿": "THB", "r$": "BRL", "zł": "PLN", "a$": "AUD", "c$": "CAD", "nz$": "NZD", "hk$": "HKD",
@@ -94,61 +84,31 @@ def _spoken() -> dict[str, str]:
 
 
 _NAMES = _spoken()
-_CODES = frozenset({*_NAMES.values(), *_SIGNS.values()})
-_ASKS_CODE = re.compile(
-    r"(?i:iso[ -]?4217|(?:3|three)[ -]letter|\bcode\b)|\b(?:USD|EUR|GBP|JPY|INR)\b"
-)
+_CODES = frozenset({*_NAMES.values(), *SIGNS.values()})
 
 
 def currency_code(name: str) -> str | None:
     """`IDR` for `Indonesian rupiah`; None where the name means no currency, or several."""
-    sign = _SIGNS.get(name.strip().lower())
+    sign = SIGNS.get(name.strip().lower())
     if sign:
         return sign
     return _NAMES.get(spaced(name).strip())
 
 
-def asks_currency_code(name: str, schema: Mapping[str, Any]) -> bool:
-    """Whether the parameter wants a currency as its three letters."""
-    described = schema.get("description")
-    description = described if isinstance(described, str) else ""
-    about = "currency" in name_words(name) or "currency" in description.lower()
-    examples = schema.get("examples")
-    listed = examples if isinstance(examples, list) else []
-    told = " ".join((description, *name_words(name), *map(str, listed)))
-    return about and "enum" not in schema and bool(_ASKS_CODE.search(told))
-
-
-def says_currency(code: str, heard: Heard) -> bool:
-    """Whether the request names the currency of a code, by any of its names."""
+def says_currency(code: str, text: str) -> bool:
+    """Whether the request (spaced text) names the currency of a code, by any of its names."""
     return code.upper() in _CODES and any(
-        f" {name} " in heard.spaced for name, one in _NAMES.items() if one == code.upper()
+        f" {name} " in text for name, one in _NAMES.items() if one == code.upper()
     )
 
 
-def code_currencies(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
-    """Codes for currencies that the request names, where codes are wanted: `coded:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not asks_currency_code(name, schema):
-            return None
-        if re.fullmatch(r"[A-Z]{3}", value.strip()):
-            return None
-        sign = value.strip().lower()
-        if sign in _SIGNS:
-            return _SIGNS[sign] if sign in heard.text.lower() else None
-        return _code_said(value, heard)
-
-    return revise(call, tool, "coded", better)
-
-
-def _code_said(value: str, heard: Heard) -> str | None:
-    """The code of the currency that ends in these words wherever the request says them."""
+def currency_said(value: str, text: str) -> str | None:
+    """The code of the currency that ends in these words wherever a spaced text says them."""
     own, codes = spaced(value), set()
-    place = heard.spaced.find(own)
+    place = text.find(own)
     while place >= 0 and own != " ":
-        before = heard.spaced[:place].split()[-2:]
+        before = text[:place].split()[-2:]
         names = (" ".join((*before[skip:], own.strip())) for skip in range(len(before) + 1))
         codes.add(next((code for name in names if (code := currency_code(name))), None))
-        place = heard.spaced.find(own, place + 1)
+        place = text.find(own, place + 1)
     return codes.pop() if len(codes) == 1 else None

@@ -8,19 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from edgewise.calls.words import fold
+from edgewise.calls.values.words import fold
 from edgewise.types.calls import Found, FoundKind
 
 # No number is longer; what is (a hash, a serial number) would not survive as a float anyway.
 LONGEST_DIGITS = 18
-
-
-class Token(NamedTuple):
-    text: str
-    start: int
-    end: int
-
-
 TOKEN = re.compile(
     r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3}(?!\w))?|[^\W\d_]+|[^\s]"
 )
@@ -51,6 +43,21 @@ _NOT_A_COUNT_BEFORE_ONE = frozenset({
     "good", "first", "other",
 })  # fmt: skip
 _MINUS = frozenset("-\u2212\u2013")
+_CURRENCIES = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW", "₿": "BTC"}
+CURRENCY_WORDS = {
+    **dict.fromkeys(("dollar", "dollars", "bucks", "buck", "usd"), "USD"),
+    **dict.fromkeys(("euro", "euros", "eur"), "EUR"),
+    **dict.fromkeys(("quid", "gbp", "sterling"), "GBP"),
+    **dict.fromkeys(("yen", "jpy"), "JPY"), **dict.fromkeys(("rupees", "rupee", "inr"), "INR"),
+    **dict.fromkeys(("francs", "franc", "chf"), "CHF"), "yuan": "CNY", "cny": "CNY",
+    "cad": "CAD", "aud": "AUD", "sek": "SEK", "nok": "NOK", "dkk": "DKK", "pln": "PLN",
+}  # fmt: skip
+
+
+class Token(NamedTuple):
+    text: str
+    start: int
+    end: int
 
 
 def whole(value: float) -> int | float:
@@ -268,17 +275,6 @@ class Said(Found):
     """A found value with its unit: a currency, `am`, `kg`, or the word after a bare number."""
 
     unit: str = ""
-
-
-_CURRENCIES = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW", "₿": "BTC"}
-CURRENCY_WORDS = {
-    **dict.fromkeys(("dollar", "dollars", "bucks", "buck", "usd"), "USD"),
-    **dict.fromkeys(("euro", "euros", "eur"), "EUR"),
-    **dict.fromkeys(("quid", "gbp", "sterling"), "GBP"),
-    **dict.fromkeys(("yen", "jpy"), "JPY"), **dict.fromkeys(("rupees", "rupee", "inr"), "INR"),
-    **dict.fromkeys(("francs", "franc", "chf"), "CHF"), "yuan": "CNY", "cny": "CNY",
-    "cad": "CAD", "aud": "AUD", "sek": "SEK", "nok": "NOK", "dkk": "DKK", "pln": "PLN",
-}  # fmt: skip
 
 
 def find_numbers(text: str) -> Iterator[Said]:

@@ -1,36 +1,10 @@
-"""Sets a switch by the verb of the request: `turn on` is true, `disable` is false."""
+"""Orders to switch something on or off, as a text gives them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from edgewise.calls.parameters import (
-    parameters,
-    revise,
-    wanted,
-)
-from edgewise.calls.values.read import Heard
-from edgewise.calls.words import (
-    name_words,
-    spaced,
-    stem,
-)
-from edgewise.types.messages import Tool, ToolCall
-
-_STATE_NAMES = frozenset({
-    "on", "enable", "enabled", "status", "state", "active", "activate", "activated", "power",
-    "powered", "switched",
-})  # fmt: skip
-_STATE_TOLD = re.compile(
-    r"\btrue (?:to|for|=|means)?\s*(?:enable|turns? on|switch(?:es)? on|activate|on\b)|"
-    r"\bon or off\b|\bon/off\b|\benabled? or disabled?\b|\bon \(true\)",
-    re.IGNORECASE,
-)
-_UPSIDE_DOWN = re.compile(
-    r"\b(?:true|whether)\b[^.,;]{0,20}?\b(?:disable|off|deactivate|stop|mute)", re.IGNORECASE
-)
 _VERBS = (
     (True, r"(?:turn|switch|put|flip)(?:ing)? on\b|enabl(?:e|ing)\b|(?:re)?activat(?:e|ing)\b"),
     (False, r"(?:turn|switch|shut|flip)(?:ing)? off\b|disabl(?:e|ing)\b|deactivat(?:e|ing)\b"),
@@ -51,65 +25,18 @@ _NEGATED = re.compile(
     r"(?:\s+[\w'\u2019]+){0,2}\s*$",
     re.IGNORECASE,
 )
-_LITTLE = frozenset({"the", "and", "for", "all", "with", "this", "that", "you", "not", "off"})
 _END = re.compile(r"[.,;:!?\n]|\b(?:and|then)\b")
 _AFTER = 48
 _BEFORE = 40
 
 
-def set_switches(call: ToolCall, tool: Tool, heard: Heard) -> tuple[ToolCall, tuple[str, ...]]:
-    """The one boolean that means on or off, by the verb that governs it: `switched:ARGUMENT`.
-
-    Left alone where the verb is negated, where both ways are said, where the thing switched is
-    not the tool's, and where the tool has two such booleans.
-    """
-    fields = parameters(tool.parameters)
-    states = [name for name, schema in fields.items() if _means_on(name, schema)]
-    if len(states) != 1:
-        return call, ()
-    meant = _meant(call, tool, states[0], heard)
-    if meant is None:
-        return call, ()
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        return meant if name == states[0] and isinstance(value, bool) else None
-
-    return revise(call, tool, "switched", better)
-
-
-def state_said(name: str, schema: Mapping[str, Any], heard: Heard) -> bool | None:
-    """What the verbs say of a boolean that means on or off, of whatever thing they say it."""
-    if not _means_on(name, schema):
+def switch_said(text: str) -> tuple[bool, str] | None:
+    """True for on, and the words that the orders govern; None if negated, or if both are said."""
+    orders = list(_orders(text))
+    ways = {state for state, _, _ in orders}
+    if len(ways) != 1 or any(negated for _, _, negated in orders):
         return None
-    said = list(_orders(heard.text))
-    ways = {state for state, _, _ in said}
-    return ways.pop() if len(ways) == 1 and not any(one[2] for one in said) else None
-
-
-def _means_on(name: str, schema: Mapping[str, Any]) -> bool:
-    if wanted(name, schema).role != "switch":
-        return False
-    described = schema.get("description")
-    description = described if isinstance(described, str) else ""
-    before, _, _ = description.partition(", false")
-    if _UPSIDE_DOWN.search(before) and not _STATE_TOLD.search(before):
-        return False
-    own = name_words(name)
-    return bool(own and {own[-1], own[0]} & _STATE_NAMES) or bool(_STATE_TOLD.search(description))
-
-
-def _meant(call: ToolCall, tool: Tool, name: str, heard: Heard) -> bool | None:
-    """The one way that the verbs say of this tool's thing."""
-    described = parameters(tool.parameters)[name].get("description")
-    told = [*name_words(tool.name), *name_words(name), tool.description, str(described or "")]
-    known = " ".join((*told, *map(str, call.arguments.values())))
-    own = {stem(word) for word in spaced(known).split() if len(word) > 2} - _LITTLE
-    said = list(_orders(heard.text))
-    ways = {state for state, _, _ in said}
-    if len(ways) != 1 or any(negated for _, _, negated in said):
-        return None
-    things = {stem(word) for _, thing, _ in said for word in spaced(thing).split()}
-    return ways.pop() if own & things else None
+    return ways.pop(), " ".join(thing for _, thing, _ in orders)
 
 
 def _orders(text: str) -> Iterator[tuple[bool, str, bool]]:
@@ -125,7 +52,7 @@ def _orders(text: str) -> Iterator[tuple[bool, str, bool]]:
 
 
 def _clause(text: str, start: int) -> str:
-    """What a verb governs: the words after it, up to the next mark or joint."""
+    """What a verb governs: the words after it, up to the next mark or clause boundary."""
     return _END.split(text[start : start + _AFTER], maxsplit=1)[0]
 
 

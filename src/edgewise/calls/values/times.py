@@ -1,16 +1,12 @@
-"""Dates, times of day and lengths of time that a text says."""
+"""Dates, times of day and lengths of time that a text says; the days that relative words mean."""
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Iterator
 
-from edgewise.calls.values.numbers import (
-    ONES,
-    TENS,
-    Said,
-    whole,
-)
+from edgewise.calls.values.numbers import ONES, TENS, Said, whole
 from edgewise.types.calls import Found
 
 _MONTH_NAMES = (
@@ -28,6 +24,49 @@ _YEAR = r"(?P<year>(?:1[5-9]|2[01])\d\d)(?!\d)"
 _WEEKDAY = (
     r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?"  # Short forms would find "sun" and "sat".
 )
+_HOUR_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_HOUR = rf"(?P<hour>(?<![\d.,:/])[012]?\d(?![\d,:/]|\.\d)|{_HOUR_WORDS})"
+_MINUTE_WORDS = (
+    r"(?:oh|o)[ -](?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve|thirteen|"
+    r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
+    r"(?:twenty|thirty|forty|fifty)(?:[ -](?:one|two|three|four|five|six|seven|eight|nine)\b)?"
+)
+_HALF_OF_DAY = (
+    r"(?P<half>a\.m\.|p\.m\.|a\.m\b|p\.m\b|[ap]m\b|in the (?:early )?(?:morning|afternoon|evening)|"
+    r"(?:this|tomorrow) (?:morning|afternoon|evening)|at night|tonight)"
+)
+_MERIDIEM = r"(?P<half>a\.m\.|p\.m\.|a\.m\b|p\.m\b|[ap]m\b)"
+_LATER = rf"(?:,?\s*{_HALF_OF_DAY})?"
+_CUE = r"(?:at|by|until|till|before|after|around|from|to|for|past|since|is|be)\s+"
+# After a bare "at 7" only these may follow: "at 7 Elm Street" and "at 5 degrees" are no times.
+_THEN = (
+    r"(?=\s*(?:$|[.,;:!?)]|\b(?:and|or|for|to|on|tomorrow|today|tonight|every|each|with|then|please|"
+    r"in|so|until|till|this|next|sharp|daily|if|but|that|saying|about|called|named|labelled|"
+    r"mon|tues|wednes|thurs|fri|satur|sun)))"
+)
+_Piece = tuple[int, int, float, str]  # start, end, seconds, unit
+SECONDS = {
+    "millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "night": 86400,
+    "week": 604800, "fortnight": 1209600, "month": 2592000, "year": 31536000,
+}  # fmt: skip
+_UNIT_NAMES = {
+    "ms": "millisecond", "sec": "second", "secs": "second", "s": "second", "min": "minute",
+    "mins": "minute", "m": "minute", "hr": "hour", "hrs": "hour", "h": "hour", "d": "day",
+    "wk": "week", "wks": "week", "yr": "year", "yrs": "year",
+}  # fmt: skip
+_LONG_UNIT = r"(?:milliseconds?|seconds?|minutes?|hours?|days?|weeks?|fortnights?|months?|years?)"
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAYS_AWAY = {
+    "the day before yesterday": -2, "yesterday": -1, "today": 0, "tonight": 0,
+    "this morning": 0, "this afternoon": 0, "this evening": 0, "tomorrow": 1,
+    "tomorrow morning": 1, "tomorrow afternoon": 1, "tomorrow evening": 1,
+    "the day after tomorrow": 2,
+}  # fmt: skip
+_WEEKDAY_SAID = re.compile(rf"(?:(this|next|coming)\s+)?({'|'.join(_WEEKDAYS)})", re.IGNORECASE)
+_ONE_OR_TWO_DIGITS = re.compile(r"\d{1,2}")
+_MONTH_WORD = re.compile(r"[a-z]{3,}", re.IGNORECASE)
+# A leap day comes round within this many years, also over 2100.
+_YEARS_AHEAD = 9
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -114,28 +153,6 @@ def _named(match: re.Match[str]) -> Iterator[Said]:
         yield from _full(match, year, match["month"], match["day"])
     else:
         yield Said("date", match.group(), match.group(), *match.span())
-
-
-_HOUR_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_HOUR = rf"(?P<hour>(?<![\d.,:/])[012]?\d(?![\d,:/]|\.\d)|{_HOUR_WORDS})"
-_MINUTE_WORDS = (
-    r"(?:oh|o)[ -](?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve|thirteen|"
-    r"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
-    r"(?:twenty|thirty|forty|fifty)(?:[ -](?:one|two|three|four|five|six|seven|eight|nine)\b)?"
-)
-_HALF_OF_DAY = (
-    r"(?P<half>a\.m\.|p\.m\.|a\.m\b|p\.m\b|[ap]m\b|in the (?:early )?(?:morning|afternoon|evening)|"
-    r"(?:this|tomorrow) (?:morning|afternoon|evening)|at night|tonight)"
-)
-_MERIDIEM = r"(?P<half>a\.m\.|p\.m\.|a\.m\b|p\.m\b|[ap]m\b)"
-_LATER = rf"(?:,?\s*{_HALF_OF_DAY})?"
-_CUE = r"(?:at|by|until|till|before|after|around|from|to|for|past|since|is|be)\s+"
-# After a bare "at 7" only these may follow: "at 7 Elm Street" and "at 5 degrees" are no times.
-_THEN = (
-    r"(?=\s*(?:$|[.,;:!?)]|\b(?:and|or|for|to|on|tomorrow|today|tonight|every|each|with|then|please|"
-    r"in|so|until|till|this|next|sharp|daily|if|but|that|saying|about|called|named|labelled|"
-    r"mon|tues|wednes|thurs|fri|satur|sun)))"
-)
 
 
 _NAMED = _pattern(r"\b(?:12 )?(noon|midday|midnight)\b")
@@ -285,19 +302,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], Said | None]
     (_DAY_NAMED, _plain_hour),
     (_BARE, _plain_hour),
 )
-
-
-_Piece = tuple[int, int, float, str]  # start, end, seconds, unit
-SECONDS = {
-    "millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "night": 86400,
-    "week": 604800, "fortnight": 1209600, "month": 2592000, "year": 31536000,
-}  # fmt: skip
-_UNIT_NAMES = {
-    "ms": "millisecond", "sec": "second", "secs": "second", "s": "second", "min": "minute",
-    "mins": "minute", "m": "minute", "hr": "hour", "hrs": "hour", "h": "hour", "d": "day",
-    "wk": "week", "wks": "week", "yr": "year", "yrs": "year",
-}  # fmt: skip
-_LONG_UNIT = r"(?:milliseconds?|seconds?|minutes?|hours?|days?|weeks?|fortnights?|months?|years?)"
 _UNIT = _pattern(rf"\s*-?\s*({_LONG_UNIT}|ms|secs?|mins?|hrs?|wks?|yrs?|[smhd])\b")
 _HALF_AN = _pattern(rf"\b(half (?:an?|of an) |a half[ -]|three[ -]quarters of an )({_LONG_UNIT})\b")
 _A_UNIT = _pattern(rf"\b(an?|one|per)\s+(?:(half|quarter)\s+(?:of an\s+)?)?({_LONG_UNIT})\b")
@@ -377,3 +381,50 @@ def _articles(text: str) -> Iterator[_Piece]:
             share += 0.5 if extra.group(1).lower() == "half" else 0.25
         end = extra.end() if extra else match.end()
         yield match.start(), end, share * SECONDS[unit_name(unit)], unit_name(unit)
+
+
+def month_and_day(words: str) -> tuple[int, int] | None:
+    """(3, 16) for `March 16`; None for anything with a year, or without a day."""
+    found = next(find_dates(words), None)
+    if found is None or found.text.strip() != words.strip() or found.value != found.text:
+        return None
+    day = _ONE_OR_TWO_DIGITS.findall(words)
+    months = [month_number(word) for word in _MONTH_WORD.findall(words) if month_number(word)]
+    return (months[0], int(day[0])) if len(day) == 1 and len(months) == 1 else None
+
+
+def next_such_day(month: int, day: int, today: datetime.date) -> datetime.date | None:
+    """The first day with this month and day of month, today or later."""
+    for year in range(today.year, min(today.year + _YEARS_AHEAD, datetime.MAXYEAR) + 1):
+        try:
+            found = datetime.date(year, month, day)
+        except ValueError:
+            continue  # February 29, or no day at all.
+        if found >= today:
+            return found
+    return None
+
+
+def day_meant(words: str, today: datetime.date) -> datetime.date | None:
+    """The day, where the words leave one. A bare weekday that today is leaves two.
+
+    `next Friday` is the Friday of the next week, which begins on Monday.
+    """
+    plain = " ".join(words.lower().split())
+    try:
+        if plain in _DAYS_AWAY:
+            return today + datetime.timedelta(days=_DAYS_AWAY[plain])
+        weekday = _WEEKDAY_SAID.fullmatch(plain)
+        if weekday:
+            return _weekday(weekday[1] or "", _WEEKDAYS.index(weekday[2]), today)
+        named = month_and_day(words)
+        return next_such_day(*named, today) if named else None
+    except OverflowError:
+        return None  # The calendar ends.
+
+
+def _weekday(which: str, wanted: int, today: datetime.date) -> datetime.date | None:
+    ahead = (wanted - today.weekday()) % 7
+    if which == "next":
+        return today + datetime.timedelta(days=7 - today.weekday() + wanted)
+    return today + datetime.timedelta(days=ahead) if ahead else None

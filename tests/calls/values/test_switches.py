@@ -1,0 +1,27 @@
+"""Orders to switch something on or off."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewise.calls.values.switches import switch_said
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("turn on the fan", True),
+        ("please switch the garage fan on", True),
+        ("start the fan", True),
+        ("turn the fan off please", False),
+        ("deactivate the fan", False),
+        ("don't turn on the fan", None),
+        ("turn the fan off and then turn on the fan", None),
+        ("turn the volume up on the fan", None),
+        ("is the fan on", None),
+    ],
+)
+def test_the_verb_says_which_way(text: str, state: bool | None) -> None:
+    said = switch_said(text)
+    assert (None if said is None else said[0]) is state
+    assert said is None or "fan" in said[1]
