@@ -14,10 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.bench.calibration_report import measured_keys
-from edgewise.bench.judged_rows import CALLER, EARS, Rows, call_rows, speech_rows
-from edgewise.bench.outcome_rows import read_calls, read_speech
-from edgewise.bench.risk_splits import risk_table
+from edgewise.calibrate.report import measured_keys
+from edgewise_bench.risk import risk_table
+from edgewise_bench.routing.rows import (
+    CALLER,
+    EARS,
+    Rows,
+    call_rows,
+    read_calls,
+    read_speech,
+    speech_rows,
+)
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"

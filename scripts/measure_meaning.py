@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import sys
 
-from edgewise.assembly import open_embedder
-from edgewise.bench.meaning_pairs import pairs
-from edgewise.bench.metrics import auroc
 from edgewise.decide.agreement_of_answers import DIFFERENT_BELOW, agree_in_meaning
+
+from edgewise.assembly import open_embedder
+from edgewise.calibrate.metrics import auroc
 from edgewise.settings import Settings
+from edgewise_bench.questions.meaning_pairs import pairs
 
 
 def main() -> None:

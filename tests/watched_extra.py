@@ -121,8 +121,7 @@ def server() -> None:
 
 
 def plots() -> None:
-    from edgewise.bench.call_plots import draw_confidence
-    from edgewise.bench.routing_plots import check_drawing
+    from edgewise_bench.plots import check_drawing, draw_confidence
 
     check_drawing()
     drawn = draw_confidence(Path("plots"), (0.9, 0.8, 0.3), (True, True, False), "three answers")

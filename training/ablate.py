@@ -33,12 +33,8 @@ from edgewise import Engine, Settings, Tool
 from edgewise.calls.grammar import compile_grammar
 from edgewise.calls.prompt import render_prompt
 from edgewise.errors import EdgewiseError
-from edgewise.flows import (
-    call as call_functions,
-)
-from edgewise.flows import (
-    call as write_calls,
-)
+from edgewise.flows import call as call_functions
+from edgewise.flows import call as write_calls
 from edgewise.flows.call import Walk, write_on_device
 from edgewise.settings import DEFAULT_FUNCTION_MODEL
 from edgewise.types.tokens import Token

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
-from edgewise.assembly.calibrations import (
-    Kind,
-    find_document,
-    own_path,
-)
+from edgewise.assembly import parts
+from edgewise.assembly.calibrations import Kind, find_document, own_path
+from edgewise.calibrate import own, traces
+from edgewise.calibrate.own import Fresh
+from edgewise.calibrate.report import promises, refuse_few
+from edgewise.calibrate.rows import Labelled, read_labelled
 from edgewise.cli import options
-from edgewise.cli.bench_report import progress
-from edgewise.cli.render import (
-    console,
-    print_json,
-)
+from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
+from edgewise.cli.render import console, print_json
 from edgewise.errors import ModelNotFound
-from edgewise.local.store.store import ModelStore
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
-
-if TYPE_CHECKING:
-    from edgewise.assembly.calibrations import Kind
-    from edgewise.bench.labelled_rows import Labelled
-    from edgewise.bench.own_calibration import Fresh
-    from edgewise.local.store.store import InstalledModel
-
+from edgewise.types.measured import read_measured
 
 _MODELS: tuple[tuple[Kind, str], ...] = (
     ("chat", "model"),
@@ -42,6 +39,15 @@ _SCORES = {
     "shipped": "the shipped score",
     "refitted": "weights fitted to these rows",
 }
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error; nothing where that is not a terminal."""
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
+        bar.update(task, completed=total)
 
 
 def print_fitted(document: dict[str, Any], path: Path | None) -> None:
@@ -111,12 +117,12 @@ def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
         installed = ModelStore(settings.models_dir).find(model)
     except ModelNotFound:
         return _row(kind, model, "not installed", {})
-    key = f"{installed.name}-{installed.quantisation}".lower()
+    key = own.calibration_name(installed)
     document = dict(find_document(settings, key, kind) or {})
     if kind == "chat" and settings.calibration:
         return _row(kind, key, f"settings: {settings.calibration}", {})
-    own = own_path(settings, key, kind)
-    origin = str(own) if own.exists() else "shipped" if document else "uncalibrated"
+    path = own_path(settings, key, kind)
+    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
     return _row(kind, key, origin, document)
 
 
@@ -135,8 +141,6 @@ def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[st
 
 def _proven(document: dict[str, Any]) -> dict[str, Any]:
     """From the risk table itself, which shipped files have too."""
-    from edgewise.bench.calibration_report import promises  # noqa: PLC0415 - loads when needed
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
 
     measured = read_measured(document)
     table = measured.risk.get("whole", ())
@@ -216,14 +220,12 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
 def _fit_file(
     settings: Settings, file: Path, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
-    from edgewise.bench.calibration_report import refuse_few  # noqa: PLC0415 - loads when needed
-    from edgewise.bench.labelled_rows import read_labelled  # noqa: PLC0415
 
     labelled = read_labelled(file)
     refuse_few(len(labelled))
     settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
     installed = _installed(settings, labelled.task)
-    key, kind = _key(installed), KINDS[labelled.task]
+    key, kind = own.calibration_name(installed), KINDS[labelled.task]
     data = {
         "description": f"labelled rows of {file.name}",
         "rows": len(labelled),
@@ -239,61 +241,51 @@ def _fit_file(
 def _fit_chat(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
-    from edgewise.assembly import parts  # noqa: PLC0415
-    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
 
-    key, longest = _key(installed), settings.max_tokens
+    key, longest = own.calibration_name(installed), settings.max_tokens
     system = installed.row.default_system if installed.row else ""
     unique = (installed.sha256, version("xllamacpp"), longest, system)
-    path = labelled_answers.answers_path(settings, key, *unique)
+    path = traces.answers_path(settings, key, *unique)
     backend = parts.open_backend(settings)
     try:
         with progress("asking", len(labelled)) as step:
-            samples = labelled_answers.answer_chat(backend, labelled.questions, path, longest, step)
+            samples = traces.answer_chat(backend, labelled.questions, path, longest, step)
     finally:
         backend.close()
-    with progress("fitting", own_calibration.STEPS) as step:
-        return own_calibration.fit_chat(samples, shipped_base(key, "chat"), installed, fresh, step)
+    with progress("fitting", own.STEPS) as step:
+        return own.fit_chat(samples, own.shipped_base(key, "chat"), installed, fresh, step)
 
 
 def _fit_scored(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
-    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
 
-    key, kind = _key(installed), KINDS[labelled.task]
-    base = shipped_base(key, kind)
+    key, kind = own.calibration_name(installed), KINDS[labelled.task]
+    base = own.shipped_base(key, kind)
     unique = (installed.sha256, base["name"], base.get("fitted_at"), json.dumps(base.get("map")))
-    path = labelled_answers.answers_path(settings, key, *unique)
+    path = traces.answers_path(settings, key, *unique)
     with progress("asking", len(labelled)) as step:
         if labelled.calls:
-            rows = labelled_answers.answer_calls(settings, labelled.calls, path, step)
+            rows = traces.answer_calls(settings, labelled.calls, path, step)
         else:
-            rows = labelled_answers.answer_speech(settings, labelled.sounds, path, step)
+            rows = traces.answer_speech(settings, labelled.sounds, path, step)
     maps = {"final": read_measured(base).map_of("final")}
-    return own_calibration.fit_scored(rows, base, maps, fresh)
+    return own.fit_scored(rows, base, maps, fresh)
 
 
 def _fit_audits(
     settings: Settings, task: str, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
-    from edgewise.assembly import parts  # noqa: PLC0415
-    from edgewise.bench import own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import base_in_use  # noqa: PLC0415
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
 
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
-    key, kind = _key(_installed(settings, task)), KINDS[task]
-    base = base_in_use(settings, key, kind)
+    key, kind = own.calibration_name(_installed(settings, task)), KINDS[task]
+    base = own.base_in_use(settings, key, kind)
     ledger = parts.open_ledger(settings)
     try:
         audits = ledger.audits(task=task)
     finally:
         ledger.close()
-    rows, floor = own_calibration.rows_of_audits(audits, str(base["name"]))
+    rows, floor = own.rows_of_audits(audits, str(base["name"]))
     data = {
         "description": "answers kept on the device, held against the cloud's by the shadow audit",
         "calibration": base["name"],
@@ -304,12 +296,10 @@ def _fit_audits(
     names = ("early", "final") if kind == "chat" else ("final",)
     maps = {name: measured.map_of(name) for name in names}
     fresh = _fresh(key, data, seed)
-    return key, kind, own_calibration.fit_scored(rows, base, maps, fresh, floor)
+    return key, kind, own.fit_scored(rows, base, maps, fresh, floor)
 
 
 def _installed(settings: Settings, task: str) -> InstalledModel:
-    from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber  # noqa: PLC0415
-    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
 
     ensure = {
         "chat": ensure_model,
@@ -320,12 +310,7 @@ def _installed(settings: Settings, task: str) -> InstalledModel:
     return ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
 
 
-def _key(installed: InstalledModel) -> str:
-    return f"{installed.name}-{installed.quantisation}".lower()
-
-
 def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
-    from edgewise.bench.own_calibration import Fresh  # noqa: PLC0415
 
     now = time.gmtime()
     stamp, written = time.strftime("%Y%m%dT%H%M%S", now), time.strftime("%Y-%m-%d %H:%M UTC", now)
@@ -341,7 +326,6 @@ def _write(
     out: Path | None,
     yes: bool,
 ) -> Path:
-    from edgewise.assembly.calibrations import own_path  # noqa: PLC0415
 
     path = out or own_path(settings, key, kind)
     if path.exists() and not yes:
