@@ -34,7 +34,7 @@ def test_a_good_call_is_left_as_it_is() -> None:
     assert normalize(call, TIMER, hear("Set a timer for 5 minutes")) == call
 
 
-@pytest.mark.parametrize(("given_value", "settled"), [("5", 5), (5.0, 5)], ids=["text", "float"])
+@pytest.mark.parametrize(("given_value", "normalized"), [("5", 5), (5.0, 5)], ids=["text", "float"])
 def test_numbers_are_brought_to_their_type(given_value: Any, normalized: int) -> None:
     call = normalize(
         ToolCall("set_timer", {"minutes": given_value}), TIMER, hear("Set a timer for 5 minutes")

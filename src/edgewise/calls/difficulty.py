@@ -101,7 +101,7 @@ def features(
     """Every feature by the name of its weight, each about 0 to 1."""
     found = dict.fromkeys((field.name for field in fields(Weights) if field.name != "bias"), 0.0)
     found["intents"] = _log_share(intents - 1, 4)
-    found["joints"] = _log_share(len(_JOINING.findall(intent_text)), 8)
+    found["boundaries"] = _log_share(len(_JOINING.findall(intent_text)), 8)
     found["words"] = _log_share(len(_WORD.findall(intent_text)), 60)
     found["values"] = _log_share(_count_numbers(intent_text) + len(_NAME.findall(intent_text)), 10)
     if not tools:
