@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import numpy
+
 from edgewise.assembly import parts
 from edgewise.errors import ModelNotFound
 from edgewise.flows.embed import as_int8
@@ -97,8 +99,6 @@ class PlainRuntime:
 
     def vector(self, text: str) -> Any:
         """Long texts as docs/embeddings.md says: the mean of their windows, length 1 again."""
-        import numpy  # noqa: PLC0415
-
         first, *ids, last = self._tokenizer.encode(text).ids
         cuts = windows_of(len(ids), self._window)
         rows = [self._run([first, *ids[start:end], last]) for start, end in cuts]
@@ -106,8 +106,6 @@ class PlainRuntime:
         return mean / numpy.linalg.norm(mean)
 
     def _run(self, ids: list[int]) -> Any:
-        import numpy  # noqa: PLC0415
-
         given = numpy.array([ids])
         feeds = {
             "input_ids": given,
@@ -176,8 +174,6 @@ def _agreement(
 
 
 def cosine(one: Any, other: Any) -> float:
-    import numpy  # noqa: PLC0415
-
     a, b = numpy.asarray(one, numpy.float64), numpy.asarray(other, numpy.float64)
     return float(a @ b / (numpy.linalg.norm(a) * numpy.linalg.norm(b)))
 
@@ -201,8 +197,6 @@ def _retrieval(backend: EmbedBackend, pairs: list[Pair]) -> dict[str, float]:
 
 def search_times(path: Path, rounds: Rounds) -> dict[str, float]:
     """Random vectors in the index's own file: loading them, and searching them again and again."""
-    import numpy  # noqa: PLC0415
-
     chance = numpy.random.default_rng(0)
     rows = _directions(chance, rounds.vectors)
     _fill(path, rows)
@@ -232,15 +226,11 @@ def search_times(path: Path, rounds: Rounds) -> dict[str, float]:
 
 
 def _directions(chance: Any, count: int) -> Any:
-    import numpy  # noqa: PLC0415
-
     rows = chance.standard_normal((count, DIMENSIONS), dtype=numpy.float32)
     return rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def _fill(path: Path, rows: Any) -> None:
-    import numpy  # noqa: PLC0415
-
     scales = numpy.abs(rows).max(axis=1) / 127
     whole = numpy.round(rows / scales[:, None]).astype(numpy.int8)
     made = Embeddings(

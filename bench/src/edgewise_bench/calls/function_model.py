@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
+from gguf import GGUFReader
+
 from edgewise.assembly.parts import find_function_model, open_function_model
 from edgewise.calls.prompt import render_prompt
 from edgewise.local.backend import CallBackend
@@ -171,8 +174,6 @@ def speeds(warm: list[Written], cold: list[Written]) -> dict[str, float]:
 
 def measure_bandwidth() -> float:
     """Bytes per second one thread reads from memory: the best of several sums over an array."""
-    import numpy  # noqa: PLC0415 - loads when asked for, like the runtimes
-
     values = numpy.ones(_ARRAY_BYTES // 8)
     best = float("inf")
     for _ in range(7):
@@ -184,8 +185,6 @@ def measure_bandwidth() -> float:
 
 def tensor_bytes(path: Path) -> int:
     """What is read for each token: every weight once, for these models share the embedding."""
-    from gguf import GGUFReader  # noqa: PLC0415
-
     return sum(int(tensor.n_bytes) for tensor in GGUFReader(path).tensors)
 
 

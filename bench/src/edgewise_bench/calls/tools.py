@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.table import Table
 
 from edgewise.assembly.parts import open_door, open_function_model, open_ledger, provider_configs
 from edgewise.calibrate.answers import OneOf
@@ -29,10 +30,6 @@ from edgewise_bench.calls.systems import (
     WatchedCloud,
     WatchedFunctionModel,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
 
 COLUMNS = ("regex", "raw", "local", "hybrid")
 
@@ -227,8 +224,6 @@ def comparison(
     note: str = "",
 ) -> Table:
     """Figures that no column has are left out; a column without one has a gap."""
-    from rich.table import Table  # noqa: PLC0415 - drawn only when a table is asked for
-
     table = Table("", *(titles[name] for name in columns), title=title, caption=note or None)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:

@@ -2,7 +2,8 @@
 
 Segments are sent in an order: by our confidence, at random, or by what an oracle knows (how many
 errors fewer for each second sent). `deferral_gain` is the share of the way from random to oracle
-that our order goes, as areas between the curves."""
+that our order goes, as areas between the curves.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from random import Random
 from edgewise.flows.hear import is_nonsense, span_of, without_neighbours
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.chunks import Chunk
-from edgewise.speech.word_errors import WordErrors, errors_by_segment, word_errors
+from edgewise.speech.word_errors import WordErrors, errors_by_segment
 from edgewise.types.transcripts import Segment
 from edgewise_bench.speech.recordings import Document
-from edgewise_bench.speech.traces import Trace
+from edgewise_bench.speech.traces import Trace, word_errors
 
 POINTS = 21  # of a curve, from nothing sent to everything
 RANDOM_ORDERS = 5

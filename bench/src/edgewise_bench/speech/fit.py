@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edgewise.calibrate.logistic import Logistic, fit_logistic
+import numpy as np
+
+from edgewise.calibrate.logistic import Logistic, Numbers, fit_logistic
 from edgewise.calibrate.metrics import auroc, expected_calibration_error
 from edgewise.speech.confidence import FORMAT, LOOPING, LOW_ERROR, MOST_CONFIDENT
 from edgewise_bench.speech.traces import Trace, TracedSegment
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
-
 
 RIDGE = 3.0
 THRESHOLD = 0.5  # below it a segment is more likely wrong than right
@@ -76,15 +71,11 @@ def _held_out(pairs: Sequence[tuple[Trace, TracedSegment]], names: Sequence[str]
 
 
 def _matrix(segments: Sequence[TracedSegment], names: Sequence[str]) -> Numbers:
-    import numpy as np  # noqa: PLC0415 - benches alone need it
-
     return np.array([[segment.features[name] for name in names] for segment in segments])
 
 
 def _fit(segments: Sequence[TracedSegment], names: Sequence[str]) -> tuple[Logistic, Logistic]:
     """The chance of few errors, and the expected share of wrong words."""
-    import numpy as np  # noqa: PLC0415
-
     features = _matrix(segments, names)
     right = np.array([float(segment.rate <= LOW_ERROR) for segment in segments])
     rates = np.array([segment.rate for segment in segments])
@@ -122,8 +113,6 @@ def _rate(judged: Sequence[Judged]) -> float | None:
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     """Correlation of ranks; ties share theirs. 0 where one of them never changes."""
-    import numpy as np  # noqa: PLC0415
-
     if len(set(first)) < 2 or len(set(second)) < 2:
         return 0.0
     ranks = [_ranks(values) for values in (first, second)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgewise.assembly import parts
 from edgewise.assembly.speech import HURRY_S, find_speech_calibration
@@ -21,17 +21,13 @@ from edgewise.local.backend import SpeechBackend
 from edgewise.local.faster_whisper import TEMPERATURES
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE, as_wav
-from edgewise.speech.word_errors import WordErrors, said_in_segments, word_errors
+from edgewise.speech.word_errors import WordErrors, said_in_segments
 from edgewise.types.transcripts import LiveUpdate
 from edgewise_bench.chat.overhead import percentile
 from edgewise_bench.speech.deferral import Deferral, defer, key_of, larger_texts
 from edgewise_bench.speech.fit import Judged, fit_speech, scores
-from edgewise_bench.speech.recordings import LEVELS, Clip, Document, documents
-from edgewise_bench.speech.traces import Trace, noisy, read_traces, trace
-
-if TYPE_CHECKING:
-    from edgewise_bench.speech.recordings import Samples
-
+from edgewise_bench.speech.recordings import LEVELS, Clip, Document, Samples, documents
+from edgewise_bench.speech.traces import Trace, noisy, read_traces, trace, word_errors
 
 LEAST_VOICES = 4  # to hold one out and still fit something
 SPEED_DOCUMENTS = 4

@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy
+from numpy.typing import NDArray
 
 from edgewise.errors import InvalidRequest
 from edgewise.local.store.catalogue import PackagePart, SideFile
@@ -15,13 +17,7 @@ from edgewise.local.store.packages import fetch_side_files
 from edgewise.local.store.verify import sha256_of
 from edgewise.speech.audio import RATE, open_sound
 
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
-
-    Samples = NDArray[numpy.float32]
-
-
+Samples = NDArray[numpy.float32]
 # Decibels between speech and noise; None is the recording as it is.
 LEVELS: tuple[float | None, ...] = (None, 20.0, 10.0, 5.0, 0.0)
 DOCUMENT_S = 35.0
@@ -84,8 +80,6 @@ def read_clips(path: Path) -> list[Clip]:
 
 def read_samples(path: Path) -> Samples:
     """A whole recording, at one loudness."""
-    import numpy  # noqa: PLC0415 - benches alone need it
-
     with open_sound(path) as sound:
         samples = numpy.concatenate(list(sound.blocks()))
     loudness = float(numpy.sqrt(numpy.square(samples).mean())) or 1.0
@@ -94,8 +88,6 @@ def read_samples(path: Path) -> Samples:
 
 def documents(clips: Sequence[Clip], seed: int = 0) -> Iterator[Document]:
     """Clips of the same voice, joined until a document is about DOCUMENT_S long."""
-    import numpy  # noqa: PLC0415
-
     random = numpy.random.default_rng(seed)
     by_voice = itertools.groupby(sorted(clips, key=lambda clip: (clip.kind, clip.voice)),
                                  key=lambda clip: (clip.kind, clip.voice))  # fmt: skip
@@ -114,16 +106,12 @@ def documents(clips: Sequence[Clip], seed: int = 0) -> Iterator[Document]:
 
 
 def _pause(random: numpy.random.Generator) -> Samples:
-    import numpy  # noqa: PLC0415
-
     return numpy.zeros(int(RATE * random.uniform(0.4, 1.2)), "float32")
 
 
 def _document(
     voice: str, kind: str, number: int, texts: Sequence[str], parts: Sequence[Samples]
 ) -> Document:
-    import numpy  # noqa: PLC0415
-
     return Document(voice, number, kind, " ".join(texts), numpy.concatenate(parts))
 
 
@@ -131,8 +119,6 @@ def with_noise(
     document: Document, level: float | None, noise: str, others: Sequence[Document], seed: int
 ) -> Document:
     """The same with noise under it: "white", "pink", or "babble" of other voices."""
-    import numpy  # noqa: PLC0415
-
     if level is None:
         return document
     random = numpy.random.default_rng(seed)
@@ -150,8 +136,6 @@ def with_noise(
 
 def _active_power(samples: Samples) -> float:
     """Of the moments in which somebody speaks: pauses would make every noise look small."""
-    import numpy  # noqa: PLC0415
-
     frames = samples[: len(samples) // 512 * 512].reshape(-1, 512)
     energy = numpy.square(frames).mean(axis=1)
     return float(energy[energy > 0.05 * energy.max()].mean())
@@ -160,8 +144,6 @@ def _active_power(samples: Samples) -> float:
 def _babble(
     others: Sequence[Document], length: int, random: numpy.random.Generator
 ) -> NDArray[numpy.float64]:
-    import numpy  # noqa: PLC0415
-
     sound = numpy.zeros(length)
     for index in random.choice(len(others), size=VOICES_IN_BABBLE):
         other = others[int(index)].samples

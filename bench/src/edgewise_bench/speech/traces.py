@@ -8,19 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jiwer
 
 from edgewise.flows.hear import Hearing
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import RATE
 from edgewise.speech.chunks import cut_into_chunks
 from edgewise.speech.confidence import UNCALIBRATED_SPEECH
-from edgewise.speech.word_errors import WordErrors, errors_by_segment, word_errors
-from edgewise_bench.speech.recordings import LEVELS, Document, with_noise
-
-if TYPE_CHECKING:
-    from edgewise_bench.speech.recordings import Samples
-
+from edgewise.speech.word_errors import WordErrors, errors_by_segment, plain_words
+from edgewise_bench.speech.recordings import LEVELS, Document, Samples, with_noise
 
 NOISES = ("white", "pink", "babble")
 _BLOCK = 4 * RATE
@@ -113,6 +111,15 @@ def trace(document: Document, transcriber: SpeechBackend) -> Trace:
         whole.errors,
         whole.words,
     )
+
+
+def word_errors(said: str, heard: str) -> WordErrors:
+    """Substitutions, deletions and insertions of the best alignment, of plain words."""
+    reference, hypothesis = plain_words(said), plain_words(heard)
+    if not reference:  # which jiwer refuses
+        return WordErrors(len(hypothesis), 0)
+    found = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+    return WordErrors(found.substitutions + found.deletions + found.insertions, len(reference))
 
 
 def blocks(samples: Samples) -> Iterator[Samples]:

@@ -8,20 +8,18 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from edgewise.calibrate.logistic import Logistic, fit_logistic
-from edgewise.local.backend import VisionBackend
+from edgewise.local.backend import PictureArray, VisionBackend
 from edgewise.types.pictures import Sight
 from edgewise.vision.confidence import FORMAT, row_features, score_features, text_features
 from edgewise.vision.pictures import measure_quality
 from edgewise.vision.reading_order import rows_of
 from edgewise_bench.vision.cases import MOST_ERRORS, error_rate, spoil, text_cases
 from edgewise_bench.vision.photos import View, views
-
-if TYPE_CHECKING:
-    from edgewise.local.backend import PictureArray
-
 
 FIT_SEED = 1  # benches draw with others
 WHOLE = ("doubt", "worst", "small", "length", "haze", "blur", "noise", "tilt")
@@ -137,8 +135,6 @@ def _best(sight: Sight) -> dict[str, float]:
 
 def see(vision_skill: VisionBackend, pixels: Any) -> Sight:
     """As the engine does it."""
-    import numpy as np  # noqa: PLC0415 - benches alone need it here
-
     array: PictureArray = np.asarray(pixels.convert("RGB"), dtype=np.uint8)
     return replace(vision_skill.look(array), quality=measure_quality(array))
 
@@ -149,8 +145,6 @@ def _plain(colour: str, seed: int) -> Any:
 
 
 def _fit(rows: Rows, names: Sequence[str]) -> Logistic:
-    import numpy as np  # noqa: PLC0415
-
     features = np.array([[one[name] for name in names] for one, _ in rows], dtype=np.float64)
     right = np.array([float(good) for _, good in rows])
     return fit_logistic(features, right)
@@ -173,8 +167,6 @@ def _yes_no_threshold(rows: Rows) -> float:
 
 
 def _chances(rows: Rows, names: Sequence[str]) -> list[tuple[float, bool]]:
-    import numpy as np  # noqa: PLC0415
-
     table = np.array([[one[name] for name in names] for one, _ in rows], dtype=np.float64)
     chances = [float(chance) for chance in _fit(rows, names).chances(table)]
     return list(zip(chances, (good for _, good in rows), strict=True))
