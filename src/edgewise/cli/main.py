@@ -189,9 +189,10 @@ def command_helps() -> dict[str, str]:
     helps = {name: line for name, (_, line) in COMMANDS.items()}
     plugged = {point.name: point.dist for point in entry_points(group="edgewise.commands")}
     for name, (package, line) in OFFERED.items():
-        helps[name] = line if name in plugged else f"{line} (pip install {package})"
+        helps[name] = line if name in plugged else f"Not installed: pip install {package}"
     for name, owner in plugged.items():
-        helps.setdefault(name, owner.metadata["Summary"] if owner else "")
+        facts = dict(owner.metadata.json if owner is not None else {})
+        helps.setdefault(name, str(facts.get("summary", "")))
     return helps
 
 
@@ -205,9 +206,9 @@ def plugged_command(name: str, context: click.Context) -> click.Command | None:
             raise SettingsError(f"the plug-in for {name!r} is no click command: {command!r}")
         return command
     if name in OFFERED and not context.resilient_parsing:
-        raise SettingsError(
-            f"{name} is not installed; it is a package of its own: pip install {OFFERED[name][0]}"
-        )
+        package, _ = OFFERED[name]
+        message = f"{name!r} comes with a package of its own: pip install {package}"
+        raise click.UsageError(message, ctx=context)
     return None
 
 
