@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,5 @@ def test_every_module_says_what_it_is_for(module: str) -> None:
 
 def test_both_distributions_have_the_same_version() -> None:
     assert edgewise_bench.__version__ == edgewise.__version__
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"edgewise=={edgewise.__version__}" in project["dependencies"]

@@ -24,6 +24,11 @@ from edgewise_bench.speech.deferral import Deferral
 _DOTS_PER_INCH = 120
 
 
+def check_drawing() -> None:
+    """Before long work: can anything be drawn?"""
+    _figures()
+
+
 def draw_confidence(
     folder: Path, scores: Sequence[float], right: Sequence[bool], title: str
 ) -> list[Path]:
@@ -58,6 +63,65 @@ def draw_calls(folder: Path, results: Results, title: str) -> list[Path]:
     return [*drawn, _draw(path, title, ("share of calls sent", "mean F1"), points)]
 
 
+def draw_deferral(path: Path, routed: Sequence[Routed]) -> Path:
+    """Ours between random and the oracle, a picture for each set."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figures()(figsize=(5 * len(routed), 4.5), layout="constrained")
+    for place, each in enumerate(routed, start=1):
+        _routing_curves(figure.add_subplot(1, len(routed), place), each)
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
+def draw_early(path: Path, studies: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Path:
+    """Tokens before the decision against what it changes, a picture for each study by its title."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figures()(figsize=(5 * len(studies), 4.5), layout="constrained")
+    for place, (title, rules) in enumerate(studies.items(), start=1):
+        axes = figure.add_subplot(1, len(studies), place)
+        _rules(axes, rules)
+        axes.set_title(title, fontsize=10)
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
+def draw_own(folder: Path, traces: Path) -> list[Path]:
+    """One picture a task, and what handing off buys where there is a stand-in for the cloud."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = []
+    for rows in all_rows(traces):
+        figure = _figures()(figsize=(10, 4.5), layout="constrained")
+        _risk(figure.add_subplot(1, 2, 1), rows)
+        _reliability(figure.add_subplot(1, 2, 2), rows)
+        drawn.append(folder / f"own_{rows.task}.png")
+        figure.savefig(drawn[-1], dpi=_DOTS_PER_INCH)
+    if chat_path(traces).exists() and cloud_path(traces).exists():
+        figure = _figures()(figsize=(5.5, 4.5), layout="constrained")
+        _deferral(figure.add_subplot(1, 1, 1), traces)
+        drawn.append(folder / "own_deferral.png")
+        figure.savefig(drawn[-1], dpi=_DOTS_PER_INCH)
+    return drawn
+
+
+def keep_deferral(folder: Path, found: Mapping[str, Deferral]) -> None:
+    """`speech_deferral.png`, and its points in `speech_deferral.json`."""
+    draw_speech_deferral(folder / "speech_deferral.png", found)
+    points = {title: asdict(each) for title, each in found.items()}
+    (folder / "speech_deferral.json").write_text(json.dumps(points, indent=1) + "\n", "utf-8")
+
+
+def draw_speech_deferral(path: Path, found: Mapping[str, Deferral]) -> Path:
+    """Ours between random and oracle, a picture for each cloud by its title."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure = _figures()(figsize=(6 * len(found), 5), layout="constrained")
+    for place, (title, deferral) in enumerate(found.items(), start=1):
+        axes = figure.add_subplot(1, len(found), place)
+        _speech_curves(axes, deferral)
+        axes.set_title(f"{title}\ndeferral gain {deferral.gain:.2f}", fontsize=10)
+    figure.savefig(path, dpi=_DOTS_PER_INCH)
+    return path
+
+
 def _draw(
     path: Path,
     title: str,
@@ -66,7 +130,7 @@ def _draw(
     *,
     diagonal: bool = False,
 ) -> Path:
-    figure = figures()(figsize=(6, 4.5), layout="tight")
+    figure = _figures()(figsize=(6, 4.5), layout="tight")
     axes = figure.add_subplot()
     if diagonal:
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
@@ -77,33 +141,6 @@ def _draw(
     axes.set_ylim(bottom=0)
     axes.set_title(title, fontsize=9)
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=_DOTS_PER_INCH)
-    return path
-
-
-def check_drawing() -> None:
-    """Before long work: can anything be drawn?"""
-    figures()
-
-
-def draw_deferral(path: Path, routed: Sequence[Routed]) -> Path:
-    """Ours between random and the oracle, a picture for each set."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure = figures()(figsize=(5 * len(routed), 4.5), layout="constrained")
-    for place, each in enumerate(routed, start=1):
-        _routing_curves(figure.add_subplot(1, len(routed), place), each)
-    figure.savefig(path, dpi=_DOTS_PER_INCH)
-    return path
-
-
-def draw_early(path: Path, studies: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Path:
-    """Tokens before the decision against what it changes, a picture for each study by its title."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure = figures()(figsize=(5 * len(studies), 4.5), layout="constrained")
-    for place, (title, rules) in enumerate(studies.items(), start=1):
-        axes = figure.add_subplot(1, len(studies), place)
-        _rules(axes, rules)
-        axes.set_title(title, fontsize=10)
     figure.savefig(path, dpi=_DOTS_PER_INCH)
     return path
 
@@ -141,7 +178,7 @@ def _routing_curves(axes: Any, routed: Routed) -> None:
     axes.legend(loc="lower right")
 
 
-def figures() -> Any:
+def _figures() -> Any:
     """A figure of its own, without pyplot's windows and global state."""
     try:
         importlib.import_module("matplotlib.backends.backend_agg")
@@ -150,24 +187,6 @@ def figures() -> Any:
         raise SettingsError(
             "--plots needs matplotlib: pip install 'edgewise-bench[plots]'"
         ) from error
-
-
-def draw_own(folder: Path, traces: Path) -> list[Path]:
-    """One picture a task, and what handing off buys where there is a stand-in for the cloud."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = []
-    for rows in all_rows(traces):
-        figure = figures()(figsize=(10, 4.5), layout="constrained")
-        _risk(figure.add_subplot(1, 2, 1), rows)
-        _reliability(figure.add_subplot(1, 2, 2), rows)
-        drawn.append(folder / f"own_{rows.task}.png")
-        figure.savefig(drawn[-1], dpi=_DOTS_PER_INCH)
-    if chat_path(traces).exists() and cloud_path(traces).exists():
-        figure = figures()(figsize=(5.5, 4.5), layout="constrained")
-        _deferral(figure.add_subplot(1, 1, 1), traces)
-        drawn.append(folder / "own_deferral.png")
-        figure.savefig(drawn[-1], dpi=_DOTS_PER_INCH)
-    return drawn
 
 
 def _risk(axes: Any, rows: Rows) -> None:
@@ -219,25 +238,6 @@ def _deferral(axes: Any, traces: Path) -> None:
     axes.set_ylabel("answered rightly, %")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
-
-
-def keep_deferral(folder: Path, found: Mapping[str, Deferral]) -> None:
-    """`speech_deferral.png`, and its points in `speech_deferral.json`."""
-    draw_speech_deferral(folder / "speech_deferral.png", found)
-    points = {title: asdict(each) for title, each in found.items()}
-    (folder / "speech_deferral.json").write_text(json.dumps(points, indent=1) + "\n", "utf-8")
-
-
-def draw_speech_deferral(path: Path, found: Mapping[str, Deferral]) -> Path:
-    """Ours between random and oracle, a picture for each cloud by its title."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure = figures()(figsize=(6 * len(found), 5), layout="constrained")
-    for place, (title, deferral) in enumerate(found.items(), start=1):
-        axes = figure.add_subplot(1, len(found), place)
-        _speech_curves(axes, deferral)
-        axes.set_title(f"{title}\ndeferral gain {deferral.gain:.2f}", fontsize=10)
-    figure.savefig(path, dpi=_DOTS_PER_INCH)
-    return path
 
 
 def _speech_curves(axes: Any, found: Deferral) -> None:

@@ -1,4 +1,4 @@
-"""What a confidence is worth: risk against coverage, and calls rescued against calls sent."""
+"""What a confidence is worth: risk against coverage, and whether a stated risk is kept."""
 
 from __future__ import annotations
 

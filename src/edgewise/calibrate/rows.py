@@ -2,7 +2,8 @@
 
 {"prompt": "...", "answer": "Paris"}                      chat; also "kind", "match", "system"
 {"prompt": "...", "tools": [...], "calls": [...]}         function calls; [] where none is due
-{"audio": "call.wav", "text": "what is said in it"}       speech"""
+{"audio": "call.wav", "text": "what is said in it"}       speech
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Fits the map from a score to a chance: none, a logistic one, or an isotonic one.
 
 Which of them is decided by the log-loss on rows that did not fit it. A map never falls, so that
-it changes no order: only what the numbers promise."""
+it changes no order: only what the numbers promise.
+"""
 
 from __future__ import annotations
 

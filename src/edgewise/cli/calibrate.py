@@ -30,123 +30,10 @@ from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from edgewise.types.measured import read_measured
 
-_MODELS: tuple[tuple[Kind, str], ...] = (
-    ("chat", "model"),
-    ("calls", "function_model"),
-    ("speech", "speech_model"),
-)
 _SCORES = {
     "shipped": "the shipped score",
     "refitted": "weights fitted to these rows",
 }
-
-
-@contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error; nothing where that is not a terminal."""
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda: bar.advance(task)
-        bar.update(task, completed=total)
-
-
-def print_fitted(document: dict[str, Any], path: Path | None) -> None:
-    """The report of a new file."""
-    screen, report = console(), document["report"]
-    screen.say((document["name"], "bold"))
-    screen.say(
-        f"{report['rows']} rows, {report['measured_on']} answers measured: ",
-        (f"{report['accuracy']:.0%}", "bold"),
-        " right",
-    )
-    screen.say(
-        f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
-        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
-    )
-    table = Table(box=None, pad_edge=False)
-    for column in ("threshold", "kept", "right among the kept"):
-        table.add_column(column, justify="right")
-    for row in document["curve"]:
-        right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
-        table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
-    screen.print(table)
-    for line in promised(report):
-        screen.say(line)
-    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
-
-
-def promised(report: dict[str, Any]) -> list[str]:
-    """What errors can be promised, and what the others lack."""
-    sure = f"{1 - report.get('probability', 0.1):.0%}"
-    lines = []
-    for each in report.get("promises", ()):
-        error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
-        if each["threshold"] is None:
-            lines.append(
-                f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
-                " none of them wrong"
-            )
-        else:
-            lines.append(
-                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
-            )
-    return lines
-
-
-def print_calibrations(settings: Settings, as_json: bool) -> None:
-    """Which are in use, where they come from, and what they promise."""
-    found = [_in_use(settings, kind, setting) for kind, setting in _MODELS]
-    if as_json:
-        print_json(found)
-        return
-    screen = console()
-    for each in found:
-        screen.say((f"{each['kind']}: ", "bold"), each["name"], (f"  ({each['from']})", "dim"))
-        facts = [each["fitted"], each["data"]]
-        if each["rows"]:
-            facts.append(f"{each['rows']:,} rows")
-        if any(facts):
-            screen.say("  " + " · ".join(fact for fact in facts if fact))
-        for line in each["promises"]:
-            screen.say(f"  {line}")
-
-
-def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
-    model = getattr(settings, setting)
-    try:
-        installed = ModelStore(settings.models_dir).find(model)
-    except ModelNotFound:
-        return _row(kind, model, "not installed", {})
-    key = own.calibration_name(installed)
-    document = dict(find_document(settings, key, kind) or {})
-    if kind == "chat" and settings.calibration:
-        return _row(kind, key, f"settings: {settings.calibration}", {})
-    path = own_path(settings, key, kind)
-    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
-    return _row(kind, key, origin, document)
-
-
-def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
-    report, data = document.get("report", {}), document.get("data", {})
-    return {
-        "kind": kind,
-        "name": document.get("name", key),
-        "from": origin,
-        "fitted": document.get("fitted_at", ""),
-        "data": data.get("description", ""),
-        "rows": report.get("rows") or report.get("questions") or report.get("segments"),
-        "promises": promised(_proven(document)),
-    }
-
-
-def _proven(document: dict[str, Any]) -> dict[str, Any]:
-    """From the risk table itself, which shipped files have too."""
-
-    measured = read_measured(document)
-    table = measured.risk.get("whole", ())
-    return promises(table, measured.risk_rows) if table else {}
-
-
 KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -336,3 +223,109 @@ def _write(
     half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     half.replace(path)
     return path
+
+
+def print_fitted(document: dict[str, Any], path: Path | None) -> None:
+    """The report of a new file."""
+    screen, report = console(), document["report"]
+    screen.say((document["name"], "bold"))
+    screen.say(
+        f"{report['rows']} rows, {report['measured_on']} answers measured: ",
+        (f"{report['accuracy']:.0%}", "bold"),
+        " right",
+    )
+    screen.say(
+        f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
+        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for column in ("threshold", "kept", "right among the kept"):
+        table.add_column(column, justify="right")
+    for row in document["curve"]:
+        right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
+        table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
+    screen.print(table)
+    for line in promised(report):
+        screen.say(line)
+    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
+
+
+def promised(report: dict[str, Any]) -> list[str]:
+    """What errors can be promised, and what the others lack."""
+    sure = f"{1 - report.get('probability', 0.1):.0%}"
+    lines = []
+    for each in report.get("promises", ()):
+        error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
+        if each["threshold"] is None:
+            lines.append(
+                f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
+                " none of them wrong"
+            )
+        else:
+            lines.append(
+                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
+            )
+    return lines
+
+
+def print_calibrations(settings: Settings, as_json: bool) -> None:
+    """Which are in use, where they come from, and what they promise."""
+    found = [_in_use(settings, kind, _SETTING[task]) for task, kind in KINDS.items()]
+    if as_json:
+        print_json(found)
+        return
+    screen = console()
+    for each in found:
+        screen.say((f"{each['kind']}: ", "bold"), each["name"], (f"  ({each['from']})", "dim"))
+        facts = [each["fitted"], each["data"]]
+        if each["rows"]:
+            facts.append(f"{each['rows']:,} rows")
+        if any(facts):
+            screen.say("  " + " · ".join(fact for fact in facts if fact))
+        for line in each["promises"]:
+            screen.say(f"  {line}")
+
+
+def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
+    model = getattr(settings, setting)
+    try:
+        installed = ModelStore(settings.models_dir).find(model)
+    except ModelNotFound:
+        return _row(kind, model, "not installed", {})
+    key = own.calibration_name(installed)
+    document = dict(find_document(settings, key, kind) or {})
+    if kind == "chat" and settings.calibration:
+        return _row(kind, key, f"settings: {settings.calibration}", {})
+    path = own_path(settings, key, kind)
+    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
+    return _row(kind, key, origin, document)
+
+
+def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
+    report, data = document.get("report", {}), document.get("data", {})
+    return {
+        "kind": kind,
+        "name": document.get("name", key),
+        "from": origin,
+        "fitted": document.get("fitted_at", ""),
+        "data": data.get("description", ""),
+        "rows": report.get("rows") or report.get("questions") or report.get("segments"),
+        "promises": promised(_proven(document)),
+    }
+
+
+def _proven(document: dict[str, Any]) -> dict[str, Any]:
+    """From the risk table itself, which shipped files have too."""
+
+    measured = read_measured(document)
+    table = measured.risk.get("whole", ())
+    return promises(table, measured.risk_rows) if table else {}
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error; nothing where that is not a terminal."""
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
+        bar.update(task, completed=total)

@@ -1,6 +1,7 @@
 """The Berkeley leaderboard's cases and its own checker, read from the `bfcl-eval` package.
 
-Nothing of either is kept here. The package may be installed, or lie unpacked in a folder."""
+Nothing of either is kept here. The package may be installed, or lie unpacked in a folder.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Function-calling cases from files: requests, the tools on offer, and the calls expected.
 
 Two kinds of file are read. In the first each case has its `tools` and `expected_calls`; in the
-second the file has `tools`, and a case names one `intent` with its `arguments` or `slots`."""
+second the file has `tools`, and a case names one `intent` with its `arguments` or `slots`.
+"""
 
 from __future__ import annotations
 

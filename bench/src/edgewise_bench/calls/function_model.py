@@ -1,4 +1,4 @@
-"""`edgewise bench caller`: how fast the function caller writes calls, and what it takes."""
+"""`edgewise bench caller`: how fast the function model writes calls, and what it takes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ lines = Path("/proc/self/status").read_text().splitlines()
 print(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 model.close()
 """
+# The same work for every run: thirty requests, and below five tools for them.
 REQUESTS = (
     "what's the weather in Oslo?",
     "set a timer for 12 minutes",
@@ -106,7 +107,7 @@ class Written:
 def measure_function_model(
     settings: Settings, rounds: Rounds, progress: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    """All metrics, of the caller that `settings` choose."""
+    """All metrics, of the function model that `settings` choose."""
     model = find_function_model(settings)
     function_model = open_function_model(settings)
     try:
@@ -141,7 +142,7 @@ def measure_function_model(
 def write(
     function_model: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int
 ) -> Written:
-    """Write one call to its end. The first one of a caller also loads the weights."""
+    """Write one call to its end. The first one also loads the weights."""
     started = time.perf_counter()
     first = finish = None
     for item in function_model.write_call(

@@ -2,7 +2,8 @@
 
 It takes a request apart at "and", "then", commas and full stops, takes for each part the first
 tool that shares most words with it, and fills arguments with what looks like them. It is here to
-show how far patterns alone go, and is written to be fair, not to win."""
+show how far patterns alone go, and is written to be fair, not to win.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores predicted calls against expected ones, by the rules of the function-calling hackathon."""
+"""How well calls come out: the hackathon's rules, sources, time, confidence, what is rescued."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A cloud for benches without a key: it waits as a real one would, and answers from the case file.
 
-Whatever it has a part in names it: figures that rest on it tell what a perfect cloud would give."""
+Whatever it has a part in names it: figures that rest on it tell what a perfect cloud would give.
+"""
 
 from __future__ import annotations
 

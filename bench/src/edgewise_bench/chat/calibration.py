@@ -1,7 +1,8 @@
 """Fits the calibration that is shipped: some of the rows fit it, and the others measure it.
 
 Which row does what is told by its name alone, so that `edgewise bench routing` can judge a shipped
-calibration by rows that it was not fitted on, and more rows change nothing for those there are."""
+calibration by rows that it was not fitted on, and more rows change nothing for those there are.
+"""
 
 from __future__ import annotations
 

@@ -362,7 +362,7 @@ def _seconds(command: Sequence[str]) -> float:
 
 
 class OpenCloud:
-    """Fulfils `Cloud`."""
+    """A cloud that answers at once and costs nothing: the gate holds text, and nothing leaves."""
 
     def closed(self, request: Request) -> CloudClosed | None:
         return None

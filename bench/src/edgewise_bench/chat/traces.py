@@ -1,8 +1,9 @@
-"""The published traces: what our models said, how sure each token was, and whether it was right.
+"""Traces to publish: what our models said, how sure each token was, and whether it was right.
 
 A file is JSON lines, packed with gzip. Its first line says which model answered, and how. Questions
 are named and not copied: ours by the digest of the prompt that `make_questions` makes, public ones
-by file and line. `benchmarks/traces/README.md` describes the files that are published."""
+by file and line. `benchmarks/traces/README.md` describes the files that are published.
+"""
 
 from __future__ import annotations
 

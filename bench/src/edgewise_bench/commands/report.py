@@ -31,7 +31,7 @@ model_option = click.option(
     "--model", "-m", help="Local model: a name, or the path of a GGUF file."
 )
 function_model_option = click.option(
-    "--model", "-m", help="Function caller: a name, or the path of a GGUF file."
+    "--model", "-m", help="Function model: a name, or the path of a GGUF file."
 )
 threads_option = click.option("--threads", type=click.IntRange(1), default=1, show_default=True)
 policy_option = click.option(

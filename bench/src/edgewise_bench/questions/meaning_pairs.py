@@ -1,7 +1,8 @@
 """Two answers to one question, and whether they say the same: to set the judge by meaning.
 
 We wrote them. Different answers are about the same thing, as those of two models are: one fact
-is changed, something is denied, or the question is missed."""
+is changed, something is denied, or the question is missed.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The files are LLMRouter's `default_query_train.jsonl` and `default_query_test.jsonl` (MIT), which
 gather CommonsenseQA, OpenBookQA, ARC, MMLU, Natural Questions and TriviaQA. A question is known by
-the file and the line it is on."""
+the file and the line it is on.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Dollars and quality: all on the device, all in the cloud, and both, on the published traces.
 
 A larger local model stands in for the cloud: its answers and token counts are real, its price is
-that of a cloud model that is named. What the device spends is time, which is not in dollars."""
+that of a cloud model that is named. What the device spends is time, which is not in dollars.
+"""
 
 from __future__ import annotations
 

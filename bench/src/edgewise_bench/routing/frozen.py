@@ -1,7 +1,10 @@
-"""Frozen outcomes of other people's models: which of two answered a prompt, as they published it.
+"""Routing before generation, on frozen outcomes of other people's models, and variants of it.
+
+An outcome says which of two models answered a prompt rightly, as somebody published it.
 
 Nothing of theirs is in this repository: the files are read where they lie (docs/routing.md says
-whose they are). RouteLLM's sets come without the prompts it found in its training data."""
+whose they are). RouteLLM's sets come without the prompts it found in its training data.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Every function takes arrays of one entry per request. Requests with the same score are one step:
 any order of them is as likely, so the curves run straight through a tie and a constant score does
-no better than chance, however the rows are sorted."""
+no better than chance, however the rows are sorted.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Half of a prediction is linear, a ridge regression on a prompt's words and another on its vector and
 shape; half is local, the mean of the prompts nearest in vector and shape. Nothing is searched for
-when it is fitted: the numbers below are the same for every set."""
+when it is fitted: the numbers below are the same for every set.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Published outcomes of function calls and of speech: features, and whether the device was right.
+"""Published outcomes, and every row of them under a confidence that was not fitted on it.
 
-No request, transcript or sound is in these files: only numbers, and names to hold rows out by."""
+No request, transcript or sound of calls and speech is in these files: only numbers, and names to
+hold rows out by.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ from edgewise_bench.speech.traces import Trace, TracedSegment
 
 DIGITS = 6
 CHAT, CLOUD = "smollm2-135m-instruct", "qwen2.5-coder-1.5b-instruct"
-CALLER, EARS = "edgewise-caller", "whisper-tiny.en"
+FUNCTION_MODEL, TRANSCRIBER = "edgewise-caller", "whisper-tiny.en"
 _FOLDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCalls:
-    """The caller's answer to one request: what was known of each call, and whether all is right.
+    """The function model's answer to one request: what was known of each call, and if all is right.
 
     reference  the validation case
     source     where its sentence comes from, as in training/DATA.md
@@ -160,7 +162,9 @@ def _crossed(samples: Sequence[Sample], names: Sequence[str]) -> tuple[Numbers, 
 
 def call_rows(path: Path) -> Rows:
     """Answers that the shipped calibration was not fitted on."""
-    calibration = parse_call_calibration(shipped(f"{CALLER}-q8_0.calls.json"), CALLER)
+    calibration = parse_call_calibration(
+        shipped(f"{FUNCTION_MODEL}-q8_0.calls.json"), FUNCTION_MODEL
+    )
     fresh = [row for row in read_calls(path) if not row.fitted]
     return Rows(
         "call",
@@ -173,7 +177,7 @@ def call_rows(path: Path) -> Rows:
 
 def speech_rows(path: Path) -> Rows:
     """Segments under fits that never heard their voice."""
-    document, judged = fit_speech(read_speech(path), EARS)
+    document, judged = fit_speech(read_speech(path), TRANSCRIBER)
     return Rows(
         "speech",
         numpy.array([each.chance for each in judged]),
@@ -187,9 +191,9 @@ def all_rows(folder: Path) -> Iterator[Rows]:
     """Those of the tasks whose files are there."""
     if (path := chat_path(folder)).exists():
         yield chat_rows(read_trace_set(path))
-    if (path := folder / f"{CALLER}.jsonl.gz").exists():
+    if (path := folder / f"{FUNCTION_MODEL}.jsonl.gz").exists():
         yield call_rows(path)
-    if (path := folder / f"{EARS}.jsonl.gz").exists():
+    if (path := folder / f"{TRANSCRIBER}.jsonl.gz").exists():
         yield speech_rows(path)
 
 

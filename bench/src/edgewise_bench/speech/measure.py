@@ -1,4 +1,4 @@
-"""Speech on this machine: errors and speed beside the bare runtime, confidence, and deferral."""
+"""Speech on this machine: errors and speed beside the bare runtime, live captions, deferral."""
 
 from __future__ import annotations
 

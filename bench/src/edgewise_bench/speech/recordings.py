@@ -1,4 +1,4 @@
-"""Recordings with their words: read from a list, joined into documents, and made noisy."""
+"""Recordings with their words: read from a list or fetched, joined into documents, made noisy."""
 
 from __future__ import annotations
 

