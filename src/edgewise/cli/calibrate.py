@@ -9,19 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from edgewise.assembly import parts
 from edgewise.assembly.calibrations import Kind, find_document, own_path
-from edgewise.calibrate import own, traces
-from edgewise.calibrate.own import Fresh
-from edgewise.calibrate.report import promises, refuse_few
-from edgewise.calibrate.rows import Labelled, read_labelled
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.render import console, print_json
@@ -29,6 +24,11 @@ from edgewise.errors import ModelNotFound
 from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from edgewise.types.measured import read_measured
+
+# What fits is imported in the functions: it loads numpy and the runtime, which --help must not.
+if TYPE_CHECKING:
+    from edgewise.calibrate.own import Fresh
+    from edgewise.calibrate.rows import Labelled
 
 _SCORES = {
     "shipped": "the shipped score",
@@ -107,12 +107,15 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
 def _fit_file(
     settings: Settings, file: Path, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+    from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
+    from edgewise.calibrate.rows import read_labelled  # noqa: PLC0415
 
     labelled = read_labelled(file)
     refuse_few(len(labelled))
     settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
     installed = _installed(settings, labelled.task)
-    key, kind = own.calibration_name(installed), KINDS[labelled.task]
+    key, kind = calibration_name(installed), KINDS[labelled.task]
     data = {
         "description": f"labelled rows of {file.name}",
         "rows": len(labelled),
@@ -128,6 +131,8 @@ def _fit_file(
 def _fit_chat(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
+    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise.calibrate import own, traces  # noqa: PLC0415
 
     key, longest = own.calibration_name(installed), settings.max_tokens
     system = installed.row.default_system if installed.row else ""
@@ -146,6 +151,7 @@ def _fit_chat(
 def _fit_scored(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
+    from edgewise.calibrate import own, traces  # noqa: PLC0415
 
     key, kind = own.calibration_name(installed), KINDS[labelled.task]
     base = own.shipped_base(key, kind)
@@ -163,6 +169,8 @@ def _fit_scored(
 def _fit_audits(
     settings: Settings, task: str, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
+    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise.calibrate import own  # noqa: PLC0415
 
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
     key, kind = own.calibration_name(_installed(settings, task)), KINDS[task]
@@ -198,6 +206,7 @@ def _installed(settings: Settings, task: str) -> InstalledModel:
 
 
 def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
+    from edgewise.calibrate.own import Fresh  # noqa: PLC0415
 
     now = time.gmtime()
     stamp, written = time.strftime("%Y%m%dT%H%M%S", now), time.strftime("%Y-%m-%d %H:%M UTC", now)
@@ -287,12 +296,14 @@ def print_calibrations(settings: Settings, as_json: bool) -> None:
 
 
 def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+
     model = getattr(settings, setting)
     try:
         installed = ModelStore(settings.models_dir).find(model)
     except ModelNotFound:
         return _row(kind, model, "not installed", {})
-    key = own.calibration_name(installed)
+    key = calibration_name(installed)
     document = dict(find_document(settings, key, kind) or {})
     if kind == "chat" and settings.calibration:
         return _row(kind, key, f"settings: {settings.calibration}", {})
@@ -316,6 +327,7 @@ def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[st
 
 def _proven(document: dict[str, Any]) -> dict[str, Any]:
     """From the risk table itself, which shipped files have too."""
+    from edgewise.calibrate.report import promises  # noqa: PLC0415
 
     measured = read_measured(document)
     table = measured.risk.get("whole", ())
