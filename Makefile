@@ -42,8 +42,8 @@ $(READY): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable .
 	@touch $@
 
-$(DEV): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]'
+$(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]' --editable './bench[plots]'
 	@touch $@ $(READY)
 
 $(CLIENTS)/.ready:

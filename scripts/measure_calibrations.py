@@ -14,16 +14,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.bench.calibration_report import measured_keys
-from edgewise.bench.judged_rows import CALLER, EARS, Rows, call_rows, speech_rows
-from edgewise.bench.outcome_rows import read_calls, read_speech
-from edgewise.bench.risk_splits import risk_table
+from edgewise.calibrate.report import measured_keys
+from edgewise_bench.risk import risk_table
+from edgewise_bench.routing.rows import (
+    FUNCTION_MODEL,
+    TRANSCRIBER,
+    Rows,
+    call_rows,
+    read_calls,
+    read_speech,
+    speech_rows,
+)
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"
 SHIPPED = ROOT / "src" / "edgewise" / "calibrations"
-CALLS = f"{CALLER}-q8_0.calls.json"
-SPEECH = f"{EARS}-int8.speech.json"
+CALLS = f"{FUNCTION_MODEL}-q8_0.calls.json"
+SPEECH = f"{TRANSCRIBER}-int8.speech.json"
 
 
 def measured(rows: Rows, features: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -35,7 +42,7 @@ def measured(rows: Rows, features: Sequence[Mapping[str, float]]) -> dict[str, A
 
 def documents() -> dict[str, dict[str, Any]]:
     """File names, and what should be in them."""
-    calls, speech = TRACES / f"{CALLER}.jsonl.gz", TRACES / f"{EARS}.jsonl.gz"
+    calls, speech = TRACES / f"{FUNCTION_MODEL}.jsonl.gz", TRACES / f"{TRANSCRIBER}.jsonl.gz"
     each_call = [one for row in read_calls(calls) if not row.fitted for one in row.features]
     segments = [one.features for trace in read_speech(speech) for one in trace.segments]
     return {

@@ -2,8 +2,8 @@
 
     python scripts/measure_meaning.py
 
-Prints, for answers that we wrote (bench/meaning_pairs.py), what the cosine of the default embedder
-is worth, and what becomes of them at the thresholds in use.
+Prints, for answers that we wrote (edgewise_bench.questions.meaning_pairs), what the cosine of the
+default embedder is worth, and what becomes of them at the thresholds in use.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 import sys
 
-from edgewise.decide.agreement_of_answers import DIFFERENT_BELOW, agree_in_meaning
-
-from edgewise.assembly import open_embedder
-from edgewise.bench.meaning_pairs import pairs
-from edgewise.bench.metrics import auroc
+from edgewise.assembly.parts import open_embedder
+from edgewise.calibrate.metrics import auroc
+from edgewise.decide.compare_answers import DIFFERENT_BELOW, agree_in_meaning
 from edgewise.settings import Settings
+from edgewise_bench.questions.meaning_pairs import pairs
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ import sys
 
 import numpy
 
-from edgewise.bench.risk_splits import TARGETS, Kept, violations
+from edgewise_bench.risk import TARGETS, Kept, violations
 
 SETS, SPLITS, ROWS = 15, 100, 1500
 # Name, mean and deviation of the confidences' logits, and how much too high they are.

@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy
 from numpy.typing import NDArray
 
-from edgewise.bench.speech_recordings import BECKETT, BECKETT_WORDS, fetch_recordings
 from edgewise.speech.audio import open_sound
+from edgewise_bench.speech.recordings import (
+    BECKETT,
+    BECKETT_WORDS,
+    fetch_recordings,
+)
 
 __all__ = ["BECKETT_WORDS", "fetch_beckett", "sound_of"]
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from edgewise import Settings
-from edgewise.bench.fit import Sample
-from edgewise.bench.shipped_calibration import split_rows
-from edgewise.bench.trace_set import read_trace_set
+from edgewise.calibrate.traces import Sample
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.drift import Drift, Reference, Seen, find_drift, noted
 from edgewise.decide.gate import Gate
 from edgewise.monitor.drift import read_reference
 from edgewise.monitor.why import document_of
+from edgewise_bench.chat.calibration import split_rows
+from edgewise_bench.chat.traces import read_trace_set
 
 NAME = "smollm2-135m-instruct-q8_0"
 TRACES = Path(__file__).parents[1] / "benchmarks" / "traces" / "smollm2-135m-instruct.jsonl.gz"

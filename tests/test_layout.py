@@ -47,9 +47,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
-EVERYTHING = set(MAY_IMPORT) | {"bench", "cli", "server"}
-MAY_IMPORT["bench"] = EVERYTHING - {"cli", "server"}
-MAY_IMPORT["server"] = EVERYTHING - {"cli", "bench"}
+EVERYTHING = set(MAY_IMPORT) | {"calibrate", "cli", "server"}
+MAY_IMPORT["calibrate"] = EVERYTHING - {"cli", "server", "testing"}
+MAY_IMPORT["server"] = EVERYTHING - {"calibrate", "cli"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = EVERYTHING
 PROTOCOLS_ONLY = {"edgewise.local.backend", "edgewise.cloud.provider"}
 
@@ -83,6 +83,11 @@ def test_imports_only_what_its_room_may(module: str) -> None:
     allowed = MAY_IMPORT[room(module)] | {room(module), "__init__"}
     wrong = {name for name in imports(module) if room(name) not in allowed}
     assert not wrong, f"{module} (room {room(module)}) must not import {sorted(wrong)}"
+
+
+def test_nothing_of_edgewise_imports_the_measurements() -> None:
+    for module, path in MODULES.items():
+        assert "edgewise_bench" not in path.read_text("utf-8"), f"{module} names edgewise_bench"
 
 
 def test_flows_see_protocols_not_adapters() -> None:

@@ -121,11 +121,12 @@ def server() -> None:
 
 
 def plots() -> None:
-    from edgewise.bench.call_plots import draw_confidence
-    from edgewise.bench.routing_plots import check_drawing
+    from edgewise_bench.plots import check_drawing, draw_confidence
+    from edgewise_bench.speech.traces import word_errors
 
     check_drawing()
     drawn = draw_confidence(Path("plots"), (0.9, 0.8, 0.3), (True, True, False), "three answers")
+    assert word_errors("ever tried", "ever cried").errors == 1
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 

@@ -42,13 +42,7 @@ def _from_merges(metadata: Mapping[str, Any]) -> Any:
 
 def _from_scores(metadata: Mapping[str, Any]) -> Any:
     """SentencePiece's pairs: any two pieces that make a third, the best made first."""
-    from tokenizers import (  # noqa: PLC0415
-        Tokenizer,
-        decoders,
-        models,
-        normalizers,
-        processors,
-    )
+    from tokenizers import Tokenizer, decoders, models, normalizers, processors  # noqa: PLC0415
 
     vocabulary = _vocabulary(metadata)
     scores = metadata["tokenizer.ggml.scores"]

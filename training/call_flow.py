@@ -26,17 +26,11 @@ from edgewise import plugins
 from edgewise.assembly.calls import find_call_calibration
 from edgewise.assembly.parts import open_function_model
 from edgewise.calls.confidence import CallCalibration
-from edgewise.calls.prompt import (
-    NO_CALL,
-    render_prompt,
-)
+from edgewise.calls.prompt import NO_CALL, render_prompt
 from edgewise.cloud.provider import Chunk
 from edgewise.errors import CloudClosed, EdgewiseError, GenerationFailed
 from edgewise.flows import call as call_functions
-from edgewise.flows.call import (
-    CallRules,
-    Parts,
-)
+from edgewise.flows.call import CallRules, Parts
 from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, Tool

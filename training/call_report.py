@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgewise.bench.metrics import expected_calibration_error
-from edgewise.calls.confidence import (
-    WORDED,
-    CallCalibration,
-)
+from edgewise.calibrate.metrics import expected_calibration_error
+from edgewise.calls.confidence import WORDED, CallCalibration
 from training.call_samples import Answered, Sample
 from training.score import auroc, coverage_at
 

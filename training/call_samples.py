@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.calls.confidence import CallCalibration, call_features
-from edgewise.calls.prompt import (
-    MalformedAnswer,
-    parse_answer,
-)
+from edgewise.calls.prompt import MalformedAnswer, parse_answer
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 from training.base_tokenizer import build_tokenizer

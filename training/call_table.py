@@ -9,12 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.bench.logistic import fit_logistic
-from edgewise.calls.confidence import (
-    FALLING,
-    RISING,
-    CallScore,
-)
+from edgewise.calibrate.logistic import fit_logistic
+from edgewise.calls.confidence import FALLING, RISING, CallScore
 from training.call_samples import Sample
 
 Floats = npt.NDArray[np.float64]

@@ -1,6 +1,6 @@
 """The sets we report on: their cases in our prompt format, and what makes an answer right.
 
-The Berkeley leaderboard's cases and its checker come through `edgewise.bench.bfcl_package`.
+The Berkeley leaderboard's cases and its checker come through `edgewise_bench.calls.bfcl_package`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgewise.bench.bfcl_package import CATEGORIES, MORE_CATEGORIES, Calls, read_category
 from edgewise.calls.prompt import render_prompt
 from edgewise.types.messages import Tool
+from edgewise_bench.calls.bfcl_package import CATEGORIES, MORE_CATEGORIES, Calls, read_category
 from training.rows import read_examples
 from training.score import Call, exact, f1, read_calls
 

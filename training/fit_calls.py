@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.bench.outcome_rows import AnsweredCalls, write_calls
 from edgewise.calls.confidence import (
     FORMAT,
     RISING,
@@ -37,6 +36,7 @@ from edgewise.calls.confidence import (
     CallScore,
     parse_call_calibration,
 )
+from edgewise_bench.routing.rows import AnsweredCalls, write_calls
 from training.call_flow import flow_samples, read_kept
 from training.call_report import set_report, validation_report
 from training.call_samples import (

@@ -23,13 +23,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from edgewise.bench.logistic import fit_logistic
-from edgewise.calls.difficulty import (
-    Tier,
-    Weights,
-    features,
-    tier,
-)
+from edgewise.calibrate.logistic import fit_logistic
+from edgewise.calls.difficulty import Tier, Weights, features, tier
 from edgewise.calls.intents import split
 from edgewise.calls.prompt import NO_CALL
 from edgewise.types.messages import Tool

@@ -15,10 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgewise.calls.prompt import (
-    render_answer,
-    render_prompt,
-)
+from edgewise.calls.prompt import render_answer, render_prompt
 from edgewise.types.messages import Tool, ToolCall
 
 

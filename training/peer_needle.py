@@ -38,10 +38,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgewise.calls.prompt import (
-    MalformedAnswer,
-    render_answer,
-)
+from edgewise.calls.prompt import MalformedAnswer, render_answer
 from edgewise.types.messages import ToolCall
 from training.score import auroc, coverage_at
 

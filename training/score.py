@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgewise.bench.call_scores import Call, call_matches, exact, f1, value_matches
-from edgewise.bench.risk import coverage_at
-from edgewise.calls.prompt import (
-    MalformedAnswer,
-    parse_answer,
-)
+from edgewise.calibrate.answers import Call, exact, value_matches
+from edgewise.calls.prompt import MalformedAnswer, parse_answer
+from edgewise_bench.calls.scores import call_matches, f1
+from edgewise_bench.risk import coverage_at
 
 __all__ = [
     "Call",

@@ -7,16 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, cast
 
-from training.frame_types import (
-    Choice,
-    Choices,
-    Frame,
-    Kind,
-    Number,
-    Parameter,
-    Pool,
-    Values,
-)
+from training.frame_types import Choice, Choices, Frame, Kind, Number, Parameter, Pool, Values
 from training.generic import action_of, generic_template
 from training.naming import words_of
 from training.templates import BadLine

@@ -1,4 +1,4 @@
-"""Entry points: local runtimes, cloud providers and policies. Built-ins use the same door."""
+"""Entry points: runtimes, cloud providers, policies and commands. Built-ins use the same door."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from edgewise.errors import SettingsError
 
 Group = Literal[
-    "local_backends", "speech_backends", "embed_backends", "cloud_providers", "policies"
+    "commands", "local_backends", "speech_backends", "embed_backends", "cloud_providers", "policies"
 ]
 
 

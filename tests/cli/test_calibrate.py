@@ -124,7 +124,7 @@ def test_one_of_three_ways_must_be_said(run: Run, words: tuple[str, ...]) -> Non
     assert "FILE" in ran.err
 
 
-@pytest.mark.usefixtures("own_cache", "default_caller")
+@pytest.mark.usefixtures("own_cache", "default_function_model")
 def test_labelled_calls_fit_the_caller(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +159,7 @@ def test_labelled_calls_fit_the_caller(
     assert 0.5 < right < 1.0
 
 
-@pytest.mark.usefixtures("own_cache", "default_ears")
+@pytest.mark.usefixtures("own_cache", "default_transcriber")
 def test_labelled_sound_fits_the_ears(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli.main import COMMANDS
+from edgewise.cli.main import command_helps
 from tests.cli.conftest import SCRIPT, Run
 
 
@@ -34,7 +34,7 @@ def complete(line: str) -> list[str]:
 
 
 def test_commands_are_completed() -> None:
-    assert complete("edgewise ") == [f"plain,{name}" for name in sorted(COMMANDS)]
+    assert complete("edgewise ") == [f"plain,{name}" for name in sorted(command_helps())]
     assert complete("edgewise au") == ["plain,auth"]
     assert complete("edgewise auth s") == ["plain,set", "plain,status"]
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import click
 import pytest
 
-from edgewise import __version__
-from edgewise.cli.main import COMMANDS, EXIT_CODES, cli, exit_code, wants_json
+from edgewise import __version__, plugins
+from edgewise.cli.main import EXIT_CODES, cli, command_helps, exit_code, wants_json
 from edgewise.errors import EdgewiseError, GenerationFailed
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
@@ -48,7 +50,7 @@ def test_without_a_command_the_help_is_shown(run: Run) -> None:
 def test_the_help_lists_every_command_with_a_sentence(run: Run, flag: str) -> None:
     ran = run(flag)
     assert ran.code == 0
-    for name, (_, sentence) in COMMANDS.items():
+    for name, sentence in command_helps().items():
         assert re.search(rf"^  {name} +{re.escape(sentence)}$", ran.out, re.MULTILINE)
 
 
@@ -218,3 +220,69 @@ def test_every_kind_of_error_has_a_code_and_the_page_lists_them_all() -> None:
     table = re.findall(r"^\| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
     codes = {0, 1, 10, 130} | {code for _, code in EXIT_CODES}
     assert sorted(map(int, table)) == sorted(codes)
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Says which commands other packages add, by their entry points."""
+
+    def plug(**values: str) -> None:
+        points = [EntryPoint(name, value, "edgewise.commands") for name, value in values.items()]
+        for module in (importlib.metadata, plugins):
+            monkeypatch.setattr(module, "entry_points", lambda group: points)
+        plugins._points.cache_clear()
+        plugins.load.cache_clear()
+
+    yield plug
+    plugins._points.cache_clear()
+    plugins.load.cache_clear()
+
+
+def test_without_its_package_bench_says_what_to_install(
+    run: Run, plugged: Callable[..., None]
+) -> None:
+    plugged()
+    ran = run("bench", "overhead", "--json")
+    assert ran.code == 2
+    assert ran.json["code"] == "usage"
+    assert "pip install edgewise-bench" in ran.json["error"]
+    assert "Not installed: pip install edgewise-bench" in run("--help").out
+
+
+def test_another_package_adds_a_command(run: Run, plugged: Callable[..., None]) -> None:
+    plugged(greet="tests.cli.test_main:greet")
+    assert run("greet", "Ada").out == "Hello Ada\n"
+    assert re.search(r"^  greet", run("--help").out, re.MULTILINE)
+    assert "Did you mean greet?" in run("gret").err
+
+
+@pytest.mark.parametrize("value", ["no_such_module:greet", "tests.cli.test_main:NOT_A_COMMAND"])
+def test_a_broken_plug_in_breaks_only_its_own_command(
+    run: Run, plugged: Callable[..., None], value: str
+) -> None:
+    plugged(greet=value)
+    for words in (("--help",), ("--version",), ("completion", "bash")):
+        assert run(*words).code == 0
+    ran = run("greet")
+    assert ran.code == 2
+    assert "plug-in" in ran.err
+
+
+def test_the_version_looks_for_no_plug_in() -> None:
+    program = (
+        "import sys\n"
+        "from edgewise.cli.main import main\n"
+        "try:\n    main(['--version'])\n"
+        "except SystemExit:\n    print('edgewise.plugins' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "False"
+
+
+@click.command()
+@click.argument("name")
+def greet(name: str) -> None:
+    click.echo(f"Hello {name}")
+
+
+NOT_A_COMMAND = "greet"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgewise.bench.meaning_pairs import pairs
 from edgewise.decide.compare_answers import (
     DIFFERENT_BELOW,
     Agreement,
@@ -20,6 +19,7 @@ from edgewise.decide.compare_answers import (
     same_value,
 )
 from edgewise.types.messages import ToolCall
+from edgewise_bench.questions.meaning_pairs import pairs
 
 SAME, OTHER = Agreement(1.0, "exact"), Agreement(0.0, "exact")
 

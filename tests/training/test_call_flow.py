@@ -17,7 +17,6 @@ from training.call_flow import (
 from training.fit_calls import SHIPPED, main
 from training.score import read_calls
 
-from edgewise.bench.outcome_rows import read_calls as read_traces
 from edgewise.calls.confidence import (
     CallCalibration,
     parse_call_calibration,
@@ -26,6 +25,7 @@ from edgewise.calls.prompt import render_prompt
 from edgewise.errors import GenerationFailed
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish, Token
+from edgewise_bench.routing.rows import read_calls as read_traces
 from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, function_model
 
 ONE = "Set a timer for 5 minutes"

@@ -3,146 +3,37 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
-from edgewise.assembly.calibrations import (
-    Kind,
-    find_document,
-    own_path,
-)
+from edgewise.assembly.calibrations import Kind, find_document, own_path
 from edgewise.cli import options
-from edgewise.cli.bench_report import progress
-from edgewise.cli.render import (
-    console,
-    print_json,
-)
+from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
+from edgewise.cli.render import console, print_json
 from edgewise.errors import ModelNotFound
-from edgewise.local.store.store import ModelStore
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
+from edgewise.types.measured import read_measured
 
+# What fits is imported in the functions: it loads numpy and the runtime, which --help must not.
 if TYPE_CHECKING:
-    from edgewise.assembly.calibrations import Kind
-    from edgewise.bench.labelled_rows import Labelled
-    from edgewise.bench.own_calibration import Fresh
-    from edgewise.local.store.store import InstalledModel
+    from edgewise.calibrate.own import Fresh
+    from edgewise.calibrate.rows import Labelled
 
-
-_MODELS: tuple[tuple[Kind, str], ...] = (
-    ("chat", "model"),
-    ("calls", "function_model"),
-    ("speech", "speech_model"),
-)
 _SCORES = {
     "shipped": "the shipped score",
     "refitted": "weights fitted to these rows",
 }
-
-
-def print_fitted(document: dict[str, Any], path: Path | None) -> None:
-    """The report of a new file."""
-    screen, report = console(), document["report"]
-    screen.say((document["name"], "bold"))
-    screen.say(
-        f"{report['rows']} rows, {report['measured_on']} answers measured: ",
-        (f"{report['accuracy']:.0%}", "bold"),
-        " right",
-    )
-    screen.say(
-        f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
-        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
-    )
-    table = Table(box=None, pad_edge=False)
-    for column in ("threshold", "kept", "right among the kept"):
-        table.add_column(column, justify="right")
-    for row in document["curve"]:
-        right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
-        table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
-    screen.print(table)
-    for line in promised(report):
-        screen.say(line)
-    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
-
-
-def promised(report: dict[str, Any]) -> list[str]:
-    """What errors can be promised, and what the others lack."""
-    sure = f"{1 - report.get('probability', 0.1):.0%}"
-    lines = []
-    for each in report.get("promises", ()):
-        error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
-        if each["threshold"] is None:
-            lines.append(
-                f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
-                " none of them wrong"
-            )
-        else:
-            lines.append(
-                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
-            )
-    return lines
-
-
-def print_calibrations(settings: Settings, as_json: bool) -> None:
-    """Which are in use, where they come from, and what they promise."""
-    found = [_in_use(settings, kind, setting) for kind, setting in _MODELS]
-    if as_json:
-        print_json(found)
-        return
-    screen = console()
-    for each in found:
-        screen.say((f"{each['kind']}: ", "bold"), each["name"], (f"  ({each['from']})", "dim"))
-        facts = [each["fitted"], each["data"]]
-        if each["rows"]:
-            facts.append(f"{each['rows']:,} rows")
-        if any(facts):
-            screen.say("  " + " · ".join(fact for fact in facts if fact))
-        for line in each["promises"]:
-            screen.say(f"  {line}")
-
-
-def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
-    model = getattr(settings, setting)
-    try:
-        installed = ModelStore(settings.models_dir).find(model)
-    except ModelNotFound:
-        return _row(kind, model, "not installed", {})
-    key = f"{installed.name}-{installed.quantisation}".lower()
-    document = dict(find_document(settings, key, kind) or {})
-    if kind == "chat" and settings.calibration:
-        return _row(kind, key, f"settings: {settings.calibration}", {})
-    own = own_path(settings, key, kind)
-    origin = str(own) if own.exists() else "shipped" if document else "uncalibrated"
-    return _row(kind, key, origin, document)
-
-
-def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
-    report, data = document.get("report", {}), document.get("data", {})
-    return {
-        "kind": kind,
-        "name": document.get("name", key),
-        "from": origin,
-        "fitted": document.get("fitted_at", ""),
-        "data": data.get("description", ""),
-        "rows": report.get("rows") or report.get("questions") or report.get("segments"),
-        "promises": promised(_proven(document)),
-    }
-
-
-def _proven(document: dict[str, Any]) -> dict[str, Any]:
-    """From the risk table itself, which shipped files have too."""
-    from edgewise.bench.calibration_report import promises  # noqa: PLC0415 - loads when needed
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
-
-    measured = read_measured(document)
-    table = measured.risk.get("whole", ())
-    return promises(table, measured.risk_rows) if table else {}
-
-
 KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -216,14 +107,15 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
 def _fit_file(
     settings: Settings, file: Path, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
-    from edgewise.bench.calibration_report import refuse_few  # noqa: PLC0415 - loads when needed
-    from edgewise.bench.labelled_rows import read_labelled  # noqa: PLC0415
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+    from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
+    from edgewise.calibrate.rows import read_labelled  # noqa: PLC0415
 
     labelled = read_labelled(file)
     refuse_few(len(labelled))
     settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
     installed = _installed(settings, labelled.task)
-    key, kind = _key(installed), KINDS[labelled.task]
+    key, kind = calibration_name(installed), KINDS[labelled.task]
     data = {
         "description": f"labelled rows of {file.name}",
         "rows": len(labelled),
@@ -240,60 +132,55 @@ def _fit_chat(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
     from edgewise.assembly import parts  # noqa: PLC0415
-    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
+    from edgewise.calibrate import own, traces  # noqa: PLC0415
 
-    key, longest = _key(installed), settings.max_tokens
+    key, longest = own.calibration_name(installed), settings.max_tokens
     system = installed.row.default_system if installed.row else ""
     unique = (installed.sha256, version("xllamacpp"), longest, system)
-    path = labelled_answers.answers_path(settings, key, *unique)
+    path = traces.answers_path(settings, key, *unique)
     backend = parts.open_backend(settings)
     try:
         with progress("asking", len(labelled)) as step:
-            samples = labelled_answers.answer_chat(backend, labelled.questions, path, longest, step)
+            samples = traces.answer_chat(backend, labelled.questions, path, longest, step)
     finally:
         backend.close()
-    with progress("fitting", own_calibration.STEPS) as step:
-        return own_calibration.fit_chat(samples, shipped_base(key, "chat"), installed, fresh, step)
+    with progress("fitting", own.STEPS) as step:
+        return own.fit_chat(samples, own.shipped_base(key, "chat"), installed, fresh, step)
 
 
 def _fit_scored(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
-    from edgewise.bench import labelled_answers, own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import shipped_base  # noqa: PLC0415
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
+    from edgewise.calibrate import own, traces  # noqa: PLC0415
 
-    key, kind = _key(installed), KINDS[labelled.task]
-    base = shipped_base(key, kind)
+    key, kind = own.calibration_name(installed), KINDS[labelled.task]
+    base = own.shipped_base(key, kind)
     unique = (installed.sha256, base["name"], base.get("fitted_at"), json.dumps(base.get("map")))
-    path = labelled_answers.answers_path(settings, key, *unique)
+    path = traces.answers_path(settings, key, *unique)
     with progress("asking", len(labelled)) as step:
         if labelled.calls:
-            rows = labelled_answers.answer_calls(settings, labelled.calls, path, step)
+            rows = traces.answer_calls(settings, labelled.calls, path, step)
         else:
-            rows = labelled_answers.answer_speech(settings, labelled.sounds, path, step)
+            rows = traces.answer_speech(settings, labelled.sounds, path, step)
     maps = {"final": read_measured(base).map_of("final")}
-    return own_calibration.fit_scored(rows, base, maps, fresh)
+    return own.fit_scored(rows, base, maps, fresh)
 
 
 def _fit_audits(
     settings: Settings, task: str, model: str | None, seed: int
 ) -> tuple[str, Kind, dict[str, Any]]:
     from edgewise.assembly import parts  # noqa: PLC0415
-    from edgewise.bench import own_calibration  # noqa: PLC0415
-    from edgewise.bench.base_documents import base_in_use  # noqa: PLC0415
-    from edgewise.types.measured import read_measured  # noqa: PLC0415
+    from edgewise.calibrate import own  # noqa: PLC0415
 
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
-    key, kind = _key(_installed(settings, task)), KINDS[task]
-    base = base_in_use(settings, key, kind)
+    key, kind = own.calibration_name(_installed(settings, task)), KINDS[task]
+    base = own.base_in_use(settings, key, kind)
     ledger = parts.open_ledger(settings)
     try:
         audits = ledger.audits(task=task)
     finally:
         ledger.close()
-    rows, floor = own_calibration.rows_of_audits(audits, str(base["name"]))
+    rows, floor = own.rows_of_audits(audits, str(base["name"]))
     data = {
         "description": "answers kept on the device, held against the cloud's by the shadow audit",
         "calibration": base["name"],
@@ -304,12 +191,10 @@ def _fit_audits(
     names = ("early", "final") if kind == "chat" else ("final",)
     maps = {name: measured.map_of(name) for name in names}
     fresh = _fresh(key, data, seed)
-    return key, kind, own_calibration.fit_scored(rows, base, maps, fresh, floor)
+    return key, kind, own.fit_scored(rows, base, maps, fresh, floor)
 
 
 def _installed(settings: Settings, task: str) -> InstalledModel:
-    from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber  # noqa: PLC0415
-    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
 
     ensure = {
         "chat": ensure_model,
@@ -320,12 +205,8 @@ def _installed(settings: Settings, task: str) -> InstalledModel:
     return ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
 
 
-def _key(installed: InstalledModel) -> str:
-    return f"{installed.name}-{installed.quantisation}".lower()
-
-
 def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
-    from edgewise.bench.own_calibration import Fresh  # noqa: PLC0415
+    from edgewise.calibrate.own import Fresh  # noqa: PLC0415
 
     now = time.gmtime()
     stamp, written = time.strftime("%Y%m%dT%H%M%S", now), time.strftime("%Y-%m-%d %H:%M UTC", now)
@@ -341,7 +222,6 @@ def _write(
     out: Path | None,
     yes: bool,
 ) -> Path:
-    from edgewise.assembly.calibrations import own_path  # noqa: PLC0415
 
     path = out or own_path(settings, key, kind)
     if path.exists() and not yes:
@@ -352,3 +232,112 @@ def _write(
     half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     half.replace(path)
     return path
+
+
+def print_fitted(document: dict[str, Any], path: Path | None) -> None:
+    """The report of a new file."""
+    screen, report = console(), document["report"]
+    screen.say((document["name"], "bold"))
+    screen.say(
+        f"{report['rows']} rows, {report['measured_on']} answers measured: ",
+        (f"{report['accuracy']:.0%}", "bold"),
+        " right",
+    )
+    screen.say(
+        f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
+        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for column in ("threshold", "kept", "right among the kept"):
+        table.add_column(column, justify="right")
+    for row in document["curve"]:
+        right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
+        table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
+    screen.print(table)
+    for line in promised(report):
+        screen.say(line)
+    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
+
+
+def promised(report: dict[str, Any]) -> list[str]:
+    """What errors can be promised, and what the others lack."""
+    sure = f"{1 - report.get('probability', 0.1):.0%}"
+    lines = []
+    for each in report.get("promises", ()):
+        error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
+        if each["threshold"] is None:
+            lines.append(
+                f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
+                " none of them wrong"
+            )
+        else:
+            lines.append(
+                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
+            )
+    return lines
+
+
+def print_calibrations(settings: Settings, as_json: bool) -> None:
+    """Which are in use, where they come from, and what they promise."""
+    found = [_in_use(settings, kind, _SETTING[task]) for task, kind in KINDS.items()]
+    if as_json:
+        print_json(found)
+        return
+    screen = console()
+    for each in found:
+        screen.say((f"{each['kind']}: ", "bold"), each["name"], (f"  ({each['from']})", "dim"))
+        facts = [each["fitted"], each["data"]]
+        if each["rows"]:
+            facts.append(f"{each['rows']:,} rows")
+        if any(facts):
+            screen.say("  " + " · ".join(fact for fact in facts if fact))
+        for line in each["promises"]:
+            screen.say(f"  {line}")
+
+
+def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+
+    model = getattr(settings, setting)
+    try:
+        installed = ModelStore(settings.models_dir).find(model)
+    except ModelNotFound:
+        return _row(kind, model, "not installed", {})
+    key = calibration_name(installed)
+    document = dict(find_document(settings, key, kind) or {})
+    if kind == "chat" and settings.calibration:
+        return _row(kind, key, f"settings: {settings.calibration}", {})
+    path = own_path(settings, key, kind)
+    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
+    return _row(kind, key, origin, document)
+
+
+def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
+    report, data = document.get("report", {}), document.get("data", {})
+    return {
+        "kind": kind,
+        "name": document.get("name", key),
+        "from": origin,
+        "fitted": document.get("fitted_at", ""),
+        "data": data.get("description", ""),
+        "rows": report.get("rows") or report.get("questions") or report.get("segments"),
+        "promises": promised(_proven(document)),
+    }
+
+
+def _proven(document: dict[str, Any]) -> dict[str, Any]:
+    """From the risk table itself, which shipped files have too."""
+    from edgewise.calibrate.report import promises  # noqa: PLC0415
+
+    measured = read_measured(document)
+    table = measured.risk.get("whole", ())
+    return promises(table, measured.risk_rows) if table else {}
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error; nothing where that is not a terminal."""
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda: bar.advance(task)
+        bar.update(task, completed=total)

@@ -46,7 +46,6 @@ COMMANDS = {
     "act": ("edgewise.cli.act:act", "Say it, and let it be done: speech to function calls."),
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
     "auth": ("edgewise.cli.auth:auth", "Store, show and remove providers' keys."),
-    "bench": ("edgewise.cli.bench:bench", "Measure speed and quality on this machine."),
     "calibrate": ("edgewise.cli.calibrate:calibrate", "Fit confidences to your own requests."),
     "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
@@ -66,6 +65,9 @@ COMMANDS = {
     "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),
 }
 
+# Commands of packages of ours that are installed on their own: the package, and the line of help.
+OFFERED = {"bench": ("edgewise-bench", "Measure speed and quality on this machine.")}
+
 
 class ReaderLeft(Exception):
     """A closed pipe under another name: click would turn the original into exit code 1."""
@@ -76,12 +78,12 @@ class LazyGroup(click.Group):
 
     @override
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(command_helps())
 
     @override
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            return plugged_command(name, context)
         module, _, attribute = COMMANDS[name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
@@ -89,12 +91,14 @@ class LazyGroup(click.Group):
     @override
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+            formatter.write_dl(sorted(command_helps().items()))
 
     @override
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
-        names = [name for name in sorted(COMMANDS) if name.startswith(incomplete)]
-        items = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        helps = sorted(command_helps().items())
+        items = [
+            CompletionItem(name, help=line) for name, line in helps if name.startswith(incomplete)
+        ]
         # Past click.Group's own, which would import every command for its help.
         return items + click.Command.shell_complete(self, context, incomplete)
 
@@ -104,9 +108,11 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS)
+            known = command_helps()
+            near = difflib.get_close_matches(name, known)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise click.UsageError(f"No such command {name!r}.{hint}", ctx=context)
+            if name not in known:
+                raise click.UsageError(f"No such command {name!r}.{hint}", ctx=context)
         return super().resolve_command(context, args)
 
     @override
@@ -174,6 +180,36 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `edgewise` script."""
     cli.main(args=args)
+
+
+def command_helps() -> dict[str, str]:
+    """Every command and its line in the help. No plug-in is imported for it."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - `--version` needs none of it
+
+    helps = {name: line for name, (_, line) in COMMANDS.items()}
+    plugged = {point.name: point.dist for point in entry_points(group="edgewise.commands")}
+    for name, (package, line) in OFFERED.items():
+        helps[name] = line if name in plugged else f"Not installed: pip install {package}"
+    for name, owner in plugged.items():
+        facts = dict(owner.metadata.json if owner is not None else {})
+        helps.setdefault(name, str(facts.get("summary", "")))
+    return helps
+
+
+def plugged_command(name: str, context: click.Context) -> click.Command | None:
+    """A command that another package adds through the entry point group `edgewise.commands`."""
+    from edgewise import plugins  # noqa: PLC0415
+
+    if name in plugins.names("commands"):
+        command = plugins.load("commands", name)
+        if not isinstance(command, click.Command):
+            raise SettingsError(f"the plug-in for {name!r} is no click command: {command!r}")
+        return command
+    if name in OFFERED and not context.resilient_parsing:
+        package, _ = OFFERED[name]
+        message = f"{name!r} comes with a package of its own: pip install {package}"
+        raise click.UsageError(message, ctx=context)
+    return None
 
 
 def exit_code(error: EdgewiseError) -> int:

@@ -1,0 +1,1 @@
+"""Function calls: cases, the systems that answer them, and how well they do."""

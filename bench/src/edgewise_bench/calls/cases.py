@@ -1,0 +1,129 @@
+"""Function-calling cases from files: requests, the tools on offer, and the calls expected.
+
+Two kinds of file are read. In the first each case has its `tools` and `expected_calls`; in the
+second the file has `tools`, and a case names one `intent` with its `arguments` or `slots`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgewise.calibrate.answers import Call, OneOf
+from edgewise.errors import SettingsError
+from edgewise.types.messages import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class CallCase:
+    """`flags` say why a label is in doubt; `difficulty` may be empty."""
+
+    set: str
+    id: str
+    query: str
+    tools: tuple[Tool, ...]
+    expected: tuple[Call, ...]
+    difficulty: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.set}/{self.id}"
+
+
+def read_cases(path: Path, limit: int | None = None) -> list[CallCase]:
+    """The cases of a file, in its order; with a limit so many, spread over the whole file."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        rows = document["cases"]
+        shared = [read_tool(row) for row in _listed(document.get("tools", []))]
+        cases = [_case(path.stem, number, row, shared) for number, row in enumerate(rows)]
+    except FileNotFoundError as error:
+        raise SettingsError(f"no file {path}: give the path of a file of cases") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"{path} is not a file of function-calling cases: {reason}") from error
+    if not cases:
+        raise SettingsError(f"{path} holds no case")
+    return spread(cases, limit)
+
+
+def spread(cases: Sequence[CallCase], limit: int | None) -> list[CallCase]:
+    if limit is None or limit >= len(cases):
+        return list(cases)
+    return [cases[number * len(cases) // limit] for number in range(limit)]
+
+
+def irrelevant_cases(cases: Iterable[CallCase], limit: int) -> list[CallCase]:
+    """Requests that no tool on offer serves, at most `limit` of them.
+
+    Those that expect no call, and the others asked again without the tools that they need, where
+    any tool is left.
+    """
+    found = []
+    for case in cases:
+        needed = {name for name, _ in case.expected}
+        left = tuple(tool for tool in case.tools if tool.name not in needed)
+        if left:
+            found.append(replace(case, tools=left, expected=()))
+    return spread(found, limit)
+
+
+def read_tool(row: Mapping[str, Any]) -> Tool:
+    """Also what is wrapped the way OpenAI does it."""
+    inner = row.get("function")
+    row = inner if isinstance(inner, Mapping) else row
+    return Tool(row["name"], row.get("description", ""), row.get("parameters", {}))
+
+
+def _listed(tools: Any) -> Sequence[Mapping[str, Any]]:
+    return list(tools.values()) if isinstance(tools, Mapping) else tools
+
+
+def _case(name: str, number: int, row: Mapping[str, Any], shared: Sequence[Tool]) -> CallCase:
+    tools = tuple(read_tool(tool) for tool in row["tools"]) if "tools" in row else tuple(shared)
+    known = {tool.name: tool for tool in tools}
+    flags = tuple(row.get("flags") or ())
+    if "intent" in row:
+        given = row["arguments"] if "arguments" in row else row["slots"]
+        expected = [(row["intent"], _as_the_schema_says(given, known[row["intent"]]))]
+        flags += _unsaid(row["query"], given, row.get("context") or {})
+    else:
+        expected = [(call["name"], dict(call["arguments"])) for call in row["expected_calls"]]
+    return CallCase(
+        name,
+        str(row.get("id", number)),
+        row["query"],
+        tools,
+        tuple(expected),
+        str(row.get("difficulty", "")),
+        flags,
+    )
+
+
+def _as_the_schema_says(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """Labels of intents: a list is a choice of answers; numbers become text if the tool says so."""
+    properties = tool.parameters.get("properties", {})
+    return {
+        key: _label(value, properties.get(key, {}).get("type")) for key, value in arguments.items()
+    }
+
+
+def _label(value: Any, kind: Any) -> Any:
+    if isinstance(value, list) and kind != "array":
+        return OneOf(tuple(_label(each, kind) for each in value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number and kind == "string" else value
+
+
+def _unsaid(query: str, given: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[str, ...]:
+    """A label that comes from where the speaker stands, and not from the words."""
+    words = query.lower()
+    return tuple(
+        f"context: {key} is not said"
+        for key, value in given.items()
+        if context.get(key) == value and str(value).lower() not in words
+    )

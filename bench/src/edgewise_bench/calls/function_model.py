@@ -1,0 +1,256 @@
+"""`edgewise bench caller`: how fast the function model writes calls, and what it takes."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+from gguf import GGUFReader
+
+from edgewise.assembly.parts import find_function_model, open_function_model
+from edgewise.calls.prompt import render_prompt
+from edgewise.local.backend import CallBackend
+from edgewise.local.store.verify import read_manifest
+from edgewise.settings import Settings
+from edgewise.types.messages import Tool
+from edgewise.types.tokens import Finish
+
+TARGETS: dict[str, tuple[str, float]] = {"call_ms_p50": ("<", 150.0)}
+
+_ARRAY_BYTES = 1 << 28  # far more than any cache holds
+# Resident memory of a process that has written one call and does nothing else.
+_RESIDENT = """
+import sys
+from pathlib import Path
+from edgewise.assembly.parts import open_function_model
+from edgewise.settings import Settings
+settings = Settings(function_model=sys.argv[1], threads=1, cache_dir=Path(sys.argv[2]))
+model = open_function_model(settings)
+list(model.write_call(sys.argv[3], max_tokens=24))
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+model.close()
+"""
+# The same work for every run: thirty requests, and below five tools for them.
+REQUESTS = (
+    "what's the weather in Oslo?",
+    "set a timer for 12 minutes",
+    "text Maria that I'm running ten minutes late",
+    "play some Miles Davis",
+    "dim the kitchen lights to 30 percent",
+    "is it raining in Lisbon right now",
+    "start a 45 minute timer for the bread",
+    "tell Jonas the meeting moved to Friday",
+    "put on my morning playlist and shuffle it",
+    "turn off the lights in the bedroom",
+    "how warm is it in Nairobi in fahrenheit",
+    "timer for 3 minutes please, it's for the tea",
+    "message Aunt Ingrid: happy birthday",
+    "I'd like to hear Clair de Lune",
+    "set the living room lights to full brightness",
+    "weather for Buenos Aires",
+    "remind me in 20 minutes to check the oven",
+    "let Priya know dinner is at seven",
+    "play jazz for studying",
+    "hallway lights at 15 percent",
+    "do I need a coat in Reykjavik today?",
+    "give me a five minute countdown",
+    "send Tom a message saying the keys are under the mat",
+    "shuffle the Beatles",
+    "make the office a bit darker, 60 percent",
+    "weather in Kyoto and in Osaka",
+    "set a timer for 8 minutes and play Radiohead",
+    "write to Elena that I have landed safely",
+    "turn the garage lights off and text Sam good night",
+    "what is the capital of Peru?",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How often everything is asked, of how many requests, and how long an answer may get."""
+
+    times: int = 3
+    requests: int = len(REQUESTS)
+    max_tokens: int = 400
+
+    @property
+    def steps(self) -> int:
+        """How often `progress` is called."""
+        return self.times * self.requests + 3
+
+
+QUICK = Rounds(times=1, requests=3, max_tokens=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One call: seconds until its first token and for the rest, and what was computed."""
+
+    first_s: float
+    rest_s: float
+    fresh_tokens: int
+    output_tokens: int
+
+    @property
+    def seconds(self) -> float:
+        return self.first_s + self.rest_s
+
+
+def measure_function_model(
+    settings: Settings, rounds: Rounds, progress: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """All metrics, of the function model that `settings` choose."""
+    model = find_function_model(settings)
+    function_model = open_function_model(settings)
+    try:
+        first = write(
+            function_model, TOOLS, "dim the bathroom lights to 20 percent", rounds.max_tokens
+        )
+        progress()
+        warm = []
+        for _ in range(rounds.times):
+            for request in REQUESTS[: rounds.requests]:
+                warm.append(write(function_model, TOOLS, request, rounds.max_tokens))
+                progress()
+        # Another order of the tools shares no prefix, so the whole prompt is computed.
+        cold = [write(function_model, turned, REQUESTS[0], 1) for turned in _turned(rounds)]
+        progress()
+    finally:
+        function_model.close()
+    found = {"first_call_ms": 1000 * first.seconds, **speeds(warm, cold)}
+    bandwidth = measure_bandwidth()
+    found["memory_gb_per_second"] = bandwidth / 1e9
+    read_per_second = tensor_bytes(model.path) * found["output_tokens_per_second"]
+    found["bandwidth_share"] = read_per_second / bandwidth
+    if Path("/proc/self/status").exists():
+        found["rss_mib"] = measure_resident(settings)
+    progress()
+    manifest = read_manifest(model.path.parent)
+    if manifest is not None and "merge_s" in manifest.source:
+        found["merge_s"] = float(manifest.source["merge_s"])
+    return found
+
+
+def write(
+    function_model: CallBackend, tools: Iterable[Tool], request: str, max_tokens: int
+) -> Written:
+    """Write one call to its end. The first one also loads the weights."""
+    started = time.perf_counter()
+    first = finish = None
+    for item in function_model.write_call(
+        render_prompt(tuple(tools), request), max_tokens=max_tokens
+    ):
+        first = first or time.perf_counter()
+        finish = item if isinstance(item, Finish) else None
+    ended = time.perf_counter()
+    assert isinstance(finish, Finish) and first is not None  # the protocol says so
+    fresh = finish.input_tokens - finish.cached_tokens
+    return Written(first - started, ended - first, fresh, finish.output_tokens)
+
+
+def speeds(warm: list[Written], cold: list[Written]) -> dict[str, float]:
+    """Percentiles of whole calls, the medians of their two parts, and tokens per second."""
+    ordered = sorted(1000 * each.seconds for each in warm)
+    later = sum(each.output_tokens - 1 for each in warm)
+    return {
+        "call_ms_p50": statistics.median(ordered),
+        "call_ms_p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "read_ms_p50": statistics.median(1000 * each.first_s for each in warm),
+        "write_ms_p50": statistics.median(1000 * each.rest_s for each in warm),
+        "turn_tokens_p50": statistics.median(each.fresh_tokens for each in warm),
+        "output_tokens_p50": statistics.median(each.output_tokens for each in warm),
+        "prompt_tokens_per_second": sum(each.fresh_tokens for each in cold)
+        / sum(each.first_s for each in cold),
+        "output_tokens_per_second": later / sum(each.rest_s for each in warm),
+    }
+
+
+def measure_bandwidth() -> float:
+    """Bytes per second one thread reads from memory: the best of several sums over an array."""
+    values = numpy.ones(_ARRAY_BYTES // 8)
+    best = float("inf")
+    for _ in range(7):
+        started = time.perf_counter()
+        values.sum()
+        best = min(best, time.perf_counter() - started)
+    return values.nbytes / best
+
+
+def tensor_bytes(path: Path) -> int:
+    """What is read for each token: every weight once, for these models share the embedding."""
+    return sum(int(tensor.n_bytes) for tensor in GGUFReader(path).tensors)
+
+
+def measure_resident(settings: Settings) -> float:
+    """Mebibytes of a fresh process that has written one call."""
+    prompt = render_prompt(TOOLS, REQUESTS[0])
+    arguments = [settings.function_model, str(settings.cache_dir), prompt]
+    done = subprocess.run(
+        [sys.executable, "-c", _RESIDENT, *arguments], check=True, capture_output=True, text=True
+    )
+    return int(done.stdout) / 1024
+
+
+def _turned(rounds: Rounds) -> list[tuple[Tool, ...]]:
+    count = len(TOOLS) if rounds.requests > 3 else 2
+    return [TOOLS[number:] + TOOLS[:number] for number in range(1, count)]
+
+
+def _tool(name: str, description: str, required: list[str], **properties: Any) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return Tool(name=name, description=description, parameters=schema)
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _whole(description: str) -> dict[str, Any]:
+    return {"type": "integer", "description": description}
+
+
+TOOLS = (
+    _tool(
+        "get_weather",
+        "Get the current weather for a place",
+        ["place"],
+        place=_text("City or region"),
+        unit={"type": "string", "enum": ["celsius", "fahrenheit"], "default": "celsius"},
+    ),
+    _tool(
+        "set_timer",
+        "Start a countdown timer",
+        ["minutes"],
+        minutes=_whole("Length in minutes"),
+        label=_text("What the timer is for"),
+    ),
+    _tool(
+        "send_message",
+        "Send a text message to a contact",
+        ["recipient", "text"],
+        recipient=_text("Name of the contact"),
+        text=_text("What to say"),
+    ),
+    _tool(
+        "play_music",
+        "Play a song, an artist or a playlist",
+        ["query"],
+        query=_text("What to play"),
+        shuffle={"type": "boolean", "default": False},
+    ),
+    _tool(
+        "set_lights",
+        "Switch or dim the lights of a room",
+        ["room", "brightness"],
+        room=_text("Which room"),
+        brightness=_whole("Per cent, 0 is off"),
+    ),
+)

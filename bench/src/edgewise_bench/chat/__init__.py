@@ -1,0 +1,1 @@
+"""Chat: the overhead, the server, the published traces, and the shipped calibration."""

@@ -1,0 +1,31 @@
+"""`edgewise bench`: one file per command; what loads much loads inside the commands."""
+
+from __future__ import annotations
+
+import click
+
+from edgewise_bench.commands.bfcl import bfcl
+from edgewise_bench.commands.calibration import calibration
+from edgewise_bench.commands.caller import caller
+from edgewise_bench.commands.embed import embed
+from edgewise_bench.commands.overhead import overhead
+from edgewise_bench.commands.routing import routing
+from edgewise_bench.commands.see import see
+from edgewise_bench.commands.serve import serve
+from edgewise_bench.commands.speech import speech
+from edgewise_bench.commands.tools import tools
+from edgewise_bench.commands.traces import traces
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})  # also when run alone
+def bench() -> None:
+    """Measure speed and quality on this machine.
+
+    Every bench prints a scorecard: a table, or with --json one object.
+    """
+
+
+for command in (
+    bfcl, calibration, caller, embed, overhead, routing, see, serve, speech, tools, traces,
+):  # fmt: skip
+    bench.add_command(command)

@@ -1,0 +1,1 @@
+"""Questions with answers that a program can check: our own, and public ones by reference."""

@@ -1,0 +1,1 @@
+"""Speech: recordings, what the device hears in them, its confidence, and deferral."""

@@ -1,0 +1,1 @@
+"""Pictures: drawn text and photographs, what the device sees, and its confidence."""

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise.calibrate.answers import OneOf
+from edgewise.errors import SettingsError
+from edgewise_bench.calls.cases import irrelevant_cases, read_cases
+
+
+def tool(name: str, /, **properties: str) -> dict[str, Any]:
+    fields = {key: {"type": kind} for key, kind in properties.items()}
+    return {"name": name, "parameters": {"type": "object", "properties": fields}}
+
+
+def write(path: Path, document: Any) -> Path:
+    path.write_text(json.dumps(document), "utf-8")
+    return path
+
+
+def case(number: int, *tools: dict[str, Any], expected: list[Any]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "query": f"request {number}",
+        "difficulty": "easy",
+        "tools": list(tools),
+        "expected_calls": expected,
+    }
+
+
+def test_reads_cases_with_their_own_tools(tmp_path: Path) -> None:
+    call = {"name": "brew", "arguments": {"cups": 2}}
+    row = case(7, tool("brew", cups="integer"), expected=[call]) | {"flags": ["label: odd"]}
+    [found] = read_cases(write(tmp_path / "kitchen.json", {"cases": [row]}))
+    assert (found.key, found.difficulty, found.flags) == ("kitchen/7", "easy", ("label: odd",))
+    assert found.expected == (("brew", {"cups": 2}),)
+    assert found.tools[0].parameters["properties"] == {"cups": {"type": "integer"}}
+
+
+def test_reads_intents_as_calls_of_the_shared_tools(tmp_path: Path) -> None:
+    document = {
+        "tools": [tool("dim", level="string", area="string", name="string")],
+        "cases": [
+            {
+                "query": "dim the big lamp to 30",
+                "intent": "dim",
+                "slots": {"level": 30, "area": "Attic", "name": ["lamp", "big lamp"]},
+                "context": {"area": "Attic"},
+            },
+            {"id": "b", "query": "dim it", "intent": "dim", "arguments": {}},
+        ],
+    }
+    first, second = read_cases(write(tmp_path / "home.json", document))
+    assert first.expected == (
+        ("dim", {"level": "30", "area": "Attic", "name": OneOf(("lamp", "big lamp"))}),
+    )
+    assert first.flags == ("context: area is not said",)
+    assert (second.id, second.expected, second.flags) == ("b", (("dim", {}),), ())
+
+
+def test_a_limit_spreads_over_the_whole_file(tmp_path: Path) -> None:
+    rows = [case(number, tool("brew"), expected=[]) for number in range(10)]
+    found = read_cases(write(tmp_path / "many.json", {"cases": rows}), limit=3)
+    assert [each.id for each in found] == ["0", "3", "6"]
+
+
+def test_irrelevant_requests_have_lost_the_tools_that_they_need(tmp_path: Path) -> None:
+    brew = {"name": "brew", "arguments": {}}
+    rows = [
+        case(0, tool("brew"), expected=[brew]),  # nothing would be left on offer
+        case(1, tool("brew"), tool("bake"), expected=[brew]),
+        case(2, tool("bake"), expected=[]),
+    ]
+    cases = read_cases(write(tmp_path / "two.json", {"cases": rows}))
+    found = irrelevant_cases(cases, 10)
+    assert [(each.id, [t.name for t in each.tools]) for each in found] == [
+        ("1", ["bake"]),
+        ("2", ["bake"]),
+    ]
+    assert all(each.expected == () for each in found)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "no file"),
+        ("[]", "not a file of function-calling cases"),
+        ('{"cases": [{"query": "x"}]}', "expected_calls"),
+        ('{"cases": []}', "holds no case"),
+    ],
+)
+def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: str | None, words: str) -> None:
+    path = tmp_path / "cases.json"
+    if content is not None:
+        path.write_text(content, "utf-8")
+    with pytest.raises(SettingsError, match=words) as raised:
+        read_cases(path)
+    assert "cases.json" in str(raised.value)

@@ -1,0 +1,453 @@
+"""The figures on the pages are those in the files; EDGEWISE_WRITE_DOCS=1 writes them anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise_bench.calls.bfcl import PUBLISHED, PUBLISHED_TITLE
+from edgewise_bench.calls.function_model import TARGETS as function_model_targets
+from edgewise_bench.chat.overhead import TARGETS as overhead_targets
+from edgewise_bench.chat.serve import TARGETS as serve_targets
+from edgewise_bench.embed import TARGETS as embed_targets
+from edgewise_bench.routing.frozen import PAIRS
+from edgewise_bench.routing.frozen import TARGETS as frozen_targets
+from edgewise_bench.scorecard import verdicts
+from edgewise_bench.vision.measure import TARGETS as see_targets
+
+ROOT = Path(__file__).parents[2]
+WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
+SHIPPED = ROOT / "src/edgewise/calibrations/smollm2-135m-instruct-q8_0.json"
+
+OF_KINDS = {"auroc", "auroc_within_kind", "ece"}
+REPORT = {
+    "questions": "Questions",
+    "accuracy": "Share answered rightly",
+    "auroc": "AUROC of the confidence",
+    "auroc_mean_logprob": "AUROC of the mean log-probability alone",
+    "auroc_within_kind": "AUROC among questions of the same kind",
+    "auroc_early": "AUROC of the early score at `hold_tokens`",
+    "ece": "Calibration error (15 bins of equal mass)",
+    "kept_share": "Share kept at the default threshold",
+    "kept_accuracy": "Right among the kept",
+    "handed_off_accuracy": "Right among the handed off",
+    "same_kept": "Kept at `hold_tokens` or in the end, that are kept at both",
+    "tokens_before_decision": "Tokens before the decision, mean",
+    "tokens_wasted_per_handoff": "Tokens generated in vain for each handoff, mean",
+}
+OWN_TRACES = {
+    "rows": "Rows that fitted nothing",
+    "accuracy": "Right",
+    "auroc": "AUROC",
+    "auroc_mean_logprob": "AUROC, mean log-probability",
+    "auroc_gain": "Difference",
+    "ece": "ECE",
+    "ece_floor": "ECE by chance",
+    "aurc": "AURC",
+    "coverage_at_5": "Coverage at 5 % risk",
+    "coverage_at_10": "at 10 %",
+    "coverage_at_20": "at 20 %",
+    "handoff_share": "Handed off",
+    "kept_accuracy": "Right among the kept",
+    **{f"risk_violations_{error}": f"Violations at {error} %" for error in (1, 5, 10, 20)},
+}
+TOOLS_HEAD = {
+    "f1": "F1",
+    "unflagged_f1": "F1, unflagged",
+    "exact": "Exact",
+    "argument_accuracy": "Arguments",
+    "false_call_rate": "False calls",
+    "local_share": "Local calls",
+    "latency_ms_p50": "p50 ms",
+    "latency_ms_p95": "p95 ms",
+    "hackathon_score": "Hackathon",
+}
+SURE_HEAD = {
+    "auroc": "AUROC",
+    "aurc": "AURC",
+    "coverage_95": "Coverage at 95 %",
+    "ece": "ECE",
+    **{f"rescued_f1_sent_{share}": f"F1, {share} % sent" for share in (10, 20, 30, 50)},
+    "split_broken_rate": "Split wrongly",
+    "overhead_ms_p50": "Own code, p50 ms",
+}
+RULES = {"bound": "at the bound", "cut": "one cut-off", "early": "boundaries"}
+SAVINGS = ("agreement", "lost", "slipped", "tokens", "wasted")
+SECOND = {
+    "auroc": "AUROC, all answers",
+    "band_auroc": "AUROC in the doubtful band",
+    "short_auroc": "AUROC, answers of up to 16 tokens",
+    "long_auroc": "AUROC, longer answers",
+    "kept_accuracy": "Right among the kept, as many kept",
+}
+FROZEN_HEAD = {
+    "weak": "Weak",
+    "strong": "Strong",
+    "apgr": "APGR",
+    "apgr_low": "from",
+    "apgr_high": "to",
+    "apgr_other_seeds": "Seeds 1 to 3",
+    "apgr_oracle": "Oracle",
+    "cpt50": "CPT50",
+    "cpt80": "CPT80",
+    "auroc_weak": "AUROC, weak",
+    "auroc_gain": "AUROC, gain",
+}
+
+
+def read(path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return data
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
+
+
+def weights() -> str:
+    data = read(SHIPPED)
+    names = sorted({*data["early"]["weights"], *data["final"]["weights"]})
+    rows = [
+        (f"`{name}`", *(data[part]["weights"].get(name, "") for part in ("early", "final")))
+        for name in names
+    ]
+    rows += [("bias", data["early"]["bias"], data["final"]["bias"])]
+    cuts = ", ".join(
+        f"`{name}` {data[name]}"
+        for name in ("hold_tokens", "threshold", "drop_below", "keep_above")
+    )
+    return table(("Feature", "`early`", "`final`"), rows) + f"\n\nBeside them: {cuts}."
+
+
+def curve() -> str:
+    head = ("Threshold", "Kept on the device", "Right among the kept", "Right among the handed off")
+    names = ("threshold", "kept_share", "kept_accuracy", "handed_off_accuracy")
+    return table(head, [tuple(f"{row[n]:.2f}" for n in names) for row in read(SHIPPED)["curve"]])
+
+
+def report() -> str:
+    found = read(SHIPPED)["report"]
+    rows = [
+        (
+            words,
+            f"{found[name]:,.4g}",
+            f"{found[f'kinds_{name}']:,.4g}" if name in OF_KINDS else "",
+        )
+        for name, words in REPORT.items()
+    ]
+    return table(("Out of fold", "Rows held out", "Whole kinds held out"), rows)
+
+
+def own_traces() -> str:
+    found = own_figures()
+    tasks = [task for task in ("chat", "call", "speech") if f"{task}_auroc" in found]
+    rows = [
+        (words, *(_with_interval(found, f"{task}_{name}") for task in tasks))
+        for name, words in OWN_TRACES.items()
+    ]
+    return table(("", *tasks), rows)
+
+
+def own_figures() -> dict[str, float]:
+    path = ROOT / "benchmarks/routing.json"
+    return dict(read(path)["metrics"]) if path.exists() else {}
+
+
+def cost() -> str:
+    found = own_figures()
+    head = ("", "Quality", "Sent", "gemini-2.5-flash-lite", "gpt-5", "Times cheaper")
+    cloud = [f"${found[f'cost_cloud_usd_{name}']:.4f}" for name in ("gemini", "openai")]
+    rows: list[tuple[object, ...]] = [
+        ("device only", f"{found['cost_local_quality']:.3f}", "0", "$0", "$0", ""),
+        ("cloud only", f"{found['cost_cloud_quality']:.3f}", "1", *cloud, "1"),
+    ]
+    for percent in (10, 20, 30, 40, 50, 60):
+        name = f"cost_hybrid_{percent}"
+        rows.append(
+            (
+                f"both, threshold 0.{percent}",
+                f"{found[f'{name}_quality']:.3f}",
+                f"{found[f'{name}_sent']:.2f}",
+                *(f"${found[f'{name}_usd_{who}']:.4f}" for who in ("gemini", "openai")),
+                f"{found[f'{name}_times_cheaper']:.2f}",
+            )
+        )
+    bounds = ", ".join(
+        f"{found[f'cost_times_cheaper_at_{percent}']:.2f} times at {percent} %"
+        for percent in (100, 95, 90, 80)
+    )
+    return (
+        table(head, rows)
+        + f"\n\n{found['cost_rows']:,.0f} questions. Five times cheaper is "
+        + f"{found['cost_5x_quality_of_cloud']:.0%} of the cloud's quality; of that quality, "
+        + f"{bounds}."
+    )
+
+
+def perfect_cloud() -> str:
+    found = own_figures()
+    head = ("", "Quality at 5 times", "Times cheaper at 90 %", "at 95 %", "at 99 %")
+    rows = [
+        (
+            words,
+            f"{found[f'{task}_perfect_cloud_5x_quality']:.3f}",
+            *(f"{found[f'{task}_perfect_cloud_times_cheaper_at_{q}']:.2f}" for q in (90, 95, 99)),
+        )
+        for task, words in (("chat", "chat"), ("call", "function calls"), ("speech", "speech"))
+    ]
+    return table(head, rows)
+
+
+def _with_interval(found: Mapping[str, float], name: str) -> str:
+    value = f"{found[name]:,.4g}"
+    if f"{name}_low" not in found:
+        return value
+    return f"{value} ({found[f'{name}_low']:.3f} to {found[f'{name}_high']:.3f})"
+
+
+def bins() -> str:
+    rows = [
+        (f"{row['confidence']:.2f}", f"{row['accuracy']:.2f}", "▇" * round(20 * row["accuracy"]))
+        for row in read(SHIPPED)["bins"]
+    ]
+    return table(("Mean confidence", "Right", ""), rows)
+
+
+def overhead() -> str:
+    return scorecard("overhead", overhead_targets)
+
+
+def function_model() -> str:
+    if not (ROOT / "benchmarks/caller.json").exists():
+        return "Not measured yet: the weights that ship are still being trained."
+    return scorecard("caller", function_model_targets)
+
+
+def embed() -> str:
+    return scorecard("embed", embed_targets)
+
+
+def see() -> str:
+    return scorecard("see", see_targets)
+
+
+def tools() -> str:
+    if not (ROOT / "benchmarks/tools.json").exists():
+        return "Not measured yet."
+    card = read(ROOT / "benchmarks/tools.json")
+    metrics = card["metrics"]
+    stems = [Path(word).stem for word in card["command"].split() if word.endswith(".json")]
+    files = {stem: f"{stem}_" for stem in stems} if len(stems) > 1 else {stems[0]: ""}
+    systems = {
+        "regex_": "regex only",
+        "raw_": "raw local model",
+        "": "full local pipeline",
+        "hybrid_": f"hybrid, {card['versions'].get('cloud')}",
+    }
+    rows = [
+        (stem, title, *figures(metrics, f"{prefix}{system}", TOOLS_HEAD))
+        for stem, prefix in files.items()
+        for system, title in systems.items()
+        if f"{prefix}{system}f1" in metrics
+    ]
+    sure = [(stem, *figures(metrics, prefix, SURE_HEAD)) for stem, prefix in files.items()]
+    first = table(("File", "System", *TOOLS_HEAD.values()), rows)
+    return f"{first}\n\n{table(('File', *SURE_HEAD.values()), sure)}\n\n{made(card)}"
+
+
+def bfcl() -> str:
+    """A column for each caller, and for each run what its confidence is worth."""
+    paths = [ROOT / f"benchmarks/{name}.json" for name in ("bfcl", "bfcl_live", "bfcl_large")]
+    cards = [read(path) for path in paths]
+    small = merged(card for card in cards if not is_large(card))
+    large = merged(card for card in cards if is_large(card))
+    rows = [
+        (f"`{name}`", *figures(small, "", [name]), *figures(large, "", [name]), published)
+        for name, published in PUBLISHED.items()
+        if name in small
+    ]
+    head = ("Percent right", "`edgewise-caller`", "`edgewise-caller-large`", PUBLISHED_TITLE)
+    names = ("cases", "auroc", "aurc", "coverage_95", "latency_ms_p50", "latency_ms_p95")
+    runs = [(str(n), *figures(card["metrics"], "", names)) for n, card in enumerate(cards, 1)]
+    beside = table(("Run", *(f"`{name}`" for name in names)), runs)
+    commands = "\n".join(f"{n}. {made(card)}" for n, card in enumerate(cards, 1))
+    return f"{table(head, rows)}\n\n{beside}\n\n{commands}"
+
+
+def is_large(card: Mapping[str, Any]) -> bool:
+    return "edgewise-caller-large" in card["command"]
+
+
+def merged(cards: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    return {name: value for card in cards for name, value in card["metrics"].items()}
+
+
+def serve() -> str:
+    if not (ROOT / "benchmarks/serve.json").exists():
+        return "Not measured yet."
+    return scorecard("serve", serve_targets)
+
+
+def figures(metrics: Mapping[str, float], prefix: str, names: Iterable[str]) -> list[str]:
+    found = [metrics.get(f"{prefix}{name}") for name in names]
+    return ["" if value is None else in_words(value) for value in found]
+
+
+def in_words(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:,.4g}"
+
+
+def made(card: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in card["versions"].items())
+    return f"`{card['command']}` on {card['date'][:10]}: {versions}."
+
+
+def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
+    card = read(ROOT / f"benchmarks/{name}.json")
+    metrics, targets = card["metrics"], verdicts(card["metrics"], wanted)
+    rows = [(f"`{name}`", f"{metrics[name]:,.4g}", targets.get(name, "")) for name in metrics]
+    return table(("Metric", "Value", "Target"), rows) + f"\n\n{made(card)}"
+
+
+def routing_metrics(needed: str) -> Mapping[str, float] | None:
+    path = ROOT / "benchmarks/routing.json"
+    metrics: Mapping[str, float] = read(path)["metrics"] if path.exists() else {}
+    return metrics if needed in metrics else None
+
+
+def early() -> str:
+    metrics = routing_metrics("early_tokens_at_50")
+    if metrics is None:
+        return "Not measured yet: `edgewise bench routing --save benchmarks`."
+    end = [f"{metrics[f'tokens_{name}_end']:,.4g}" for name in ("before_decision", "wasted")]
+    rows: list[tuple[object, ...]] = [("0.5", "in the end", "1", "0", "0", *end)]
+    for at in (30, 40, 50):
+        for rule, words in RULES.items():
+            told = [f"{metrics[f'{rule}_{name}_at_{at}']:,.4g}" for name in SAVINGS]
+            rows.append((f"0.{at // 10}", words, *told))
+    head = ("Threshold", "Decided", "Agreement", "Lost", "Slipped", "Tokens", "Wasted")
+    names = ("early_agreement", "tokens_wasted_early", "tokens_wasted_end")
+    spans = (f"`{n}` {metrics[f'{n}_low']:.4g} to {metrics[f'{n}_high']:.4g}" for n in names)
+    return table(head, rows) + f"\n\nAt 0.5, 95 % intervals: {', '.join(spans)}."
+
+
+def second() -> str:
+    metrics = routing_metrics("second_auroc")
+    if metrics is None:
+        return "Not measured yet: `edgewise bench routing --save benchmarks`."
+    rows = [
+        (
+            words,
+            *(f"{metrics[f'second_{name}{end}']:.3f}" for end in ("", "_agreeing", "_gain")),
+            f"{metrics[f'second_{name}_gain_low']:+.3f} to "
+            f"{metrics[f'second_{name}_gain_high']:+.3f}",
+        )
+        for name, words in SECOND.items()
+    ]
+    told = {
+        "accuracy": "second answers that are right",
+        "same": "second answers in the same words",
+        "band_share": "requests in the band",
+        "extra_tokens": "further tokens for each request",
+        "sure_share": "kept if the band is handed off instead",
+        "sure_accuracy": "right among those",
+    }
+    costs = "; ".join(f"{words} {metrics[f'second_{name}']:.3g}" for name, words in told.items())
+    head = ("", "Score alone", "With agreement", "Gain", "95 % interval")
+    return table(head, rows) + f"\n\nBeside them: {costs}."
+
+
+def frozen() -> str:
+    metrics = routing_metrics("mmlu_apgr")
+    if metrics is None:
+        return "Not measured yet."
+    sets = {"mmlu": "MMLU", "gsm8k": "GSM8K", **{name: " to ".join(PAIRS[name]) for name in PAIRS}}
+    rows = [(title, *figures(metrics, f"{name}_", FROZEN_HEAD)) for name, title in sets.items()]
+    reached = verdicts(metrics, frozen_targets)
+    beside = "; ".join(f"`{name}` {words}" for name, words in reached.items())
+    priced = [
+        (
+            sets[name],
+            *figures(metrics, f"{name}_", ("cpt100", "dollars_at_strong_quality")),
+            *figures(metrics, f"{name}_", ("dollars_strong", "training_rows_left_out")),
+        )
+        for name in PAIRS
+    ]
+    head = (
+        "LLMRouter's pair",
+        "Sent for the strong model's quality",
+        "Dollars per million tokens",
+        "Strong alone",
+        "Training rows left out",
+    )
+    first = table(("Set", *FROZEN_HEAD.values()), rows)
+    end = made(read(ROOT / "benchmarks/routing.json"))
+    return f"{first}\n\nTargets: {beside}.\n\n{table(head, priced)}\n\n{end}"
+
+
+def variants() -> str:
+    path = ROOT / "benchmarks/routing_study.json"
+    if not path.exists():
+        return "Not measured yet."
+    card = read(path)
+    measured = routing_metrics("mmlu_apgr") or {}
+    names = [key.removeprefix("mmlu_apgr_") for key in card["metrics"] if key.startswith("mmlu_")]
+    rows = [("as it is", *figures(measured, "", ("mmlu_apgr", "gsm8k_apgr")))]
+    rows += [
+        (f"`{name}`", *figures(card["metrics"], "", (f"mmlu_apgr_{name}", f"gsm8k_apgr_{name}")))
+        for name in names
+    ]
+    pairs = ", ".join(
+        f"{name} {card['metrics'][f'{name}_apgr_same_rows_kept']:,.4g}" for name in PAIRS
+    )
+    shown = table(("Variant", "MMLU", "GSM8K"), rows)
+    return f"{shown}\n\n`same_rows_kept` of LLMRouter's pairs: {pairs}.\n\n{made(card)}"
+
+
+@pytest.mark.parametrize(
+    ("page", "part", "make"),
+    [
+        ("confidence.md", "early", early),
+        ("confidence.md", "second", second),
+        ("confidence.md", "weights", weights),
+        ("confidence.md", "curve", curve),
+        ("confidence.md", "report", report),
+        ("confidence.md", "bins", bins),
+        ("confidence.md", "own traces", own_traces),
+        ("routing.md", "frozen", frozen),
+        ("routing.md", "variants", variants),
+        ("cost-study.md", "cost", cost),
+        ("cost-study.md", "perfect cloud", perfect_cloud),
+        ("benchmarks.md", "overhead", overhead),
+        ("benchmarks.md", "caller", function_model),
+        ("benchmarks.md", "tools", tools),
+        ("benchmarks.md", "bfcl", bfcl),
+        ("benchmarks.md", "embed", embed),
+        ("benchmarks.md", "serve", serve),
+        ("benchmarks.md", "see", see),
+    ],
+)
+def test_figures_on_the_page_are_those_in_the_file(
+    page: str, part: str, make: Callable[[], str]
+) -> None:
+    path = ROOT / "docs" / page
+    begin, end = f"<!-- begin {part} -->", f"<!-- end {part} -->"
+    before, _, rest = path.read_text("utf-8").partition(begin)
+    shown, _, after = rest.partition(end)
+    if WRITE:
+        path.write_text(f"{before}{begin}\n{make()}\n{end}{after}", "utf-8")
+        return
+    assert shown.strip() == make()
+
+
+def test_the_saved_scorecard_of_the_calibration_is_that_of_the_shipped_file() -> None:
+    card = read(ROOT / "benchmarks/calibration.json")
+    shipped = read(SHIPPED)["report"]
+    assert set(card["metrics"]) == set(shipped)
+    assert all(abs(card["metrics"][name] - value) < 0.005 for name, value in shipped.items())

@@ -1,1 +1,0 @@
-"""Measures the engine from outside: `edgewise bench NAME`."""

@@ -1,0 +1,167 @@
+"""What counts as a right answer: texts by tolerant rules, function calls exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgewise.decide.compare_answers import normalise
+
+Rule = Literal["mention", "number", "yes_no", "every", "in_order", "exact", "contains"]
+Call = tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One prompt and what counts as right.
+
+    rule       mention   the first of `accepted` comes before the first of `rivals`
+               number    the first number that is not in the prompt is the accepted one
+               yes_no    the first "yes" or "no" ("true", "false") is the accepted one
+               every     each of `accepted` occurs; "a|b" is satisfied by either
+               in_order  the mentions of `accepted` contain all of them in that order, in a row
+               exact     nothing but one of `accepted` is said
+               contains  one of `accepted` occurs, also inside of a word
+    rejected   words that make any answer wrong (a contradiction, the word to be replaced)
+    level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
+    system     system prompt; empty: the model's own
+    """
+
+    kind: str
+    prompt: str
+    accepted: tuple[str, ...]
+    rule: Rule = "mention"
+    rivals: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    case_matters: bool = False
+    level: int = 2
+    system: str = ""
+
+
+def is_right(question: Question, text: str) -> bool:
+    """Whether `text` answers the question; extra words are tolerated."""
+    said = normalise(text, keep_case=question.case_matters)
+    if _first(said, question.rejected, question.case_matters) is not None:
+        return False
+    return _RULES[question.rule](question, said)
+
+
+def _first(said: str, phrases: Iterable[str], keep_case: bool = False) -> int | None:
+    """Where the first of the phrases begins, as whole words; None when none occurs."""
+    starts = [
+        found.start()
+        for phrase in phrases
+        if (found := re.search(rf"\b{re.escape(normalise(phrase, keep_case=keep_case))}\b", said))
+    ]
+    return min(starts, default=None)
+
+
+def _mention(question: Question, said: str) -> bool:
+    right = _first(said, question.accepted, question.case_matters)
+    if right is None:
+        return False
+    wrong = _first(said, question.rivals, question.case_matters)
+    return wrong is None or right <= wrong
+
+
+def _number(question: Question, said: str) -> bool:
+    given = {1.0, *_numbers(normalise(question.prompt))}  # "there are 60 minutes in 1 hour"
+    accepted = {value for text in question.accepted for value in _numbers(text)}
+    fresh = [value for value in _numbers(said) if value not in given or value in accepted]
+    return bool(fresh) and fresh[0] in accepted
+
+
+def _numbers(said: str) -> list[float]:
+    return [float(word) for word in re.findall(r"\d+(?:\.\d+)?", said)]
+
+
+def _yes_no(question: Question, said: str) -> bool:
+    yes, no = _first(said, ("yes", "true")), _first(said, ("no", "false"))
+    if yes is None and no is None:  # "The Earth orbits the Sun." is a yes, too
+        said_yes = "not" not in said.split()
+        return said_yes == (question.accepted[0] == "yes") and _restates(question.prompt, said)
+    said_yes = no is None or (yes is not None and yes < no)
+    return said_yes == (question.accepted[0] == "yes")
+
+
+def _restates(prompt: str, said: str) -> bool:
+    """Whether every word of the question that carries meaning is said again."""
+    asked = set(normalise(re.sub(r"(?i)answer|yes or no", "", prompt)).split())
+    asked -= {"are", "can", "did", "does", "the"}
+    return all(re.search(rf"\b{word[:5]}", said) for word in asked if len(word) > 2)
+
+
+def _every(question: Question, said: str) -> bool:
+    return all(_first(said, need.split("|")) is not None for need in question.accepted)
+
+
+def _in_order(question: Question, said: str) -> bool:
+    wanted = [normalise(item) for item in question.accepted]
+    pattern = "|".join(re.escape(item) for item in sorted(wanted, key=len, reverse=True))
+    mentions = re.findall(rf"\b(?:{pattern})\b", said)
+    runs = range(len(mentions) - len(wanted) + 1)
+    return any(mentions[start : start + len(wanted)] == wanted for start in runs)
+
+
+def _exact(question: Question, said: str) -> bool:
+    return said in _plain(question)
+
+
+def _contains(question: Question, said: str) -> bool:
+    return any(phrase in said for phrase in _plain(question))
+
+
+def _plain(question: Question) -> list[str]:
+    return [normalise(phrase, keep_case=question.case_matters) for phrase in question.accepted]
+
+
+_RULES = {
+    "mention": _mention,
+    "number": _number,
+    "yes_no": _yes_no,
+    "every": _every,
+    "in_order": _in_order,
+    "exact": _exact,
+    "contains": _contains,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """An expected value that may be written in several ways."""
+
+    values: tuple[Any, ...]
+
+
+def value_matches(predicted: Any, expected: Any) -> bool:
+    if isinstance(expected, OneOf):
+        return any(value_matches(predicted, value) for value in expected.values)
+    if isinstance(predicted, str) and isinstance(expected, str):
+        return predicted.strip().lower() == expected.strip().lower()
+    if isinstance(predicted, bool) != isinstance(expected, bool):
+        return False
+    if isinstance(predicted, list) and isinstance(expected, list):
+        pairs = zip(predicted, expected, strict=False)
+        return len(predicted) == len(expected) and all(value_matches(p, e) for p, e in pairs)
+    if isinstance(predicted, Mapping) and isinstance(expected, Mapping):
+        return set(predicted) == set(expected) and all(
+            value_matches(predicted[key], expected[key]) for key in expected
+        )
+    return bool(predicted == expected)
+
+
+def exact(predicted: Sequence[Call] | None, expected: Sequence[Call]) -> bool:
+    """The same calls in any order, with the same arguments and no others."""
+    if predicted is None or len(predicted) != len(expected):
+        return False
+    left = list(expected)
+    for name, arguments in predicted:
+        for number, (other, wanted) in enumerate(left):
+            if name == other and value_matches(arguments, wanted):
+                del left[number]
+                break
+        else:
+            return False
+    return True

@@ -1,0 +1,505 @@
+"""From traces to a calibration: which features, what weights, how long to hold, where to cut.
+
+Everything that is reported is out of fold: rows, or whole kinds of question, are held out, the
+features are chosen and the weights fitted without them, and only then are they judged.
+
+The boundaries of the gate say after how many tokens which early scores are clear. They are a
+sequential test with a bound on both of its errors. Of the answers that would be kept in the end, at
+most `MOST_CHANGED` may be dropped early, all stops together; and at most as many others may be kept
+early. Agreement would not do: where one answer in ten is kept, dropping all of them at the first
+token agrees with nine decisions in ten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+
+from edgewise.calibrate.logistic import Numbers, fit_logistic
+from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
+from edgewise.calibrate.traces import Sample
+from edgewise.decide.calibration import FORMAT, Calibration, Score
+from edgewise.decide.gate import Gate, Verdict
+from edgewise.decide.meter import Reading
+from edgewise.types.measured import NOTHING_CLEAR, Boundaries, Stops, write_boundaries
+
+# `tokens` is left out: long answers would score by extrapolation.
+FEATURES = tuple(field.name for field in fields(Reading) if field.name != "tokens")
+MOST_FEATURES = 7
+LEAST_GAIN = 0.0005  # nats per answer that the last features must save on held-out rows
+SURETIES = ("logprob", "margin")  # features that rise with the model's own sureness end so
+FOLDS = 7
+PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
+HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
+SAME_KEPT = 0.8  # of the answers kept at hold_tokens or in the end, that must be kept at both
+CLEAR = 0.95  # decisions before hold_tokens that must be those at hold_tokens
+LEAST_CLEAR = 20  # cases without which "so clear" is not claimed
+THRESHOLD = 0.5  # an answer that is more likely wrong than right is handed off
+STOPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20)
+THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+MOST_CHANGED = 0.05  # of the answers that are kept in the end, on either side
+ENOUGH = 60  # answers on both sides of a threshold, without which it gets no table
+_DIGITS = 4
+# An answer's early scores at the stops it reached, and its confidence in the end.
+Course = tuple[dict[int, float], float]
+CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+FIT_STEPS = FOLDS * (len(HOLD_CHOICES) + 2)  # at most so many calls of `progress`
+
+
+def split_kinds(samples: Sequence[Sample], count: int, seed: int) -> list[set[str]]:
+    """Folds of whole kinds."""
+    kinds = sorted({sample.kind for sample in samples})
+    Random(seed).shuffle(kinds)
+    return [set(kinds[start::count]) for start in range(min(count, len(kinds)))]
+
+
+def fit_score(
+    samples: Sequence[Sample],
+    count: int | None,
+    names: Sequence[str],
+    targets: Numbers | None = None,
+) -> Score:
+    """Fitted to being right, or to other `targets` between 0 and 1."""
+    wanted = _labels(samples) if targets is None else targets
+    fitted = fit_logistic(_matrix(samples, count, names), wanted)
+    return Score(dict(zip(names, fitted.weights, strict=True)), fitted.bias)
+
+
+def choose_features(
+    samples: Sequence[Sample], count: int | None, seed: int, targets: Numbers | None = None
+) -> list[str]:
+    """Forward selection by the log-loss on held-out rows; the shortest list that is as good.
+
+    It goes on past one feature that saves nothing: two may be worth something only together.
+    """
+    everything = _matrix(samples, count, FEATURES)
+    labels = _labels(samples) if targets is None else targets
+    fold = np.random.default_rng(seed).permutation(len(samples)) % FOLDS
+    folds = [fold == number for number in range(FOLDS)]
+
+    def loss(columns: list[int]) -> float:
+        chances = np.zeros(len(labels))
+        for held_out in folds:
+            kept = everything[:, columns]
+            model = fit_logistic(kept[~held_out], labels[~held_out])
+            chances[held_out] = model.chances(kept[held_out])
+        chances = np.clip(chances, 1e-9, 1 - 1e-9)
+        return -float(np.mean(labels * np.log(chances) + (1 - labels) * np.log(1 - chances)))
+
+    chosen: list[int] = []
+    losses: list[float] = []
+    while len(chosen) < MOST_FEATURES:
+        others = [column for column in range(len(FEATURES)) if column not in chosen]
+        sound = [other for other in others if _is_sound(everything, labels, [*chosen, other])]
+        if not sound:
+            break
+        found, column = min((loss([*chosen, other]), other) for other in sound)
+        chosen, losses = [*chosen, column], [*losses, found]
+        if len(losses) > 2 and min(losses[-2:]) >= min(losses[:-2]):
+            break
+    enough = next(at for at, found in enumerate(losses) if found <= min(losses) + LEAST_GAIN)
+    return [FEATURES[column] for column in chosen[: enough + 1]]
+
+
+def _is_sound(everything: Numbers, labels: Numbers, columns: list[int]) -> bool:
+    """Whether no weight lets an answer that the model was less sure of score higher.
+
+    Features that say nearly the same would else be played against each other.
+    """
+    fitted = fit_logistic(everything[:, columns], labels)
+    names = [FEATURES[column] for column in columns]
+    signs = [-1 if "entropy" in name else 1 if name.endswith(SURETIES) else 0 for name in names]
+    return all(sign * weight >= 0 for sign, weight in zip(signs, fitted.weights, strict=True))
+
+
+def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
+    """Both scores; thresholds that say nothing yet about clear cases.
+
+    The final score is fitted to being right, the early one to the final one: what an early
+    decision has to foretell is the decision in the end.
+    """
+    names = choose_features(samples, None, seed)
+    final = fit_score(samples, None, names)
+    foretold = _chances(final, samples)
+    early = choose_features(samples, hold_tokens, seed, foretold)
+    return Calibration(
+        name="",
+        early=fit_score(samples, hold_tokens, early, foretold),
+        final=final,
+        hold_tokens=hold_tokens,
+        threshold=THRESHOLD,
+        keep_above=1.0,
+        drop_below=0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One answer under a calibration that has never seen its kind."""
+
+    sample: Sample
+    calibration: Calibration
+
+    @property
+    def confidence(self) -> float:
+        return self.calibration.final.probability(self.sample.at(None))
+
+    def early(self, count: int) -> float:
+        return self.calibration.early.probability(self.sample.at(count))
+
+    def decide(
+        self, keep_above: float = 1.0, drop_below: float = 0.0, threshold: float = THRESHOLD
+    ) -> tuple[Verdict, int]:
+        """What the real gate says to this stream, and after how many tokens."""
+        gate = Gate(
+            replace(self.calibration, keep_above=keep_above, drop_below=drop_below), threshold
+        )
+        for count, reading in enumerate(self.sample.readings, start=1):
+            verdict = gate.judge(reading, count)
+            if verdict is not Verdict.HOLD:
+                return verdict, count
+        return gate.judge_whole(self.sample.at(None)), len(self.sample.readings)
+
+
+def judge_out_of_fold(
+    samples: Sequence[Sample],
+    hold_tokens: int,
+    seed: int,
+    progress: Callable[[], None] = lambda: None,
+    *,
+    by: Literal["kind", "row"] = "kind",
+) -> list[Judged]:
+    """Every answer under a calibration that has not seen its kind, or only not its row."""
+    kinds = split_kinds(samples, FOLDS, seed + 1)
+    order = list(range(len(samples)))
+    Random(seed + 1).shuffle(order)
+    judged = []
+    for number in range(len(kinds) if by == "kind" else FOLDS):
+        rows = set(order[number::FOLDS])
+        held = [
+            sample.kind in kinds[number] if by == "kind" else place in rows
+            for place, sample in enumerate(samples)
+        ]
+        pairs = list(zip(samples, held, strict=True))
+        calibration = fit_scores([each for each, out in pairs if not out], hold_tokens, seed)
+        judged += [Judged(each, calibration) for each, out in pairs if out]
+        progress()
+    return judged
+
+
+def agreement(judged: Sequence[Judged]) -> float:
+    """How many decisions at hold_tokens are those the whole answer would have got."""
+    same = [_kept(each) == _kept_in_the_end(each) for each in judged]
+    return sum(same) / len(same)
+
+
+def same_kept(judged: Sequence[Judged]) -> float:
+    """Of the answers that are kept at hold_tokens or in the end, how many are kept at both.
+
+    Where few are kept, agreement says little: to keep none would agree with nearly all decisions.
+    """
+    pairs = [(_kept(each), _kept_in_the_end(each)) for each in judged]
+    either = sum(early or late for early, late in pairs)
+    return sum(early and late for early, late in pairs) / either if either else 1.0
+
+
+def _kept_in_the_end(judged: Judged) -> bool:
+    return judged.confidence >= judged.calibration.threshold
+
+
+def choose_keep_above(judged: Sequence[Judged]) -> float:
+    """The lowest early score that, once reached, is followed by KEEP in 95 % of the cases."""
+    peaks = [(max(_held_scores(each), default=0.0), _kept(each)) for each in judged]
+    return max(THRESHOLD, _clear_cut(sorted(peaks, reverse=True), nothing=1.0))
+
+
+def choose_drop_below(judged: Sequence[Judged]) -> float:
+    """The highest early score below which HAND_OFF follows in 95 % of the cases."""
+    pits = [(min(_held_scores(each), default=1.0), not _kept(each)) for each in judged]
+    return min(THRESHOLD, _clear_cut(sorted(pits), nothing=0.0))
+
+
+def _clear_cut(ordered: Sequence[tuple[float, bool]], nothing: float) -> float:
+    """The last score of the longest clear beginning of the list; `nothing` where none is clear."""
+    cut, agreed = nothing, 0
+    for count, (score, same) in enumerate(ordered, start=1):
+        agreed += same
+        tied = count < len(ordered) and ordered[count][0] == score  # a cut takes all or none
+        if count >= LEAST_CLEAR and agreed >= CLEAR * count and not tied:
+            cut = score
+    return cut
+
+
+def _held_scores(judged: Judged) -> list[float]:
+    """The early scores before hold_tokens is reached."""
+    last = min(judged.calibration.hold_tokens - 1, len(judged.sample.readings))
+    return [judged.early(count) for count in range(1, last + 1)]
+
+
+def _kept(judged: Judged) -> bool:
+    return judged.decide()[0] is Verdict.KEEP
+
+
+def _matrix(samples: Sequence[Sample], count: int | None, names: Sequence[str]) -> Numbers:
+    rows = [[getattr(sample.at(count), name) for name in names] for sample in samples]
+    return np.array(rows, dtype=np.float64)
+
+
+def _labels(samples: Sequence[Sample]) -> Numbers:
+    return np.array([sample.right for sample in samples], dtype=np.float64)
+
+
+def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
+    return np.array([score.probability(sample.at(None)) for sample in samples])
+
+
+def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
+    """Tables for the thresholds that have enough answers on both sides; maybe none."""
+    return _choose([_course(each) for each in judged], most_changed)
+
+
+def give_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> list[Judged]:
+    """The same answers under calibrations with boundaries, found without the fold they judge."""
+    folds = {id(each.calibration): each.calibration for each in judged}
+    courses = [(id(each.calibration), _course(each)) for each in judged]
+    bounded = {
+        fold: replace(
+            calibration,
+            boundaries=_choose([each for at, each in courses if at != fold], most_changed),
+        )
+        for fold, calibration in folds.items()
+    }
+    return [Judged(each.sample, bounded[id(each.calibration)]) for each in judged]
+
+
+def _choose(courses: Sequence[Course], most_changed: float) -> Boundaries:
+    stops = sorted({stop for scores, _ in courses for stop in scores})
+    found = {at: _table(courses, stops, at, most_changed) for at in THRESHOLDS}
+    told = {at: table for at, table in found.items() if table}
+    return Boundaries(tuple(told), tuple(told.values()))
+
+
+def _course(judged: Judged) -> Course:
+    last = min(judged.calibration.hold_tokens - 1, len(judged.sample.readings))
+    return {stop: judged.early(stop) for stop in STOPS if stop <= last}, judged.confidence
+
+
+def _table(
+    courses: Sequence[Course], stops: Sequence[int], threshold: float, most_changed: float
+) -> Stops:
+    kept = sum(confidence >= threshold for _, confidence in courses)
+    if min(kept, len(courses) - kept) < ENOUGH:
+        return {}
+    table: dict[int, tuple[float, float]] = {}
+    held = list(courses)
+    drop_below, keep_above = NOTHING_CLEAR
+    lost = slipped = 0
+    for stop in stops:
+        spent = int(most_changed * kept * stop / stops[-1])  # most of it late, when more is known
+        here = [(scores[stop], end >= threshold) for scores, end in held if stop in scores]
+        drop_below = _drop_below(here, threshold, spent - lost, drop_below)
+        keep_above = _keep_above(here, threshold, spent - slipped, keep_above)
+        table[stop] = drop_below, keep_above
+        lost += sum(score < drop_below and keeps for score, keeps in here)
+        slipped += sum(score >= keep_above and not keeps for score, keeps in here)
+        held = [
+            (scores, end)
+            for scores, end in held
+            if stop not in scores or drop_below <= scores[stop] < keep_above
+        ]
+    return table
+
+
+def _drop_below(
+    here: Sequence[tuple[float, bool]], threshold: float, may_lose: int, before: float
+) -> float:
+    """The highest score below which at most so many are that would be kept.
+
+    The stop before counts where no higher score is clear here: what crosses it later is clear, too.
+    """
+    would_keep = sorted(score for score, keeps in here if keeps)
+    highest = would_keep[may_lose] if 0 <= may_lose < len(would_keep) else 0.0
+    cut = math.floor(min(highest, threshold) * 10**_DIGITS) / 10**_DIGITS
+    clear = sum(score < cut for score, _ in here)
+    return max(cut, before) if clear >= LEAST_CLEAR else before
+
+
+def _keep_above(
+    here: Sequence[tuple[float, bool]], threshold: float, may_slip: int, before: float
+) -> float:
+    """The lowest score from which on at most so many are that would be dropped."""
+    would_drop = sorted((score for score, keeps in here if not keeps), reverse=True)
+    lowest = would_drop[may_slip] if 0 <= may_slip < len(would_drop) else 1.0
+    cut = (math.floor(max(lowest, threshold) * 10**_DIGITS) + 1) / 10**_DIGITS
+    clear = sum(score >= cut for score, _ in here)
+    return min(cut, before) if clear >= LEAST_CLEAR else before
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A calibration and its report: one number per name, and two tables.
+
+    bins    reliability: promised and found accuracy of answers with similar confidence
+    curve   what other thresholds would keep
+    """
+
+    calibration: Calibration
+    metrics: dict[str, float]
+    bins: list[dict[str, float]]
+    curve: list[dict[str, float]]
+
+
+def fit_calibration(
+    samples: Sequence[Sample],
+    name: str,
+    seed: int,
+    progress: Callable[[], None] = lambda: None,
+    measuring: Sequence[Sample] = (),
+) -> Fitted:
+    """Choose how long to hold, then where scores are clear, then fit on all samples.
+
+    Rows for `measuring` take no part in that. The report is about both, each row judged by a fit
+    without it; the same figures for fits without its kind are called `kinds_…`.
+    """
+    judged: list[Judged] = []
+    for hold_tokens in HOLD_CHOICES:
+        judged = judge_out_of_fold(samples, hold_tokens, seed, progress)
+        if same_kept(judged) >= SAME_KEPT:
+            break
+    calibration = replace(
+        fit_scores(samples, judged[0].calibration.hold_tokens, seed),
+        name=name,
+        boundaries=choose_boundaries(judged),
+    )
+    if not calibration.boundaries:  # too few are kept, or dropped: one cut for all tokens
+        calibration = replace(
+            calibration,
+            keep_above=_rounded(choose_keep_above(judged)),
+            drop_below=_rounded(choose_drop_below(judged)),
+        )
+    calibration = replace(
+        calibration, early=_short(calibration.early), final=_short(calibration.final)
+    )
+    everything, hold_tokens = [*samples, *measuring], calibration.hold_tokens
+    rows = judge_out_of_fold(everything, hold_tokens, seed, progress, by="row")
+    kinds = judge_out_of_fold(everything, hold_tokens, seed, progress) if measuring else judged
+    bounded = give_boundaries(rows)
+    bins = [asdict(each) for each in reliability(*confidences_of(rows))]
+    curve = [_outcome(bounded, calibration, threshold) for threshold in CURVE]
+    metrics = _measure(bounded, calibration)
+    metrics |= {"agreement": agreement(rows), "same_kept": same_kept(rows)}
+    return Fitted(calibration, metrics | _kinds(kinds), bins, curve)
+
+
+def confidences_of(judged: Sequence[Judged]) -> tuple[list[float], list[bool]]:
+    return [each.confidence for each in judged], [each.sample.right for each in judged]
+
+
+def _kinds(judged: Sequence[Judged]) -> dict[str, float]:
+    """The harder question: kinds of question the fit has never seen."""
+    confidences, right = confidences_of(judged)
+    return {
+        "kinds_auroc": auroc(confidences, right),
+        "kinds_auroc_within_kind": _auroc_within_kind(judged),
+        "kinds_ece": expected_calibration_error(confidences, right),
+    }
+
+
+def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, float]:
+    """The report, out of fold, with the gate as it will run."""
+    right = [each.sample.right for each in judged]
+    confidences = [each.confidence for each in judged]
+    plain = [each.sample.at(None).mean_logprob for each in judged]
+    return {
+        "questions": len(judged),
+        "kinds": len({each.sample.kind for each in judged}),
+        "accuracy": share(right),
+        "auroc": auroc(confidences, right),
+        "auroc_early": auroc([each.early(calibration.hold_tokens) for each in judged], right),
+        "auroc_within_kind": _auroc_within_kind(judged),
+        "auroc_mean_logprob": auroc(plain, right),
+        "ece": expected_calibration_error(confidences, right),
+        "agreement": 0.0,  # at hold_tokens, without boundaries: the caller knows
+        "early_agreement": agreement(judged),
+        **_outcome(judged, calibration, calibration.threshold),
+        "hold_tokens": calibration.hold_tokens,
+        "keep_above": calibration.keep_above,
+        "drop_below": calibration.drop_below,
+    }
+
+
+def _outcome(
+    judged: Sequence[Judged], calibration: Calibration, threshold: float
+) -> dict[str, float]:
+    """What the gate does at a threshold, and what that is worth."""
+    clear = calibration.keep_above, calibration.drop_below
+    decided = [(each.sample.right, *each.decide(*clear, threshold)) for each in judged]
+    kept = [right for right, verdict, _ in decided if verdict is Verdict.KEEP]
+    dropped = [(right, count) for right, verdict, count in decided if verdict is Verdict.HAND_OFF]
+    return {
+        "threshold": threshold,
+        "kept_share": len(kept) / len(decided),
+        "kept_accuracy": share(kept),
+        "handed_off_accuracy": share([right for right, _ in dropped]),
+        "tokens_before_decision": sum(count for _, _, count in decided) / len(decided),
+        "tokens_wasted_per_handoff": sum(count for _, count in dropped) / max(1, len(dropped)),
+    }
+
+
+def _auroc_within_kind(judged: Sequence[Judged]) -> float:
+    """Pairs of the same kind only: how well answers are told apart when all else is equal."""
+    total = pairs = 0.0
+    for kind in {each.sample.kind for each in judged}:
+        members = [each for each in judged if each.sample.kind == kind]
+        right = [each.sample.right for each in members]
+        weight = sum(right) * (len(right) - sum(right))
+        total += weight * auroc([each.confidence for each in members], right)
+        pairs += weight
+    return total / pairs if pairs else 0.5
+
+
+def document_of(
+    fitted: Fitted, source: Mapping[str, Any], data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The contents of a calibration file.
+
+    source  the model and the runtime that answered
+    data    the rows that it was fitted to
+    """
+    calibration = fitted.calibration
+    return {
+        "format": FORMAT,
+        "name": calibration.name,
+        **source,
+        "data": dict(data),
+        "early": {"weights": dict(calibration.early.weights), "bias": calibration.early.bias},
+        "final": {"weights": dict(calibration.final.weights), "bias": calibration.final.bias},
+        "hold_tokens": calibration.hold_tokens,
+        "threshold": calibration.threshold,
+        "keep_above": calibration.keep_above,
+        "drop_below": calibration.drop_below,
+        "boundaries": write_boundaries(calibration.boundaries),
+        "report": _row(fitted.metrics),
+        "bins": [_row(each) for each in fitted.bins],
+        "curve": [_row(each) for each in fitted.curve],
+    }
+
+
+def _short(score: Score) -> Score:
+    """Four digits: more would only pretend."""
+    weights = {name: float(f"{weight:.4g}") for name, weight in score.weights.items()}
+    return Score(weights, float(f"{score.bias:.4g}"))
+
+
+def _row(numbers: Mapping[str, float]) -> dict[str, float]:
+    return {name: _rounded(value) for name, value in numbers.items()}
+
+
+def _rounded(value: float) -> float:
+    """Counts stay whole numbers."""
+    return value if isinstance(value, int) else round(float(value), 4)

@@ -1,0 +1,306 @@
+"""Fits a calibration to a user's own rows: half of them fit it, the other half measure it.
+
+What is shipped is where it begins. It stays as it is, gets a map, or gives way to weights of its
+own, whichever does best on rows that did not fit it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from random import Random
+from typing import Any
+
+from edgewise.assembly.calibrations import Kind, find_document, shipped_document
+from edgewise.calibrate import fit
+from edgewise.calibrate.fit import (
+    FIT_STEPS,
+    Judged,
+    choose_boundaries,
+    document_of,
+    fit_calibration,
+)
+from edgewise.calibrate.report import (
+    Document,
+    bins,
+    count_risks,
+    curve,
+    figures,
+    map_keys,
+    measure,
+    measured_keys,
+    promises,
+    refuse_few,
+    risk_table,
+)
+from edgewise.calibrate.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
+from edgewise.calibrate.traces import Sample, Scored
+from edgewise.calls.confidence import UNCALIBRATED_CALLS
+from edgewise.decide.calibration import FORMAT, UNCALIBRATED, Calibration, parse_calibration
+from edgewise.local.store.store import InstalledModel
+from edgewise.record.audits import Audit
+from edgewise.settings import Settings
+from edgewise.speech.confidence import UNCALIBRATED_SPEECH
+from edgewise.types.measured import UNMAPPED, ScoreMap, write_boundaries
+
+LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
+FRESH_GAIN = 0.02  # nats per row that weights of its own must save: they are many, the rows few
+STEPS = 2 * FIT_STEPS  # at most so many calls of `progress`
+# What a file says of the rows it was measured on, or of a score that a map changes.
+_MEASURED = (
+    "map", "risk", "risk_rows", "quantiles", "feature_means", "feature_deviations", "agreement",
+    "boundaries", "bins", "curve", "report", "watched",
+)  # fmt: skip
+
+Progress = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a new file is called, and where its rows come from."""
+
+    name: str
+    fitted_at: str
+    data: Mapping[str, Any]
+    seed: int = 0
+
+
+def halves(count: int, seed: int) -> tuple[list[int], list[int]]:
+    """The rows that fit, and those that measure."""
+    order = list(range(count))
+    Random(seed).shuffle(order)
+    return sorted(order[: count // 2]), sorted(order[count // 2 :])
+
+
+# -- chat ------------------------------------------------------------------------------------------
+
+
+def fit_chat(
+    samples: Sequence[Sample],
+    base: Mapping[str, Any],
+    model: InstalledModel,
+    fresh: Fresh,
+    progress: Progress = lambda: None,
+) -> Document:
+    """The contents of a calibration file for chat. `base` is the shipped one's."""
+    refuse_few(len(samples))
+    fitting, measuring = ([samples[at] for at in part] for part in halves(len(samples), fresh.seed))
+    before = parse_calibration(base, "the shipped calibration")
+    document, how = _choose_chat(fitting, base, before, model, fresh, progress)
+    document |= {"name": fresh.name, "fitted_at": fresh.fitted_at, "data": dict(fresh.data)}
+    after = parse_calibration(document, "the new calibration")
+    confidences, right = _confidences(after, measuring), [each.right for each in measuring]
+    tables = count_risks(after, measuring)
+    return document | {
+        **measure(after, measuring, tables),
+        "report": {
+            **figures(len(samples), confidences, _confidences(before, measuring), right),
+            **promises(tables["whole"], len(measuring)),
+            **how,
+        },
+        "bins": bins(confidences, right),
+        "curve": curve(tables["whole"], len(measuring)),
+    }
+
+
+def _choose_chat(
+    fitting: Sequence[Sample],
+    base: Mapping[str, Any],
+    before: Calibration,
+    model: InstalledModel,
+    fresh: Fresh,
+    progress: Progress,
+) -> tuple[Document, dict[str, Any]]:
+    """The file without what is measured later, and how it came about."""
+    right = [each.right for each in fitting]
+    losses = {"shipped": log_loss(_confidences(before, fitting), right)}
+    raw = replace(before.final, map=UNMAPPED)
+    found, form = choose_map([raw.probability(each.at(None)) for each in fitting], right)
+    scores = [raw.probability(each.at(None)) for each in fitting]
+    losses["mapped"] = held_out_loss(scores, right, lambda s, r: choose_map(s, r)[0], fresh.seed)
+    enough = min(sum(right), len(right) - sum(right)) >= LEAST_OF_EACH
+    judged: list[Judged] = []
+    if len(fitting) >= LEAST_FRESH and enough:
+        judged = fit.judge_out_of_fold(fitting, before.hold_tokens, fresh.seed, progress)
+        losses["refitted"] = log_loss(
+            [each.confidence for each in judged], [each.sample.right for each in judged]
+        )
+    how = {"held_out_log_loss": {name: round(loss, 4) for name, loss in losses.items()}}
+    if losses.get("refitted", math.inf) < min(losses["shipped"], losses["mapped"]) - FRESH_GAIN:
+        source = {
+            "model": model.name,
+            "quantisation": model.quantisation,
+            "sha256": model.sha256,
+            "runtime": {"xllamacpp": version("xllamacpp")},
+        }
+        fitted = fit_calibration(fitting, fresh.name, fresh.seed, progress)
+        document = document_of(fitted, source, fresh.data)
+        final, form = choose_map(
+            [each.confidence for each in judged], [each.sample.right for each in judged]
+        )
+        early, _ = choose_map(
+            [each.early(before.hold_tokens) for each in judged],
+            [each.sample.right for each in judged],
+        )
+        document |= map_keys({"early": early, "final": final})
+        document |= _clear_cases([_mapped(each, early, final) for each in judged])
+        return document, how | {"score": "refitted", "map": form}
+    if losses["mapped"] > losses["shipped"] - LEAST_GAIN:
+        return dict(base), how | {"score": "shipped", "map": "as shipped"}
+    bare = replace(before.early, map=UNMAPPED)
+    early, _ = choose_map(
+        [bare.probability(each.at(before.hold_tokens)) for each in fitting], right
+    )
+    document = {name: value for name, value in base.items() if name not in _MEASURED}
+    document |= map_keys({"early": early, "final": found}) | {"keep_above": 1.0, "drop_below": 0.0}
+    mapped = parse_calibration(document, "the new calibration")
+    told = [Judged(each, mapped) for each in fitting]
+    return document | _clear_cases(told), how | {"score": "shipped", "map": form}
+
+
+def _mapped(judged: Judged, early: ScoreMap, final: ScoreMap) -> Judged:
+    known = judged.calibration
+    return Judged(
+        judged.sample,
+        replace(
+            known, early=replace(known.early, map=early), final=replace(known.final, map=final)
+        ),
+    )
+
+
+def _clear_cases(told: Sequence[Judged]) -> Document:
+    """Early scores that need no more waiting, in the numbers that the maps make of them."""
+    return {
+        "boundaries": write_boundaries(choose_boundaries(told)),
+        "keep_above": round(fit.choose_keep_above(told), 4),
+        "drop_below": round(fit.choose_drop_below(told), 4),
+    }
+
+
+def _confidences(calibration: Calibration, samples: Sequence[Sample]) -> list[float]:
+    return [calibration.final.probability(each.at(None)) for each in samples]
+
+
+# -- calls, speech, and what audits say ------------------------------------------------------------
+
+
+def fit_scored(
+    rows: Sequence[Scored],
+    base: Mapping[str, Any],
+    maps: Mapping[str, ScoreMap],
+    fresh: Fresh,
+    floor: float = 0.0,
+) -> Document:
+    """The shipped file with a map of its own, where one helps.
+
+    `rows` have the confidences that the shipped file gives by its `maps`. Nothing is known of
+    those below `floor`: they stay what they were, and no threshold below it is measured.
+    """
+    numbers = sorted({row.row for row in rows})
+    refuse_few(len(numbers))
+    first, second = halves(len(numbers), fresh.seed)
+    fitting = [row for row in rows if row.row in {numbers[at] for at in first}]
+    measuring = [row for row in rows if row.row in {numbers[at] for at in second}]
+    told = [row for row in fitting if not row.gated]
+    found, form = choose_map([row.confidence for row in told], [row.right for row in told])
+    found = _known_from(floor, found)
+    after = [replace(row, confidence=found.of(row.confidence)) for row in measuring]
+    confidences, right = [row.confidence for row in after], [row.right for row in after]
+    lowest = found.of(floor)
+    table = tuple(
+        each
+        for each in risk_table(
+            after, lambda at: [row.confidence >= at and not row.gated for row in after]
+        )
+        if each.threshold >= lowest
+    )
+    names = sorted({name for row in after for name in row.features})
+    features = {name: [row.features.get(name, 0.0) for row in after] for name in names}
+    document = {name: value for name, value in base.items() if name != "watched"}
+    if found.points:
+        document = {name: value for name, value in base.items() if name not in _MEASURED}
+        document |= map_keys({name: compose(each, found) for name, each in maps.items()})
+        if "keep_above" in document:  # early cuts, found with other numbers
+            document |= {"keep_above": 1.0, "drop_below": 0.0}
+    measured = measured_keys(confidences, {"whole": table}, features)
+    if floor > 0:
+        del measured["quantiles"]  # of kept answers only: they say nothing of all
+    return document | {
+        "name": fresh.name,
+        "fitted_at": fresh.fitted_at,
+        "data": dict(fresh.data),
+        **measured,
+        "report": {
+            **figures(len(numbers), confidences, [row.confidence for row in measuring], right),
+            **promises(table, len(measuring)),
+            "score": "shipped",
+            "map": form,
+        },
+        "bins": bins(confidences, right),
+        "curve": curve(table, len(measuring)),
+    }
+
+
+def _known_from(floor: float, found: ScoreMap) -> ScoreMap:
+    """The map above the floor; below it the score itself, but never above what the map begins."""
+    if floor <= 0.0 or not found.points:
+        return found
+    start = found.of(floor)
+    below = [(0.0, 0.0), (round(floor - 1e-4, 4), min(round(floor - 1e-4, 4), start))]
+    above = [(floor, start), *((x, y) for x, y in found.points if x > floor)]
+    return ScoreMap(tuple(below + above))
+
+
+def rows_of_audits(audits: Sequence[Audit], calibration: str) -> tuple[list[Scored], float]:
+    """Audited answers whose confidence this calibration gave, and from which confidence they count.
+
+    Only what was kept is audited: below the highest threshold in use nothing is known.
+    """
+    own = [each for each in audits if each.calibration == calibration]
+    floor = max((each.threshold or 0.0 for each in own), default=0.0)
+    numbers = {
+        request: number for number, request in enumerate(sorted({a.request_id for a in own}))
+    }
+    rows = [
+        Scored(numbers[each.request_id], each.confidence, each.right, dict(each.features))
+        for each in own
+        if each.confidence is not None and each.confidence >= floor
+    ]
+    return rows, floor
+
+
+def calibration_name(model: InstalledModel) -> str:
+    """The engine looks for this name among the files of calibrations."""
+    return f"{model.name}-{model.quantisation}".lower()
+
+
+def shipped_base(name: str, kind: Kind) -> Mapping[str, Any]:
+    """Whatever was fitted here before has no part in it."""
+    return shipped_document(name, kind) or plain_document(kind)
+
+
+def base_in_use(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any]:
+    """That which gave today's confidences."""
+    return find_document(settings, name, kind) or plain_document(kind)
+
+
+def plain_document(kind: Kind) -> dict[str, Any]:
+    """For a model that nobody has calibrated: its numbers are an ordering."""
+    plain: Any
+    scores: tuple[str, ...]
+    if kind == "calls":
+        plain, scores = UNCALIBRATED_CALLS, ("call", "none", "worded_call", "worded_none")
+    elif kind == "speech":
+        plain, scores = UNCALIBRATED_SPEECH, ("chance", "error")
+    else:
+        plain, scores = UNCALIBRATED, ("early", "final")
+    document: dict[str, Any] = {"format": FORMAT, "name": plain.name, "threshold": plain.threshold}
+    for name in scores:
+        score = getattr(plain, name)
+        document[name] = {"weights": dict(score.weights), "bias": score.bias}
+    if kind == "chat":
+        cuts = ("hold_tokens", "keep_above", "drop_below")
+        document |= {name: getattr(plain, name) for name in cuts}
+    return document

@@ -1,0 +1,175 @@
+"""What a calibration file says of itself: figures, a risk table, and what it can promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+
+from edgewise.calibrate import fit
+from edgewise.calibrate.fit import Judged
+from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
+from edgewise.calibrate.score_maps import log_loss
+from edgewise.calibrate.traces import Sample
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.drift import watched_quantiles
+from edgewise.decide.gate import Gate, Verdict
+from edgewise.decide.objective import GRID, STARTS, find_threshold
+from edgewise.errors import InvalidRequest
+from edgewise.types.measured import QUANTILES, RiskRow, RiskTable, ScoreMap
+
+LEAST_ROWS = 40  # half of them fit, half measure
+ERRORS = (0.01, 0.05, 0.10, 0.20)  # that a promise is looked for
+PROBABILITY = 0.10  # of breaking one
+LEAST_IN_BIN = 20
+
+Document = dict[str, Any]
+
+
+class Answered(Protocol):
+    """A row whose answer is right or wrong."""
+
+    @property
+    def right(self) -> bool: ...
+
+
+def rows_needed(error: float, probability: float = PROBABILITY) -> int:
+    """Kept rows without a single error that prove it: n >= ln(level) / ln(1 - error)."""
+    return math.ceil(math.log(probability / len(STARTS)) / math.log1p(-error))
+
+
+def refuse_few(rows: int) -> None:
+    if rows >= LEAST_ROWS:
+        return
+    needs = ", ".join(f"{error:.0%}: {rows_needed(error)}" for error in reversed(ERRORS))
+    raise InvalidRequest(
+        f"{rows} rows are too few: at least {LEAST_ROWS} are needed, of which half fit the score "
+        f"and half measure it. To promise a share of errors (with {1 - PROBABILITY:.0%} "
+        f"probability) so many of the measuring half must be kept without an error: {needs}"
+    )
+
+
+def risk_table(rows: Sequence[Answered], kept_at: Callable[[float], Sequence[bool]]) -> RiskTable:
+    """What is kept at each threshold, strictest first, and how much of it is wrong."""
+    table = []
+    for threshold in GRID:
+        kept = [row.right for row, keeps in zip(rows, kept_at(threshold), strict=True) if keeps]
+        table.append(RiskRow(threshold, len(kept), len(kept) - sum(kept)))
+    return tuple(table)
+
+
+def map_keys(maps: Mapping[str, ScoreMap]) -> Document:
+    kept = {name: [list(point) for point in each.points] for name, each in maps.items()}
+    kept = {name: points for name, points in kept.items() if points}
+    return {"map": kept} if kept else {}
+
+
+def measured_keys(
+    confidences: Sequence[float],
+    tables: Mapping[str, RiskTable],
+    features: Mapping[str, Sequence[float]],
+) -> Document:
+    places = np.linspace(0, 1, QUANTILES)
+    return {
+        "risk": {name: [list(row) for row in table] for name, table in tables.items()},
+        "risk_rows": len(confidences),
+        "quantiles": [round(float(value), 4) for value in np.quantile(confidences, places)],
+        "feature_means": {name: round(float(np.mean(v)), 5) for name, v in features.items()},
+        "feature_deviations": {name: round(float(np.std(v)), 5) for name, v in features.items()},
+    }
+
+
+def bin_count(rows: int) -> int:
+    """Bins of few rows measure chance: an error of 0.3 in bins of two is nothing."""
+    return max(2, min(15, rows // LEAST_IN_BIN))
+
+
+def figures(
+    rows: int, after: Sequence[float], before: Sequence[float], right: Sequence[bool]
+) -> Document:
+    fine = bin_count(len(right))
+    found = {
+        "accuracy": share(right),
+        "auroc": auroc(after, right),
+        "ece": expected_calibration_error(after, right, fine),
+        "ece_before": expected_calibration_error(before, right, fine),
+        "log_loss": log_loss(after, right),
+        "log_loss_before": log_loss(before, right),
+    }
+    counts = {"rows": rows, "measured_on": len(right), "ece_bins": fine}
+    return counts | {name: round(value, 4) for name, value in found.items()}
+
+
+def promises(table: RiskTable, rows: int) -> Document:
+    """For each share of errors the threshold that is proven to keep it, and what it keeps."""
+    found = []
+    for error in ERRORS:
+        threshold = find_threshold(table, rows, error, PROBABILITY)
+        kept = next((row.kept for row in table if row.threshold == threshold), 0)
+        found.append(
+            {
+                "max_error": error,
+                "threshold": threshold,
+                "kept_share": round(kept / rows, 4) if rows else 0.0,
+                "rows_needed": rows_needed(error),
+            }
+        )
+    return {"promises": found, "probability": PROBABILITY}
+
+
+def bins(confidences: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
+    return [
+        {name: round(value, 4) for name, value in asdict(each).items()}
+        for each in reliability(confidences, right, bin_count(len(right)))
+    ]
+
+
+def curve(table: RiskTable, rows: int) -> list[dict[str, float]]:
+    return [
+        {
+            "threshold": row.threshold,
+            "kept_share": round(row.kept / rows, 4),
+            "kept_accuracy": round(1 - row.wrong / row.kept, 4) if row.kept else 0.0,
+        }
+        for row in reversed(table)
+        if round(row.threshold * 100) % 10 == 0
+    ]
+
+
+def count_risks(calibration: Calibration, samples: Sequence[Sample]) -> dict[str, RiskTable]:
+    """What the gate keeps of rows that did not fit it, and how much of that is wrong."""
+    return {
+        "whole": risk_table(samples, lambda at: [kept_whole(s, calibration, at) for s in samples]),
+        "stream": risk_table(samples, lambda at: [kept_live(s, calibration, at) for s in samples]),
+    }
+
+
+def measure(
+    calibration: Calibration, samples: Sequence[Sample], tables: Mapping[str, RiskTable]
+) -> dict[str, Any]:
+    """What the engine wants to know of the confidence on rows that did not fit it."""
+    confidences = [calibration.final.probability(sample.at(None)) for sample in samples]
+    features = {name: [getattr(s.at(None), name) for s in samples] for name in fit.FEATURES}
+    watched = watched_quantiles(calibration, [sample.readings for sample in samples])
+    return measured_keys(confidences, tables, features) | {"watched": watched}
+
+
+def kept_whole(sample: Sample, calibration: Calibration, threshold: float) -> bool:
+    """As `Engine.complete` decides: the gate may stop early, and the whole answer is judged."""
+    gate = Gate(calibration, threshold)
+    for count, reading in enumerate(sample.readings, start=1):
+        verdict = gate.judge(reading, count)
+        if verdict is Verdict.HAND_OFF:
+            return False
+        if verdict is Verdict.KEEP:
+            break
+    return gate.judge_whole(sample.at(None)) is Verdict.KEEP
+
+
+def kept_live(sample: Sample, calibration: Calibration, threshold: float) -> bool:
+    """As a stream decides: what is shown stays shown."""
+    clear = calibration.keep_above, calibration.drop_below
+    return Judged(sample, calibration).decide(*clear, threshold)[0] is Verdict.KEEP

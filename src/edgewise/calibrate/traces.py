@@ -1,0 +1,248 @@
+"""Lets the device answer labelled requests as users run it, and keeps each answer's evidence.
+
+What was answered lies in the cache, so that a run that was interrupted goes on where it stopped.
+The user's ledger and own calibrations have no part in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from edgewise.calibrate.answers import Call, Question, exact, is_right
+from edgewise.calibrate.rows import LabelledCall, LabelledSound
+from edgewise.decide.meter import Meter, Reading
+from edgewise.engine import Engine
+from edgewise.local.backend import ChatBackend
+from edgewise.settings import Settings
+from edgewise.speech.confidence import LOW_ERROR
+from edgewise.speech.word_errors import errors_by_segment
+from edgewise.types.messages import Message, Request
+from edgewise.types.tokens import Finish, Token
+
+MAX_TOKENS = 48
+Progress = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One question, what the model said, and what it thought of each token."""
+
+    question: Question
+    tokens: tuple[Token, ...]
+    ended: bool  # False: cut at MAX_TOKENS
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for token in self.tokens)
+
+    @property
+    def right(self) -> bool:
+        return is_right(self.question, self.text)
+
+    def readings(self) -> list[Reading]:
+        """What the meter read after each token, as the gate would have seen it."""
+        return readings_of(self.tokens)
+
+
+def readings_of(tokens: Iterable[Token]) -> list[Reading]:
+    meter = Meter()
+    readings = []
+    for token in tokens:
+        meter.add(token)
+        readings.append(meter.reading())
+    return readings
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A trace as the fit sees it."""
+
+    kind: str
+    right: bool
+    readings: tuple[Reading, ...]
+
+    def at(self, count: int | None) -> Reading:
+        """After `count` tokens, or at the end when the answer is shorter (or None is asked)."""
+        end = len(self.readings) if count is None else min(count, len(self.readings))
+        return self.readings[end - 1]
+
+
+def make_samples(traces: Sequence[Trace]) -> list[Sample]:
+    """An answer without evidence cannot be judged by it and is left out."""
+    samples = [
+        Sample(trace.question.kind, trace.right, tuple(trace.readings())) for trace in traces
+    ]
+    return [sample for sample in samples if sample.readings]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One answer, or one segment: what the device gave it, and whether it is right.
+
+    `row` says which row it belongs to: rows are split whole.
+    """
+
+    row: int
+    confidence: float
+    right: bool
+    features: dict[str, float]
+    gated: bool = False  # held back for what it says, whatever its confidence
+
+
+def answers_path(settings: Settings, name: str, *unique: object) -> Path:
+    """Answers belong to exact weights, a runtime and what else `unique` says."""
+    digest = hashlib.sha256(repr(unique).encode()).hexdigest()[:12]
+    return settings.cache_dir / "calibrate" / f"{name}-{digest}.jsonl"
+
+
+def answer_chat(
+    backend: ChatBackend,
+    questions: Sequence[Question],
+    path: Path,
+    max_tokens: int,
+    progress: Progress = lambda: None,
+) -> list[Sample]:
+    """An answer without evidence cannot be judged by it and is left out."""
+    return make_samples(collect_traces(backend, questions, path, progress, max_tokens))
+
+
+def answer_calls(
+    settings: Settings, rows: Sequence[LabelledCall], path: Path, progress: Progress = lambda: None
+) -> list[Scored]:
+    """Right are the same calls in any order, with the same arguments and no others."""
+
+    def answer(engine: Engine, row: LabelledCall) -> list[dict[str, Any]]:
+        reply = engine.call(row.prompt, row.tools, policy="local_only")
+        calls: list[Call] = [(call.name, dict(call.arguments)) for call in reply.calls]
+        sure, threshold = reply.confidence or 0.0, reply.decision.threshold or 0.0
+        return [
+            {
+                "confidence": sure,
+                "gated": reply.needs_cloud_handoff and sure >= threshold,
+                "right": exact(calls, row.calls),
+                "features": dict(reply.decision.features),
+            }
+        ]
+
+    return _answered(settings, rows, path, answer, progress, _call_key)
+
+
+def answer_speech(
+    settings: Settings, rows: Sequence[LabelledSound], path: Path, progress: Progress = lambda: None
+) -> list[Scored]:
+    """Segments; right are those with few wrong words."""
+
+    def answer(engine: Engine, row: LabelledSound) -> list[dict[str, Any]]:
+        segments = engine.transcribe(row.path, policy="local_only").segments
+        errors = errors_by_segment(row.text, [segment.text for segment in segments])
+        return [
+            {
+                "confidence": segment.confidence or 0.0,
+                "right": found.rate <= LOW_ERROR,
+                "features": dict(segment.features),
+            }
+            for segment, found in zip(segments, errors, strict=True)
+        ]
+
+    return _answered(settings, rows, path, answer, progress, _sound_key)
+
+
+def collect_traces(
+    backend: ChatBackend,
+    questions: Sequence[Question],
+    path: Path,
+    progress: Progress = lambda: None,
+    max_tokens: int = MAX_TOKENS,
+) -> list[Trace]:
+    """A trace for each question, generated or read from `path`; new ones are appended to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = _kept(path, "prompt")
+    traces = []
+    with path.open("a", encoding="utf-8") as file:
+        for question in questions:
+            key = f"{question.system}\n\n{question.prompt}" if question.system else question.prompt
+            if key not in known:
+                known[key] = _generate(backend, question, max_tokens)
+                line = json.dumps({"prompt": key, **known[key]})
+                file.write("\n" + line)  # the newline first: it may follow a line that was cut
+                file.flush()  # an interrupted run is taken up again where it stopped
+            traces.append(_parse_trace(question, known[key]))
+            progress()
+    return traces
+
+
+def _generate(backend: ChatBackend, question: Question, max_tokens: int) -> dict[str, Any]:
+    """Exactly what a user gets: greedy, the model's own system prompt, the same request body."""
+    system = (Message("system", question.system),) if question.system else ()
+    messages = (*system, Message("user", question.prompt))
+    request = Request(messages=messages, max_tokens=max_tokens)
+    items = list(backend.generate(request))
+    return {
+        "tokens": [_pack(item) for item in items if isinstance(item, Token)],
+        "ended": any(isinstance(item, Finish) and item.reason == "stop" for item in items),
+    }
+
+
+def _pack(token: Token) -> list[Any]:
+    numbers = (round(value, 5) for value in (token.logprob, token.margin, token.entropy))
+    return [token.text, *numbers, token.has_evidence]
+
+
+def _parse_trace(question: Question, data: dict[str, Any]) -> Trace:
+    return Trace(question, tuple(Token(*packed) for packed in data["tokens"]), data["ended"])
+
+
+def _answered(
+    settings: Settings,
+    rows: Sequence[Any],
+    path: Path,
+    answer: Callable[[Engine, Any], list[dict[str, Any]]],
+    progress: Progress,
+    key_of: Callable[[Any], str],
+) -> list[Scored]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = {key: entry["answers"] for key, entry in _kept(path, "key").items()}
+    found: list[Scored] = []
+    with (
+        TemporaryDirectory(prefix="edgewise-calibrate-") as folder,
+        Engine(settings.with_changes(data_dir=folder, audit_share=0.0)) as engine,
+        path.open("a", encoding="utf-8") as file,
+    ):
+        for number, row in enumerate(rows):
+            key = key_of(row)
+            if key not in known:
+                known[key] = answer(engine, row)
+                # The newline first: it may follow a line that was cut.
+                file.write("\n" + json.dumps({"key": key, "answers": known[key]}))
+                file.flush()
+            found += [Scored(number, **each) for each in known[key]]
+            progress()
+    return found
+
+
+def _call_key(row: LabelledCall) -> str:
+    parts = (row.prompt, [asdict(tool) for tool in row.tools], row.calls)
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def _sound_key(row: LabelledSound) -> str:
+    content = hashlib.sha256(row.path.read_bytes()).hexdigest()
+    return hashlib.sha256(f"{content} {row.text}".encode()).hexdigest()
+
+
+def _kept(path: Path, key: str) -> dict[str, dict[str, Any]]:
+    """The lines that are there, by what they say for `key`."""
+    known = {}
+    for line in path.read_text("utf-8").split("\n") if path.exists() else ():
+        try:
+            entry = json.loads(line)
+            known[entry[key]] = entry
+        except ValueError:  # empty, or cut when a run was interrupted
+            continue
+    return known

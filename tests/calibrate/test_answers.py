@@ -1,0 +1,108 @@
+"""The judge of answers: tolerant of words around an answer, strict about the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewise.calibrate.answers import OneOf, Question, Rule, exact, is_right, value_matches
+from edgewise.decide.compare_answers import normalise
+
+CAPITAL = Question(
+    kind="capitals",
+    prompt="What is the capital of France?",
+    accepted=("Paris",),
+    rivals=("Lyon", "Berlin"),
+)
+SYMBOL = Question(kind="symbols", prompt="Symbol of helium?", accepted=("He",), case_matters=True)
+SUM = Question(kind="arithmetic", prompt="What is 7 + 5?", accepted=("12",), rule="number")
+MINUTES = Question(
+    kind="units", prompt="How many minutes are in an hour?", accepted=("60",), rule="number"
+)
+YES = Question(
+    kind="truths", prompt="Does the Earth orbit the sun? Yes or no?", accepted=("yes",),
+    rule="yes_no",
+)  # fmt: skip
+NO = Question(
+    kind="truths", prompt="Yes or no: Is Africa a country?", accepted=("no",), rule="yes_no"
+)
+SUMMARY = Question(kind="summaries", prompt="…", accepted=("bakery", "burned|fire"), rule="every")
+SORTED = Question(kind="sorting", prompt="Sort: 9, 2, 5", accepted=("2", "5", "9"), rule="in_order")
+BIGGER = Question(
+    kind="comparisons", prompt="Which is bigger, an ant or a dog?", accepted=("dog",),
+    rivals=("ant",), rejected=("smaller",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (CAPITAL, "The capital of France is **Paris**."),
+        (CAPITAL, "PARIS, not Lyon"),
+        (SYMBOL, "The symbol is He."),
+        (SUM, "7 + 5 = 12"),
+        (SUM, "That makes twelve."),
+        (MINUTES, "In 1 hour there are 60 minutes."),
+        (YES, "Yes, it does. There is no doubt."),
+        (YES, "The Earth orbits the Sun."),
+        (NO, "No. It is a continent."),
+        (NO, "Africa is not a country."),
+        (NO, "False"),
+        (SUMMARY, "A fire destroyed the bakery."),
+        (SORTED, "Sorted, 9, 2, 5 are 2, 5 and 9."),
+        (BIGGER, "A dog is bigger than an ant."),
+    ],
+)
+def test_accepts(question: Question, text: str) -> None:
+    assert is_right(question, text)
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (CAPITAL, ""),
+        (CAPITAL, "Lyon, or perhaps Paris"),
+        (CAPITAL, "A comparison of cities"),
+        (SYMBOL, "he"),
+        (SUM, "7 + 5 = 13, no, 12"),
+        (SUM, "The answer is 120."),
+        (MINUTES, "An hour is 1 hour."),
+        (YES, "No, yes would be wrong."),
+        (YES, "The Earth is round."),
+        (NO, "Yes."),
+        (NO, "Africa is a country."),
+        (SUMMARY, "A bakery sells bread."),
+        (SORTED, "2, 9, 5"),
+        (BIGGER, "A dog is smaller than an ant."),
+        (BIGGER, "The ant is bigger than the dog."),
+    ],
+)
+def test_rejects(question: Question, text: str) -> None:
+    assert not is_right(question, text)
+
+
+def test_text_becomes_plain_words_with_numbers_in_digits() -> None:
+    assert normalise("Twenty-one cafés — *1,024* of one, 2,4") == "21 cafes 1024 of one 2 4"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "right"),
+    [
+        ("exact", "Rome.", True),
+        ("exact", "It is Rome.", False),
+        ("contains", "He is a Roman.", False),
+        ("contains", "Romeo", True),
+        ("contains", "Paris", False),
+    ],
+)
+def test_labelled_answers_may_ask_for_nothing_else_or_for_a_part(
+    rule: Rule, text: str, right: bool
+) -> None:
+    question = Question(kind="k", prompt="Where?", accepted=("Rome",), rule=rule)
+    assert is_right(question, text) == right
+
+
+def test_a_value_may_have_several_spellings() -> None:
+    either = OneOf(("pizza", "the pizza"))
+    assert value_matches("The Pizza", either)
+    assert not value_matches("pasta", either)
+    assert exact([("start", {"name": "pizza"})], [("start", {"name": either})])
