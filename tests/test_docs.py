@@ -22,13 +22,14 @@ import pytest
 
 import edgewise
 from edgewise.assembly import parts
-from edgewise.assembly.calibrations import find_calibration
+from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
 )
 from edgewise.cli.main import cli
 from edgewise.cloud.providers import PROVIDERS, Provider
+from edgewise.decide.calibration import CHAT
 from edgewise.errors import EdgewiseError
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import InstalledModel
@@ -441,7 +442,7 @@ def test_the_readme_quotes_the_shipped_calibration() -> None:
     facts = DeviceFacts(
         backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
     )
-    report = find_calibration(chosen, facts).report
+    report = find_calibration(chosen, model_key(facts), CHAT).report
     limits = words("README.md").partition("## Honest limits")[2].partition("\n## ")[0]
     assert f"{report['questions']:,} short questions" in limits
     shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]

@@ -52,7 +52,7 @@ def check(
     assert data is not None
     calibration = parse_calibration(data, NAME)
     seen = [
-        Seen(calibration.final.probability(row.at(None)))
+        Seen(calibration.final.of(row.at(None).features()))
         if threshold is None
         else Seen(noted(Gate(calibration, threshold), row.readings), threshold)
         for row in rows

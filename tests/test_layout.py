@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "calibrations": set(),
     "weights": set(),
     **dict.fromkeys(DOERS, VALUES),
+    **dict.fromkeys(("calls", "speech", "vision"), VALUES | {"decide"}),  # one score for all
     "cloud": VALUES | {"vision"},  # what leaves is stripped of metadata at the door
     # The names of what it finds; what grammars are made of.
     "local": VALUES | {"vision", "calls"},

@@ -11,6 +11,7 @@ import pytest
 from edgewise.assembly import parts
 from edgewise.assembly.calibrations import find_calibration
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.decide.calibration import CHAT
 from edgewise.errors import SettingsError
 from edgewise.local.store import catalogue
 from edgewise.settings import (
@@ -389,7 +390,7 @@ def test_a_budget_that_cannot_be_read_is_refused_before_anything_runs() -> None:
 def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     chosen = Settings.load({}, calibration=str(tmp_path / "none.json"))
     with pytest.raises(SettingsError, match=r"none\.json"):
-        find_calibration(chosen, None)
+        find_calibration(chosen, "", CHAT)
 
 
 def test_the_default_model_is_the_stores_default() -> None:

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from typing_extensions import override
 from edgewise import plugins
 from edgewise.assembly.calls import find_call_calibration
 from edgewise.assembly.parts import open_function_model
-from edgewise.calls.confidence import CallCalibration
 from edgewise.calls.prompt import NO_CALL, render_prompt
 from edgewise.cloud.provider import Chunk
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.score import Score
 from edgewise.errors import CloudClosed, EdgewiseError, GenerationFailed
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import CallRules, Parts
@@ -141,25 +142,34 @@ class _NoRecord:
         """Every case is answered as if it were the first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noting(CallCalibration):
-    """A calibration that remembers what each confidence was said of."""
+Told = dict[float, Mapping[str, float]]  # what each confidence was said of
 
-    told: dict[float, Mapping[str, float]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, other: CallCalibration) -> Noting:
-        return cls(**{one.name: getattr(other, one.name) for one in fields(CallCalibration)})
+@dataclass(frozen=True)
+class NotingScore(Score):
+    """A score that remembers what it said, and of what."""
+
+    told: Told = field(default_factory=dict)
 
     @override
-    def confidence(self, features: Mapping[str, float]) -> float:
-        chance = CallCalibration.confidence(self, features)
+    def of(self, features: Mapping[str, float]) -> float:
+        chance = Score.of(self, features)
         self.told[chance] = features
         return chance
 
 
+def noting(calibration: Calibration) -> tuple[Calibration, Told]:
+    """The same calibration, and what it will say."""
+    told: Told = {}
+    scores = {
+        name: NotingScore(score.weights, score.bias, score.map, told)
+        for name, score in calibration.scores.items()
+    }
+    return replace(calibration, scores=scores), told
+
+
 def answer(
-    request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: CallCalibration
+    request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: Calibration
 ) -> CallReply:
     """As the engine answers where no cloud may be asked; dates are those of a fixed day."""
     parts = Parts(
@@ -178,7 +188,7 @@ def answer(
 
 
 def flow_samples(
-    cases: Iterable[Mapping[str, Any]], answers: Answers, calibration: CallCalibration
+    cases: Iterable[Mapping[str, Any]], answers: Answers, calibration: Calibration
 ) -> Iterator[Sample]:
     """What the flow made of each case whose answer was kept."""
     function_model = KeptFunctionModel(answers)
@@ -187,32 +197,32 @@ def flow_samples(
         row = answers.get(render_prompt(tools, request))
         if row is None or not row["tokens"]:
             continue
-        noting = Noting.of(calibration)
+        noted, told = noting(calibration)
         expected = read_calls(case["answer"]) or []
         try:
-            reply = answer(request, tools, function_model, noting)
+            reply = answer(request, tools, function_model, noted)
         except EdgewiseError:
             yield Sample((), (), False, sum(row["logprobs"]), source=str(case["source"]))
             continue
-        yield _sample(reply, noting, expected, row, case, tools)
+        yield _sample(reply, told, expected, row, case, tools)
 
 
 def _sample(
     reply: CallReply,
-    noting: Noting,
+    told: Told,
     expected: Sequence[Any],
     row: Mapping[str, Any],
     case: Mapping[str, Any],
     tools: Sequence[Tool],
 ) -> Sample:
     calls = reply.calls
-    features = [dict(noting.told.get(call.confidence or 0.0, {})) for call in calls]
+    features = [dict(told.get(call.confidence or 0.0, {})) for call in calls]
     right = list(right_calls(calls, case["answer"])) if calls else []
     least = reply.confidence or 0.0
     withheld = None
     if least not in {call.confidence for call in calls}:  # of a part that no tool serves
-        if least in noting.told:
-            features.append(dict(noting.told[least]))
+        if least in told:
+            features.append(dict(told[least]))
             right.append(len(expected) <= len(calls))
         else:
             withheld = least

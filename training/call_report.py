@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.calibrate.metrics import expected_calibration_error
-from edgewise.calls.confidence import WORDED, CallCalibration
+from edgewise.calls.confidence import WORDED, call_confidence
+from edgewise.decide.calibration import Calibration
 from training.call_samples import Answered, Sample
 from training.score import auroc, coverage_at
 
@@ -50,13 +51,13 @@ def without_tokens(sample: Sample) -> Sample:
 
 
 def validation_report(
-    samples: Sequence[Sample], calibrations: Sequence[CallCalibration], precision: float
+    samples: Sequence[Sample], calibrations: Sequence[Calibration], precision: float
 ) -> tuple[dict[str, Any], float, float]:
     """Figures out of fold, and the thresholds that follow: of the score and of the plain sum."""
     pairs = list(zip(samples, calibrations, strict=True))
     exact = [sample.exact for sample in samples]
     sums = [sample.logprob for sample in samples]
-    each = [[one.confidence(known) for known in sample.features] for sample, one in pairs]
+    each = [[call_confidence(one, known) for known in sample.features] for sample, one in pairs]
     worst = [sample.confidence(one) for sample, one in pairs]
     calls = [
         (known.get("call_sum", 0.0), chance, is_right)
@@ -89,7 +90,7 @@ def validation_report(
 
 
 def set_report(
-    answered: Answered, calibration: CallCalibration, sum_threshold: float
+    answered: Answered, calibration: Calibration, sum_threshold: float
 ) -> dict[str, Any]:
     """How the finished calibration does on answers it was not fitted to."""
     samples = answered.samples

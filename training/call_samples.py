@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edgewise.calls.confidence import CallCalibration, call_features
+from edgewise.calls.confidence import answer_confidence, call_confidence, call_features
 from edgewise.calls.prompt import MalformedAnswer, parse_answer
+from edgewise.decide.calibration import Calibration
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 from training.base_tokenizer import build_tokenizer
@@ -34,11 +35,11 @@ class Sample:
     source: str = ""
     withheld: float | None = None  # the flow's own confidence where it withheld all calls
 
-    def confidence(self, calibration: CallCalibration) -> float:
+    def confidence(self, calibration: Calibration) -> float:
         """What the flow says of the whole answer: the least sure thing in it."""
         if self.withheld is None:
-            return calibration.answer_confidence(self.features)
-        return min([self.withheld, *map(calibration.confidence, self.features)])
+            return answer_confidence(calibration, self.features)
+        return min([self.withheld, *(call_confidence(calibration, one) for one in self.features)])
 
     @property
     def group(self) -> str:

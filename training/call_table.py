@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.calibrate.logistic import fit_logistic
-from edgewise.calls.confidence import FALLING, RISING, CallScore
+from edgewise.calls.confidence import FALLING, RISING
+from edgewise.decide.score import Score
 from training.call_samples import Sample
 
 Floats = npt.NDArray[np.float64]
@@ -70,7 +71,7 @@ class Table:
         """What is the same of every call, or was not measured, can have no weight."""
         return name in self.names and float(np.ptp(self.values[:, self.names.index(name)])) > 0
 
-    def fit(self, names: Sequence[str], chosen: Flags | None = None) -> CallScore:
+    def fit(self, names: Sequence[str], chosen: Flags | None = None) -> Score:
         """Features whose weight would have the wrong sign are left out, the worst first."""
         rows = slice(None) if chosen is None else chosen[self.case]
         live = list(names)
@@ -84,10 +85,10 @@ class Table:
                 if (name in _UP and weight < 0) or (name in _DOWN and weight > 0)
             }
             if not wrong:
-                return CallScore(dict(zip(live, model.weights, strict=True)), model.bias)
+                return Score(dict(zip(live, model.weights, strict=True)), model.bias)
             live.remove(max(wrong, key=wrong.__getitem__))
 
-    def chances(self, score: CallScore) -> Floats:
+    def chances(self, score: Score) -> Floats:
         weights = np.array([score.weights.get(name, 0.0) for name in self.names])
         total = np.clip(self.values @ weights + score.bias, -60.0, 60.0)
         return np.asarray(1.0 / (1.0 + np.exp(-total)))

@@ -28,14 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calls.confidence import (
-    FORMAT,
-    RISING,
-    WORDED,
-    CallCalibration,
-    CallScore,
-    parse_call_calibration,
-)
+from edgewise.calls.confidence import CALLS, RISING, WORDED
+from edgewise.decide.calibration import Calibration, parse_calibration
+from edgewise.decide.score import Score
 from edgewise_bench.routing.rows import AnsweredCalls, write_calls
 from training.call_flow import flow_samples, read_kept
 from training.call_report import set_report, validation_report
@@ -69,7 +64,7 @@ CALL = (
 )  # fmt: skip
 
 
-def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> CallScore:
+def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> Score:
     """Forward selection by the mean log-loss over the plans of folds."""
     chosen: list[str] = []
     best = float("inf")
@@ -87,18 +82,20 @@ def choose(table: Table, plans: Sequence[Sequence[tuple[Flags, Flags]]]) -> Call
     return table.fit(chosen)
 
 
-def fit(samples: Sequence[Sample], name: str) -> CallCalibration:
+def fit(samples: Sequence[Sample], name: str) -> Calibration:
     """The four scores; all but that of a call choose their features. The threshold stays at 0.5."""
     plans = [tool_folds(samples, FOLDS, "choose"), source_folds(samples)]
     everything = tuple(sorted((RISING | WORDED) - (set() if _has_margins(samples) else _MARGINS)))
     worded = tuple(sorted(WORDED))
     calls = Table.of(samples, none=False, names=everything)
-    return CallCalibration(
+    return Calibration(
         name=name,
-        call=calls.fit([one for one in CALL if calls.varies(one)]),
-        none=choose(Table.of(samples, none=True, names=everything), plans),
-        worded_call=choose(Table.of(samples, none=False, names=worded), plans),
-        worded_none=choose(Table.of(samples, none=True, names=worded), plans),
+        scores={
+            "call": calls.fit([one for one in CALL if calls.varies(one)]),
+            "none": choose(Table.of(samples, none=True, names=everything), plans),
+            "worded_call": choose(Table.of(samples, none=False, names=worded), plans),
+            "worded_none": choose(Table.of(samples, none=True, names=worded), plans),
+        },
     )
 
 
@@ -107,9 +104,9 @@ def _has_margins(samples: Sequence[Sample]) -> bool:
     return any(one.get("name_margin", 0.0) > 0 for sample in samples for one in sample.features)
 
 
-def judged(samples: Sequence[Sample], name: str) -> list[CallCalibration]:
+def judged(samples: Sequence[Sample], name: str) -> list[Calibration]:
     """For each sample a calibration that has seen none of its tools."""
-    found: list[CallCalibration | None] = [None] * len(samples)
+    found: list[Calibration | None] = [None] * len(samples)
     for fitted, rows in tool_folds(samples, FOLDS, "judge"):
         seen = [sample for sample, use in zip(samples, fitted, strict=True) if use]
         calibration = fit(seen, name)
@@ -119,7 +116,7 @@ def judged(samples: Sequence[Sample], name: str) -> list[CallCalibration]:
 
 
 def source_reports(
-    samples: Sequence[Sample], calibration: CallCalibration, sum_threshold: float
+    samples: Sequence[Sample], calibration: Calibration, sum_threshold: float
 ) -> dict[str, Any]:
     """How each source does under a fit to the others: what to expect of other people's words."""
     found = {}
@@ -138,7 +135,7 @@ def make_calibration(
     name: str,
     tests: Mapping[str, Answered],
     fresh: Sequence[Sample] = (),
-) -> CallCalibration:
+) -> Calibration:
     """Fitted to all samples, with a report of how fits without a tool do on that tool."""
     calibrations = judged(samples, name)
     report, threshold, sum_threshold = validation_report(samples, calibrations, PRECISION)
@@ -167,18 +164,13 @@ def make_calibration(
     )
 
 
-def write_calibration(calibration: CallCalibration, path: Path) -> None:
+def write_calibration(calibration: Calibration, path: Path) -> None:
     scores = {
         name: {"weights": _rounded(score.weights), "bias": round(score.bias, 4)}
-        for name, score in (
-            ("call", calibration.call),
-            ("none", calibration.none),
-            ("worded_call", calibration.worded_call),
-            ("worded_none", calibration.worded_none),
-        )
+        for name, score in calibration.scores.items()
     }
     data = {
-        "format": FORMAT,
+        "format": CALLS.formats[-1],
         "name": calibration.name,
         "threshold": calibration.threshold,
         **scores,
@@ -216,7 +208,7 @@ def read_all(options: argparse.Namespace, cases: Sequence[Path]) -> list[Sample]
     """The samples of these files, by whichever way their answers were kept."""
     if options.kept is not None:
         told = json.loads(options.flow.read_text("utf-8"))
-        flow = parse_call_calibration(told, options.flow.name)
+        flow = parse_calibration(told, options.flow.name, CALLS)
         kept = read_kept(options.kept)
         return [one for path in cases for one in flow_samples(lines(path), kept, flow)]
     if options.predictions.is_dir():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from edgewise import plugins
 from edgewise.assembly import parts as assembly
-from edgewise.assembly.calibrations import find_calibration
+from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.assembly.requests import (
     Prompt,
     new_request,
@@ -18,7 +18,7 @@ from edgewise.assembly.requests import (
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.calibration import Calibration
+from edgewise.decide.calibration import CHAT, Calibration
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
 from edgewise.local.backend import (
@@ -101,7 +101,6 @@ class Engine:
         self._vision_skills: VisionSkills = {}  # device skills that were needed
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
-        self._calibrations: dict[str, Calibration] = {}
         self._cloud_rates: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
@@ -275,11 +274,8 @@ class Engine:
             return self._doors[task]
 
     def _calibration(self, backend: ChatBackend | None) -> Calibration:
-        facts = backend.facts() if backend is not None else None
-        name = f"{facts.model}-{facts.quantisation}" if facts else ""
-        if name not in self._calibrations:
-            self._calibrations[name] = find_calibration(self.settings, facts)
-        return self._calibrations[name]
+        name = "" if backend is None else model_key(backend.facts())
+        return find_calibration(self.settings, name, CHAT)
 
     def close(self) -> None:
         """Cancel open streams, free the model and the connections. Using it again starts over."""

@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 
+from edgewise import Engine, Tool
 from edgewise.assembly.calibrations import (
     find_calibration,
+    model_key,
     own_path,
+    shipped_document,
 )
+from edgewise.decide.calibration import CHAT
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
+from edgewise.testing import ScriptedBackend, ScriptedFunctionModel, ScriptedTranscriber, heard
+from tests.speech.made_voice import silence, voice, wav
 
 SHIPPED = "smollm2-135m-instruct-q8_0"
 FACTS = DeviceFacts(
@@ -29,27 +35,27 @@ def document(**changes: Any) -> str:
 
 
 def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> None:
-    assert find_calibration(Settings(data_dir=tmp_path), FACTS).name == SHIPPED
+    assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
 
 
 def test_one_that_was_fitted_here_comes_first_and_again_when_it_is_fitted_again(
     tmp_path: Path,
 ) -> None:
     settings = Settings(data_dir=tmp_path)
-    assert find_calibration(settings, FACTS).threshold == 0.5
+    assert find_calibration(settings, SHIPPED, CHAT).threshold == 0.5
     path = own_path(settings, SHIPPED, "chat")
     path.parent.mkdir()
     path.write_text(document(threshold=0.61), "utf-8")
-    assert find_calibration(settings, FACTS).threshold == 0.61
+    assert find_calibration(settings, SHIPPED, CHAT).threshold == 0.61
     path.unlink()
-    assert find_calibration(settings, FACTS).threshold == 0.5
+    assert find_calibration(settings, SHIPPED, CHAT).threshold == 0.5
 
 
 def test_the_file_that_the_settings_name_comes_before_both(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text(document(threshold=0.7), "utf-8")
     settings = Settings(data_dir=tmp_path, calibration=str(path))
-    assert find_calibration(settings, FACTS).threshold == 0.7
+    assert find_calibration(settings, SHIPPED, CHAT).threshold == 0.7
 
 
 def test_a_file_that_cannot_be_read_is_an_error_and_not_passed_over(tmp_path: Path) -> None:
@@ -58,4 +64,34 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_passed_over(tmp_path: Pa
     path.parent.mkdir()
     path.write_text("{", "utf-8")
     with pytest.raises(SettingsError, match=SHIPPED):
-        find_calibration(settings, FACTS)
+        find_calibration(settings, SHIPPED, CHAT)
+
+
+def test_a_refit_counts_from_the_next_request_of_a_running_engine(tmp_path: Path) -> None:
+    """For every task: chat used to take a new calibration only when the engine was made anew."""
+    settings = Settings.load({}, data_dir=tmp_path)
+    backend = ScriptedBackend.confident("Paris.")
+    function_model = ScriptedFunctionModel(['set_timer {"minutes":5}'] * 2)
+    transcriber = ScriptedTranscriber([[heard("the first part", 0.7, 2.0, 0.99)]] * 2)
+    tool = Tool("set_timer", "Set a timer.", {"type": "object", "properties": {"minutes": {}}})
+    talk = wav(silence(0.5), voice(3.0), silence(0.5))
+    parts = {"backend": backend, "function_model": function_model, "transcriber": transcriber}
+    with Engine(settings, **parts) as engine:  # type: ignore[arg-type]
+
+        def thresholds() -> tuple[float | None, ...]:
+            return (
+                engine.complete("Capital of France?").decision.threshold,
+                engine.call("Set a timer for 5 minutes", [tool]).decision.threshold,
+                engine.transcribe(talk).decision.threshold,
+            )
+
+        before = thresholds()
+        settings.calibrations_dir.mkdir(parents=True)
+        for model, kind, source, threshold in (
+            (backend, "chat", SHIPPED, 0.11),
+            (function_model, "calls", "edgewise-caller-q8_0", 0.12),
+            (transcriber, "speech", "whisper-tiny.en-int8", 0.13),
+        ):
+            data = dict(shipped_document(source, kind) or {}) | {"threshold": threshold}
+            own_path(settings, model_key(model.facts()), kind).write_text(json.dumps(data), "utf-8")
+        assert thresholds() == (0.11, 0.12, 0.13) != before

@@ -17,9 +17,10 @@ from edgewise.calibrate.fit import (
     give_boundaries,
 )
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.calibration import Calibration, chat_calibration
 from edgewise.decide.gate import Verdict
 from edgewise.decide.meter import Meter, Reading
+from edgewise.decide.score import Score
 from edgewise.types.tokens import Token
 
 HOLD = 24
@@ -96,7 +97,7 @@ def rising(scores: list[float], *, hold_tokens: int = 4) -> Judged:
         for count, score in enumerate(scores, start=1)
     )
     score = Score({"mean_logprob": 1.0}, 0.0)
-    calibration = Calibration(
+    calibration = chat_calibration(
         name="", early=score, final=score, hold_tokens=hold_tokens, keep_above=1.0, drop_below=0.0
     )
     return Judged(Sample("kind", True, readings), calibration)
@@ -137,7 +138,7 @@ def test_no_weight_rewards_an_answer_that_the_model_was_less_sure_of() -> None:
 
 
 def calibration() -> Calibration:
-    return Calibration(
+    return chat_calibration(
         name="", early=SCORE, final=SCORE, hold_tokens=HOLD, keep_above=1.0, drop_below=0.0
     )
 
@@ -212,7 +213,7 @@ def test_a_threshold_with_few_answers_on_one_side_gets_no_table() -> None:
 
 def test_stops_come_before_the_bound() -> None:
     judged = [
-        Judged(each.sample, replace(each.calibration, hold_tokens=6))
+        Judged(each.sample, each.calibration.with_numbers(hold_tokens=6))
         for each in wandering(600, noise=1.0)
     ]
     table = choose_boundaries(judged).tables[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.assembly.calibrations import Kind
+from edgewise.assembly.calibrations import KindName
 from edgewise.calibrate import own
 from edgewise.calibrate.own import (
     Fresh,
@@ -20,8 +20,8 @@ from edgewise.calibrate.own import (
 )
 from edgewise.calibrate.report import rows_needed
 from edgewise.calibrate.traces import Sample, Scored
-from edgewise.calls.confidence import parse_call_calibration
-from edgewise.decide.calibration import parse_calibration
+from edgewise.calls.confidence import CALLS
+from edgewise.decide.calibration import Kind, parse_calibration
 from edgewise.decide.drift import Seen, noted, quantiles_of, read_reference
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Reading
@@ -29,7 +29,7 @@ from edgewise.decide.objective import find_threshold, tail
 from edgewise.errors import InvalidRequest
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
-from edgewise.speech.confidence import parse_segment_calibration
+from edgewise.speech.confidence import SPEECH
 from edgewise.types.measured import UNMAPPED, read_measured
 from tests.record.test_audits import AUDIT
 
@@ -55,7 +55,7 @@ def samples(count: int, chance: Any, seed: int = 1) -> list[Sample]:
             min_logprob=-4 * random.random(),
             mean_entropy=random.random(),
         )
-        right = random.random() < chance(SHIPPED.final.probability(reading))
+        right = random.random() < chance(SHIPPED.final.of(reading.features()))
         found.append(Sample(f"part {number % 10}", right, (reading,) * 3))
     return found
 
@@ -96,7 +96,7 @@ def test_a_score_that_promises_too_much_is_mapped_and_measured_on_other_rows(
     assert report["log_loss"] < report["log_loss_before"]
     calibration = parse_calibration(document, "new")
     sure = Reading(tokens=3, mean_logprob=-0.01, min_margin=3.0)
-    assert calibration.final.probability(sure) < 0.65 < 0.9 < SHIPPED.final.probability(sure)
+    assert calibration.final.of(sure.features()) < 0.65 < 0.9 < SHIPPED.final.of(sure.features())
     assert document["boundaries"] != BASE.get("boundaries", [{}])  # those had other numbers
 
 
@@ -137,26 +137,26 @@ def test_the_risk_tables_are_what_the_gate_does(model: InstalledModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "kind", "parse"),
+    ("key", "name", "kind"),
     [
-        ("edgewise-caller-q8_0", "calls", parse_call_calibration),
-        ("whisper-tiny.en-int8", "speech", parse_segment_calibration),
-        ("unknown-model", "calls", parse_call_calibration),
-        ("unknown-model", "speech", parse_segment_calibration),
+        ("edgewise-caller-q8_0", "calls", CALLS),
+        ("whisper-tiny.en-int8", "speech", SPEECH),
+        ("unknown-model", "calls", CALLS),
+        ("unknown-model", "speech", SPEECH),
     ],
 )
 def test_calls_and_speech_get_a_map_over_the_shipped_score(
-    key: str, kind: Kind, parse: Any
+    key: str, name: KindName, kind: Kind
 ) -> None:
     random = Random(5)
     rows = []
     for number in range(300):
         sure = random.random()
         rows.append(Scored(number, sure, random.random() < sure / 2, {"fit": sure}))
-    base = shipped_base(key, kind)
+    base = shipped_base(key, name)
     maps = {"final": read_measured(base).map_of("final")}
     document = fit_scored(rows, base, maps, FRESH)
-    calibration = parse(document, "new")
+    calibration = parse_calibration(document, "new", kind)
     assert calibration.name == "mine+own.1"
     assert calibration.measured.map_of("final") != UNMAPPED
     assert document["report"]["ece"] < document["report"]["ece_before"]

@@ -6,13 +6,14 @@ from random import Random
 
 from edgewise.calibrate.report import count_risks, kept_live, kept_whole, measure
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.calibration import chat_calibration
 from edgewise.decide.meter import Reading
 from edgewise.decide.objective import GRID
+from edgewise.decide.score import Score
 from edgewise.types.measured import read_measured
 
 SCORE = Score({"mean_logprob": 10.0}, 5.0)  # 0.5 at -0.5
-CALIBRATION = Calibration(
+CALIBRATION = chat_calibration(
     name="made-up", early=SCORE, final=SCORE, hold_tokens=2, keep_above=1.0, drop_below=0.0
 )
 

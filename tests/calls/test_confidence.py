@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.calls.confidence import (
+    CALLS,
     RISING,
-    UNCALIBRATED_CALLS,
     WORDED,
-    CallCalibration,
-    CallScore,
+    answer_confidence,
+    call_confidence,
     call_features,
-    parse_call_calibration,
     plain_values,
     surety,
     unused_words,
@@ -28,21 +27,23 @@ from edgewise.calls.confidence import (
 )
 from edgewise.calls.prompt import parse_answer
 from edgewise.calls.values.text import read_request
+from edgewise.decide.calibration import Calibration, parse_calibration
+from edgewise.decide.score import Score
 from edgewise.errors import SettingsError
 from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.tokens import Token
 from tests.calls.said_calls import REQUEST, SURE, TEXTS, TOOLS, features_of, tokens
 
 
-def shipped() -> CallCalibration:
+def shipped() -> Calibration:
     name = "edgewise-caller-q8_0.calls.json"
     file = resources.files("edgewise.calibrations") / name
-    return parse_call_calibration(json.loads(file.read_text("utf-8")), name)
+    return parse_calibration(json.loads(file.read_text("utf-8")), name, CALLS)
 
 
 # -- confidence ---------------------------------------------------------------------------------
 
-CALIBRATIONS = [shipped(), UNCALIBRATED_CALLS]
+CALIBRATIONS = [shipped(), CALLS.uncalibrated]
 logprobs = st.lists(
     st.floats(min_value=-30.0, max_value=0.0), min_size=len(TEXTS), max_size=len(TEXTS)
 )
@@ -54,26 +55,26 @@ def test_without_evidence_only_the_words_are_left(calls: list[ToolCall]) -> None
     for answer in (silent, []):
         (found,) = call_features(answer, calls, TOOLS, REQUEST)
         assert set(found) <= WORDED | {"none"}
-        for calibration in (shipped(), UNCALIBRATED_CALLS):
-            assert 0.0 < calibration.confidence(found) < 1.0
+        for calibration in (shipped(), CALLS.uncalibrated):
+            assert 0.0 < call_confidence(calibration, found) < 1.0
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS, ids=lambda one: one.name)
 @given(chances=logprobs, place=st.integers(0, len(TEXTS) - 1), less=st.floats(0.0, 20.0))
 def test_less_sure_never_means_more_confident(
-    calibration: CallCalibration, chances: list[float], place: int, less: float
+    calibration: Calibration, chances: list[float], place: int, less: float
 ) -> None:
     lower = [*chances[:place], chances[place] - less, *chances[place + 1 :]]
     before, after = features_of(tokens(chances)), features_of(tokens(lower))
     for one, other in zip(before, after, strict=True):
-        assert calibration.confidence(other) <= calibration.confidence(one) + 1e-12
-    assert calibration.answer_confidence(after) <= calibration.answer_confidence(before) + 1e-12
+        assert call_confidence(calibration, other) <= call_confidence(calibration, one) + 1e-12
+    assert answer_confidence(calibration, after) <= answer_confidence(calibration, before) + 1e-12
 
 
 @pytest.mark.parametrize("calibration", CALIBRATIONS, ids=lambda one: one.name)
-def test_less_sure_of_no_call_is_less_confident(calibration: CallCalibration) -> None:
+def test_less_sure_of_no_call_is_less_confident(calibration: Calibration) -> None:
     chances = [
-        calibration.confidence(call_features([Token("none", chance)], [], TOOLS, REQUEST)[0])
+        call_confidence(calibration, call_features([Token("none", chance)], [], TOOLS, REQUEST)[0])
         for chance in (-0.001, -0.1, -1.0, -5.0)
     ]
     assert chances == sorted(chances, reverse=True)
@@ -83,28 +84,28 @@ def test_less_sure_of_no_call_is_less_confident(calibration: CallCalibration) ->
 def test_an_answer_is_as_good_as_its_worst_call() -> None:
     calibration = shipped()
     known = features_of(tokens([-0.5] * 6 + [-0.001] * 6))
-    chances = [calibration.confidence(one) for one in known]
+    chances = [call_confidence(calibration, one) for one in known]
     assert chances[0] < chances[1]
-    assert calibration.answer_confidence(known) == chances[0]
-    assert calibration.answer_confidence([]) == 0.0
+    assert answer_confidence(calibration, known) == chances[0]
+    assert answer_confidence(calibration, []) == 0.0
 
 
 def test_the_shipped_one_trusts_a_sure_grounded_answer_and_no_made_up_one() -> None:
     calibration = shipped()
     sure = tokens([-0.0005] * len(TEXTS))
-    assert calibration.answer_confidence(features_of(sure)) >= calibration.threshold
+    assert answer_confidence(calibration, features_of(sure)) >= calibration.threshold
     calls = [
         ToolCall("kettle.heat", {"degrees": 61}), ToolCall("blinds.close", {"room": "library"})
     ]  # fmt: skip
     made_up = call_features(sure, calls, TOOLS, REQUEST)
-    assert calibration.answer_confidence(made_up) < calibration.threshold - 0.2
+    assert answer_confidence(calibration, made_up) < calibration.threshold - 0.2
 
 
 def test_the_shipped_one_doubts_a_sure_answer_that_leaves_much_of_the_request_out() -> None:
     calibration = shipped()
     sure, calls = tokens([-0.0005] * len(TEXTS)), parse_answer("".join(TEXTS))
     told = [
-        calibration.answer_confidence(call_features(sure, calls, TOOLS, f"{REQUEST}{more}"))
+        answer_confidence(calibration, call_features(sure, calls, TOOLS, f"{REQUEST}{more}"))
         for more in ("", ", then 12 filters", ", then 12 filters, ref KX-4410, at 6:49 pm")
     ]
     assert told == sorted(told, reverse=True)
@@ -118,14 +119,14 @@ def test_the_shipped_file_is_what_it_says() -> None:
     calibration = shipped()
     assert calibration.name == "edgewise-caller-q8_0"
     assert calibration.fitted
-    assert not UNCALIBRATED_CALLS.fitted
+    assert not CALLS.uncalibrated.fitted
     assert 0.5 < calibration.threshold < 1.0
     held_out = calibration.report["held_out_tools"]
     assert "training.fit_calls" in calibration.report["command"]
     assert held_out["answer"]["auroc"] > held_out["answer_by_sum_of_logprobs"]["auroc"]
     assert held_out["answer"]["ece"] < 0.05
-    assert RISING & set(calibration.call.weights)
-    assert not RISING & set(calibration.worded_call.weights)
+    assert RISING & set(calibration.scores["call"].weights)
+    assert not RISING & set(calibration.scores["worded_call"].weights)
 
 
 def written(**changes: Any) -> dict[str, Any]:
@@ -138,14 +139,14 @@ def written(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_file_is_read() -> None:
-    calibration = parse_call_calibration(written(), "mine.json")
-    assert calibration.call == CallScore({"ground_min": 1.0}, 0.5)
+    calibration = parse_calibration(written(), "mine.json", CALLS)
+    assert calibration.scores["call"] == Score({"ground_min": 1.0}, 0.5)
     assert (calibration.name, calibration.threshold, calibration.fitted) == ("mine", 0.7, False)
 
 
 def test_a_file_of_before_still_means_the_same() -> None:
-    old = parse_call_calibration(written(format=1), "mine.json")
-    assert old == parse_call_calibration(written(format=2), "mine.json")
+    old = parse_calibration(written(format=1), "mine.json", CALLS)
+    assert old == parse_calibration(written(format=2), "mine.json", CALLS)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_file_of_before_still_means_the_same() -> None:
 )
 def test_a_bad_file_is_refused_by_name(changes: Mapping[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said) as caught:
-        parse_call_calibration(written(**changes), "mine.json")
+        parse_calibration(written(**changes), "mine.json", CALLS)
     assert "mine.json" in str(caught.value)
 
 
@@ -174,15 +175,17 @@ def test_a_file_that_lacks_a_score_is_refused() -> None:
     data = written()
     del data["none"]
     with pytest.raises(SettingsError, match="none"):
-        parse_call_calibration(data, "mine.json")
+        parse_calibration(data, "mine.json", CALLS)
 
 
 def test_the_map_of_a_file_comes_after_every_score() -> None:
     half = {"final": [[0.0, 0.0], [1.0, 0.5]]}
-    plain = parse_call_calibration(written(), "mine.json")
-    mapped = parse_call_calibration(written(map=half, risk={"whole": [[0.9, 5, 0]]}), "mine.json")
+    plain = parse_calibration(written(), "mine.json", CALLS)
+    mapped = parse_calibration(written(map=half, risk={"whole": [[0.9, 5, 0]]}), "mine.json", CALLS)
     for features in ({"ground_min": 1.0}, {"none": 1.0, "ground_min": 0.5}, {}):
-        assert mapped.confidence(features) == pytest.approx(plain.confidence(features) / 2)
+        assert call_confidence(mapped, features) == pytest.approx(
+            call_confidence(plain, features) / 2
+        )
     assert mapped.measured.risk_rows == 5
 
 

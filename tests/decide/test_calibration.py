@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from edgewise.decide.calibration import UNCALIBRATED, Score, parse_calibration
+from edgewise.decide.calibration import CHAT, parse_calibration
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.errors import SettingsError
 
 GOOD: dict[str, Any] = {
@@ -27,11 +28,11 @@ GOOD: dict[str, Any] = {
 def test_the_score_is_the_documented_formula() -> None:
     score = Score({"mean_logprob": 2.0, "first_margin": 0.5}, 1.0)
     reading = Reading(tokens=3, mean_logprob=-0.5, first_margin=3.0)
-    assert math.isclose(score.probability(reading), 1 / (1 + math.exp(-1.5)))
+    assert math.isclose(score.of(reading.features()), 1 / (1 + math.exp(-1.5)))
 
 
 def test_a_hopeless_reading_does_not_overflow() -> None:
-    assert 0 <= Score({"mean_logprob": 1e9}, 0).probability(Reading(mean_logprob=-1e9)) < 1e-20
+    assert 0 <= Score({"mean_logprob": 1e9}, 0).of(Reading(mean_logprob=-1e9).features()) < 1e-20
 
 
 def test_a_file_becomes_a_calibration() -> None:
@@ -41,7 +42,7 @@ def test_a_file_becomes_a_calibration() -> None:
         12,
         True,
     )
-    assert not UNCALIBRATED.fitted
+    assert not CHAT.uncalibrated.fitted
 
 
 @pytest.mark.parametrize(
@@ -67,9 +68,9 @@ def test_the_maps_of_a_file_come_after_its_scores() -> None:
     plain, mapped = parse_calibration(GOOD, "file"), parse_calibration(GOOD | {"map": maps}, "file")
     reading = Reading(tokens=3, mean_logprob=-0.5, first_margin=3.0)
     assert math.isclose(
-        mapped.early.probability(reading), plain.early.probability(reading) / 2, rel_tol=1e-9
+        mapped.early.of(reading.features()), plain.early.of(reading.features()) / 2, rel_tol=1e-9
     )
-    assert mapped.final.probability(reading) == 0.25
+    assert mapped.final.of(reading.features()) == 0.25
 
 
 def test_what_was_measured_is_kept_and_what_cannot_be_is_refused() -> None:

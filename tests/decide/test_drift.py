@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.calibration import chat_calibration
 from edgewise.decide.drift import (
     ALARM,
     LEAST_AUDITS,
@@ -29,6 +29,7 @@ from edgewise.decide.drift import (
 )
 from edgewise.decide.gate import Gate
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.types.measured import (
     Measured,
     RiskRow,
@@ -121,7 +122,7 @@ def test_only_the_latest_rows_count() -> None:
 
 # -- the gate's part -------------------------------------------------------------------------------
 
-FALLING = Calibration(
+FALLING = chat_calibration(
     name="x",
     early=Score({"mean_logprob": 3.0}, 1.0),
     final=Score({"mean_logprob": 2.0}, 1.5),

@@ -11,18 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import Calibration, Score
-from edgewise.decide.explain import (
-    Asked,
-    Case,
-    Explanation,
-    Known,
-    Weighing,
-    explain,
-    what_if,
-)
+from edgewise.decide.calibration import chat_calibration
+from edgewise.decide.explain import Asked, Case, Explanation, Known, explain, what_if
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.types.measured import (
     UNMEASURED,
     Measured,
@@ -31,13 +24,13 @@ from edgewise.types.measured import (
 )
 from edgewise.types.replies import Decision
 
-FINAL = Weighing("final", {"mean_logprob": 2.0, "number_share": -6.0}, 1.5)
-EARLY = Weighing("early", {"mean_entropy": -1.0}, 2.0)
+FINAL = Score({"mean_logprob": 2.0, "number_share": -6.0}, 1.5)
+EARLY = Score({"mean_entropy": -1.0}, 2.0)
 MEANS = {"mean_logprob": -0.5, "number_share": 0.1, "mean_entropy": 0.8}
 FEATURES = {"tokens": 9.0, "mean_logprob": -0.4, "number_share": 0.5, "mean_entropy": 1.1}
 KNOWN = Known(
     found=True,
-    weighings=(EARLY, FINAL),
+    scores={"early": EARLY, "final": FINAL},
     measured=Measured(feature_means=MEANS),
     hold_tokens=16,
 )
@@ -50,7 +43,7 @@ def decision(**changes: Any) -> Decision:
         "code": "handoff_low_confidence",
         "reason": "confidence 0.09 is below 0.50",
         "threshold": 0.5,
-        "confidence": FINAL.confidence(FEATURES),
+        "confidence": FINAL.of(FEATURES),
         "calibration": "a-model-q8_0",
         "features": FEATURES,
     }
@@ -83,9 +76,9 @@ def test_the_pulls_and_an_ordinary_answer_add_up_to_the_confidence(
 ) -> None:
     weights = {name: weight for name, (weight, _) in weighed.items()}
     values = {name: value for name, (_, value) in weighed.items()}
-    score = Weighing("final", weights, bias)
-    confidence = score.confidence(values)
-    known = Known(found=True, weighings=(score,), measured=Measured(feature_means=means))
+    score = Score(weights, bias)
+    confidence = score.of(values)
+    known = Known(found=True, scores={"final": score}, measured=Measured(feature_means=means))
     found = told(known, confidence=confidence, features=values)
     ordinary = bias + sum(weight * means.get(name, 0.0) for name, weight in weights.items())
     total = ordinary + sum(pull.contribution for pull in found.pulls)
@@ -94,13 +87,13 @@ def test_the_pulls_and_an_ordinary_answer_add_up_to_the_confidence(
 
 
 def test_the_score_is_told_by_the_confidence_it_gives() -> None:
-    assert told(confidence=EARLY.confidence(FEATURES)).score == "early"
+    assert told(confidence=EARLY.of(FEATURES)).score == "early"
 
 
 def test_a_map_after_the_score_is_taken_into_account() -> None:
-    halved = Weighing("final", FINAL.weights, FINAL.bias, ScoreMap(((0.0, 0.0), (1.0, 0.5))))
-    known = Known(found=True, weighings=(halved,), measured=KNOWN.measured)
-    assert told(known, confidence=FINAL.confidence(FEATURES) / 2).score == "final"
+    halved = Score(FINAL.weights, FINAL.bias, ScoreMap(((0.0, 0.0), (1.0, 0.5))))
+    known = Known(found=True, scores={"final": halved}, measured=KNOWN.measured)
+    assert told(known, confidence=FINAL.of(FEATURES) / 2).score == "final"
     assert told(known).score == "", "the confidence before the map is not what it gives"
 
 
@@ -117,7 +110,7 @@ def test_a_calibration_that_is_gone_is_said() -> None:
 
 
 def test_without_means_the_contributions_say_what_they_are() -> None:
-    known = Known(found=True, weighings=(FINAL,))
+    known = Known(found=True, scores={"final": FINAL})
     found = told(known)
     assert found.notes == ("the calibration holds no means, so contributions are weight x value",)
     assert found.pulls[0].mean is None
@@ -226,7 +219,7 @@ def test_a_higher_threshold_would_have_sent_it() -> None:
 def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) -> None:
     """On an answer that was judged as a whole, which is where the sentence promises something."""
     plain = Score({"mean_logprob": 1.0}, 0.0)
-    calibration = Calibration(name="x", early=plain, final=plain)
+    calibration = chat_calibration(name="x", early=plain, final=plain)
     reading = Reading(tokens=1, mean_logprob=8 * confidence - 4)
     measured = Gate(calibration, threshold).confidence(reading)
     kept = Gate(calibration, threshold).judge_whole(reading) is Verdict.KEEP

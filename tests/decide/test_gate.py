@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import UNCALIBRATED, Score
+from edgewise.decide.calibration import CHAT
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.types.measured import Boundaries
 
 # Its score is the first margin itself (as a logit), which makes chances easy to write down.
-PLAIN = replace(
-    UNCALIBRATED,
-    early=Score({"first_margin": 1.0}, 0.0),
-    final=Score({"first_margin": 1.0}, 0.0),
-    hold_tokens=8,
-)
+PLAIN = CHAT.uncalibrated.with_scores(
+    early=Score({"first_margin": 1.0}, 0.0), final=Score({"first_margin": 1.0}, 0.0)
+).with_numbers(hold_tokens=8)
 SURE, UNSURE, HOPELESS = 5.0, 0.3, -5.0
 
 
@@ -79,7 +77,7 @@ def test_a_model_without_evidence_is_held_to_the_bound_then_handed_off() -> None
 def test_hold_is_bounded_whatever_the_scores(
     logit: float, threshold: float, held: int, bound: int, bounded: bool
 ) -> None:
-    gate = Gate(replace(BOUNDED if bounded else PLAIN, hold_tokens=bound), threshold)
+    gate = Gate((BOUNDED if bounded else PLAIN).with_numbers(hold_tokens=bound), threshold)
     verdict = gate.judge(reading(logit, held), held)
     if held >= bound:
         assert verdict is not Verdict.HOLD

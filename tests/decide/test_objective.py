@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import UNCALIBRATED
+from edgewise.decide.calibration import CHAT
 from edgewise.decide.drift import stricter
 from edgewise.decide.objective import (
     ALL_LEAVE,
@@ -48,7 +48,7 @@ MEASURED = Measured(
     risk_rows=1000,
     quantiles=tuple(number / (QUANTILES - 1) / 2 for number in range(QUANTILES)),
 )
-FITTED = replace(UNCALIBRATED, name="mine", threshold=0.6, measured=MEASURED)
+FITTED = replace(CHAT.uncalibrated, name="mine", threshold=0.6, measured=MEASURED)
 
 
 def asks(**objectives: Any) -> Request:
@@ -85,7 +85,7 @@ def test_where_nothing_is_proven_everything_is_to_leave_and_it_says_why() -> Non
 
 
 def test_a_calibration_without_a_table_for_it_promises_nothing() -> None:
-    found = find_objective(asks(max_error=0.2), UNCALIBRATED)
+    found = find_objective(asks(max_error=0.2), CHAT.uncalibrated)
     assert found.misfit is not None
     assert "uncalibrated has no risk table" in found.misfit.reason
     whole = replace(MEASURED, risk={"whole": MEASURED.risk["whole"]})
@@ -107,8 +107,8 @@ def test_a_share_of_the_cloud_is_a_quantile_of_the_confidences(
 
 
 def test_a_share_that_nobody_can_plan_leaves_the_calibrations_threshold_and_says_so() -> None:
-    found = find_objective(asks(cloud_share=0.2), UNCALIBRATED)
-    assert found.threshold == UNCALIBRATED.threshold
+    found = find_objective(asks(cloud_share=0.2), CHAT.uncalibrated)
+    assert found.threshold == CHAT.uncalibrated.threshold
     assert "no quantiles, so its own threshold applies" in found.words
 
 
@@ -124,7 +124,7 @@ def test_what_a_calibration_can_promise_in_words() -> None:
         "max_error 1 %: nothing, 5 %: nothing, 10 %: keeps 40 %, 20 %: keeps 40 %"
     )
     assert "10 %: keeps 20 %" in promises(FITTED, 0.1, "stream")
-    assert promises(UNCALIBRATED, 0.1).startswith("no risk table")
+    assert promises(CHAT.uncalibrated, 0.1).startswith("no risk table")
 
 
 def exact_tail(wrong: int, kept: int, error: Fraction) -> float:

@@ -10,7 +10,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise.decide import policy as policies
-from edgewise.decide.calibration import UNCALIBRATED
+from edgewise.decide.calibration import CHAT
 from edgewise.errors import (
     CloudClosed,
     CloudCut,
@@ -45,7 +45,7 @@ def parts(backend: ChatBackend | None, cloud: PlayedCloud, policy: str = "prefer
         backend=get,
         cloud=cloud,
         policy=getattr(policies, policy),
-        calibration=lambda _: UNCALIBRATED,
+        calibration=lambda _: CHAT.uncalibrated,
         patience_s=2.0,
         clock=time.perf_counter,
     )

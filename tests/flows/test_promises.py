@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.cloud.provider import Chunk
 from edgewise.decide import policy as policies
-from edgewise.decide.calibration import UNCALIBRATED, Calibration, Score
+from edgewise.decide.calibration import CHAT, Calibration
+from edgewise.decide.score import Score
 from edgewise.errors import (
     CloudClosed,
     CloudCut,
@@ -41,8 +41,7 @@ errors: st.SearchStrategy[CloudError | None] = st.sampled_from(
 )
 shut = st.sampled_from([None, None, CloudClosed("x", code="no_key")])
 calibrations = st.builds(
-    lambda bias, hold, threshold, above, below: replace(
-        UNCALIBRATED,
+    lambda bias, hold, threshold, above, below: CHAT.uncalibrated.with_scores(
         early=Score({"mean_logprob": 1.0}, bias),
         final=Score({"mean_logprob": 1.0, "first_margin": 0.3}, bias),
         hold_tokens=hold,

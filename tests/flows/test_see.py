@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from edgewise import plugins
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.score import Score
 from edgewise.errors import (
     CloudClosed,
     CloudTimeout,
@@ -30,19 +32,18 @@ from edgewise.types.pictures import (
     Thing,
 )
 from edgewise.types.replies import Attempt, Finished, Switched
-from edgewise.vision.confidence import (
-    Chance,
-    SightCalibration,
-)
 from tests.flows.clouds import PlayedCloud
 
-CALIBRATION = SightCalibration(
+CALIBRATION = Calibration(
     name="test",
-    whole=Chance({"doubt": -10.0}, 3.0),
-    row=Chance({"doubt": -10.0}, 3.0),
-    thing=Chance({"score": 10.0}, -5.0),
-    present=Chance({"score": 10.0}, -5.0),
     threshold=0.8,
+    scores={
+        "whole": Score({"doubt": -10.0}, 3.0),
+        "row": Score({"doubt": -10.0}, 3.0),
+        "thing": Score({"score": 10.0}, -5.0),
+        "present": Score({"score": 10.0}, -5.0),
+    },
+    numbers={"empty": 0.5},
 )
 SIGN = "What does the sign say?"
 BEYOND = "Why is she laughing?"

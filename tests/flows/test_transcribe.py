@@ -22,7 +22,7 @@ from edgewise.errors import (
 )
 from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
 from edgewise.local.backend import DeviceFacts, SpeechBackend
-from edgewise.speech.confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import SPEECH
 from edgewise.testing import ScriptedTranscriber, heard
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt
@@ -56,7 +56,7 @@ def run(
         transcriber=open_transcriber,
         cloud=cloud,
         policy=plugins.load("policies", request.policy),
-        calibration=lambda _: UNCALIBRATED_SPEECH,
+        calibration=lambda _: SPEECH.uncalibrated,
         clock=lambda: float(next(ticks)),
         progress=lambda done, total: (progress if progress is not None else []).append(
             (done, total)

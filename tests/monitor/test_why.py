@@ -173,8 +173,7 @@ def test_every_shipped_calibration_can_explain(kind: Any, name: str, tmp_path: P
         "error": "", "task": {"calls": "call", "speech": "transcribe"}.get(kind, "chat"),
     }  # fmt: skip
     known = known_today(settings, str(row["task"]), name)
-    (weighing,) = [each for each in known.weighings if each.name == score]
-    row["confidence"] = weighing.confidence(features)
+    row["confidence"] = known.scores[score].of(features)
     found = explain_row(row, settings)
     assert found.score == score
     assert [pull.feature for pull in found.pulls]

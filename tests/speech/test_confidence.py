@@ -7,12 +7,13 @@ from typing import Any
 import numpy
 import pytest
 
+from edgewise.decide.calibration import parse_calibration
 from edgewise.errors import SettingsError
 from edgewise.speech.confidence import (
     MOST_CONFIDENT,
-    UNCALIBRATED_SPEECH,
+    SPEECH,
     features_of,
-    parse_segment_calibration,
+    judge_features,
     signal_to_noise,
 )
 from edgewise.testing import heard
@@ -33,13 +34,13 @@ def read(path: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_confidence_falls_and_expected_error_grows_as_words_get_less_likely(path: Any) -> None:
-    calibration = parse_segment_calibration(read(path), path.name)
+    calibration = parse_calibration(read(path), path.name, SPEECH)
     chances, errors = [], []
     for chance in (0.99, 0.9, 0.7, 0.5, 0.3, 0.1):
         said = heard("what people say to one another", 0.0, 2.0, chance)
         said = Heard(start=0.0, end=2.0, text=said.text, words=said.words,
                      mean_logprob=float(numpy.log(chance)))  # fmt: skip
-        confidence, error = calibration.judge(features_of(said, [0.9] * 60, 30.0))
+        confidence, error = judge_features(calibration, features_of(said, [0.9] * 60, 30.0))
         chances.append(confidence)
         errors.append(error)
     assert chances == sorted(chances, reverse=True)
@@ -59,7 +60,7 @@ def test_what_ships_was_judged_on_voices_it_had_not_heard(path: Any) -> None:
 
 def test_a_loop_is_never_believed() -> None:
     features = features_of(heard("on and on", 0.0, 1.0, 0.99), [0.9] * 30, 40.0)
-    confidence, error = UNCALIBRATED_SPEECH.judge(features, looping=True)
+    confidence, error = judge_features(SPEECH.uncalibrated, features, looping=True)
     assert confidence <= 0.05 and error >= 0.95
 
 
@@ -99,17 +100,17 @@ def test_noise_lowers_the_signal_to_noise_ratio() -> None:
 )
 def test_a_file_that_is_no_calibration_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="mine"):
-        parse_segment_calibration(read(SHIPPED[0]) | change, "mine")
+        parse_calibration(read(SHIPPED[0]) | change, "mine", SPEECH)
 
 
 def test_a_map_comes_after_the_score_and_nobody_is_ever_sure() -> None:
     maps = {"final": [[0.0, 1.0], [1.0, 1.0]]}
     risk = {"whole": [[0.9, 10, 1]]}
-    calibration = parse_segment_calibration(
-        read(SHIPPED[0]) | {"map": maps, "risk": risk, "risk_rows": 20}, "mine"
+    calibration = parse_calibration(
+        read(SHIPPED[0]) | {"map": maps, "risk": risk, "risk_rows": 20}, "mine", SPEECH
     )
-    assert calibration.judge({})[0] == MOST_CONFIDENT
-    assert calibration.judge({}, looping=True)[0] < 0.5
+    assert judge_features(calibration, {})[0] == MOST_CONFIDENT
+    assert judge_features(calibration, {}, looping=True)[0] < 0.5
     assert calibration.measured.risk["whole"][0].wrong == 1
     with pytest.raises(SettingsError, match="mine"):
-        parse_segment_calibration(read(SHIPPED[0]) | {"map": {"final": [[2, 0]]}}, "mine")
+        parse_calibration(read(SHIPPED[0]) | {"map": {"final": [[2, 0]]}}, "mine", SPEECH)

@@ -17,11 +17,9 @@ from training.call_flow import (
 from training.fit_calls import SHIPPED, main
 from training.score import read_calls
 
-from edgewise.calls.confidence import (
-    CallCalibration,
-    parse_call_calibration,
-)
+from edgewise.calls.confidence import CALLS, answer_confidence
 from edgewise.calls.prompt import render_prompt
+from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.errors import GenerationFailed
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish, Token
@@ -32,8 +30,8 @@ ONE = "Set a timer for 5 minutes"
 HEAT = 'get_weather {"location":"London"}'
 
 
-def shipped() -> CallCalibration:
-    return parse_call_calibration(json.loads(SHIPPED.read_text("utf-8")), SHIPPED.name)
+def shipped() -> Calibration:
+    return parse_calibration(json.loads(SHIPPED.read_text("utf-8")), SHIPPED.name, CALLS)
 
 
 def kept(
@@ -69,7 +67,7 @@ def test_an_answer_is_judged_as_the_flow_leaves_it() -> None:
     assert found.exact, "the flow made a number of the text"
     assert found.right == (True,)
     assert found.features[0]["calls"] == 1.0
-    assert found.confidence(shipped()) == shipped().answer_confidence(found.features)
+    assert found.confidence(shipped()) == answer_confidence(shipped(), found.features)
     assert found.tools == {"settimer"}
 
 
@@ -156,7 +154,7 @@ def test_the_fit_takes_what_was_kept_and_writes_what_measures_it(
         "--cases fit.jsonl --kept kept.jsonl.gz --fresh fresh.jsonl --name made --out FILE"
     )
     assert report["never_fitted"]["fresh"]["answers"] == 20
-    assert parse_call_calibration(json.loads(out.read_text("utf-8")), "made").fitted
+    assert parse_calibration(json.loads(out.read_text("utf-8")), "made", CALLS).fitted
     from_traces = read_traces(tmp_path / "traces.jsonl.gz")
     assert [row.fitted for row in from_traces] == [True] * 100 + [False] * 20
     assert from_traces[0].reference == "fit:0"

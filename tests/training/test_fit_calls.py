@@ -16,11 +16,12 @@ from training.call_samples import (
 )
 from training.fit_calls import CALL, main, make_calibration, write_calibration
 
-from edgewise.calls.confidence import parse_call_calibration
+from edgewise.calls.confidence import CALLS, answer_confidence
 from edgewise.calls.prompt import (
     parse_answer,
     render_prompt,
 )
+from edgewise.decide.calibration import parse_calibration
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Token
 from tests.training.made_samples import made_samples
@@ -96,13 +97,15 @@ def test_the_lead_on_the_runner_up_tool_is_read_and_fitted(tmp_path: Path) -> No
     assert {sample.exact for sample in samples} == {True, False}
     assert all(sample.features[0]["name_margin"] >= 0.1 for sample in samples)
     calibration = make_calibration(samples, "made", {})
-    assert calibration.call.weights["name_margin"] > 0.3
+    assert calibration.scores["call"].weights["name_margin"] > 0.3
     assert calibration.report["held_out_tools"]["call"]["auroc"] > 0.9
 
 
 def test_without_runners_up_no_margin_is_fitted(tmp_path: Path) -> None:
     samples = list(read_answered(*kept_answers(tmp_path, runners_up=False)))
-    assert not {"margin", "name_margin"} & set(make_calibration(samples, "made", {}).call.weights)
+    assert not {"margin", "name_margin"} & set(
+        make_calibration(samples, "made", {}).scores["call"].weights
+    )
 
 
 def test_the_command_takes_a_folder_and_says_what_else_it_needs(
@@ -113,8 +116,8 @@ def test_the_command_takes_a_folder_and_says_what_else_it_needs(
     given = ["--cases", str(cases), "--name", "made", "--out", str(out), "--predictions"]
     main([*given, str(answers)])
     assert "--predictions answers" in json.loads(capsys.readouterr().out)["command"]
-    parsed = parse_call_calibration(json.loads(out.read_text("utf-8")), out.name)
-    assert parsed.call.weights["name_margin"] > 0
+    parsed = parse_calibration(json.loads(out.read_text("utf-8")), out.name, CALLS)
+    assert parsed.scores["call"].weights["name_margin"] > 0
     with pytest.raises(SystemExit):
         main([*given, str(cases)])
     assert "--base is needed" in capsys.readouterr().err
@@ -138,22 +141,22 @@ def test_a_fit_finds_what_matters_and_is_read_back(tmp_path: Path) -> None:
     samples = made_samples()
     tests = {"bfcl_made": Answered(samples[:50], 60), "few": Answered(samples[:3], 3)}
     calibration = make_calibration(samples, "made", tests)
-    assert calibration.call.weights["ungrounded"] < 0
-    assert calibration.call.weights["answer_surety"] > 0
+    assert calibration.scores["call"].weights["ungrounded"] < 0
+    assert calibration.scores["call"].weights["answer_surety"] > 0
     assert {"answer_surety", "call_surety", "call_sum", "name_surety"} & set(
-        calibration.none.weights
+        calibration.scores["none"].weights
     )
-    assert set(calibration.call.weights) <= set(CALL)
+    assert set(calibration.scores["call"].weights) <= set(CALL)
     held_out = calibration.report["held_out_tools"]
     assert held_out["answer"]["auroc"] > held_out["answer_by_sum_of_logprobs"]["auroc"]
     assert set(calibration.report["never_fitted"]) == {"bfcl_made", "bfcl"}
     assert calibration.report["never_fitted"]["bfcl"]["cases"] == 60
     path = tmp_path / "made.calls.json"
     write_calibration(calibration, path)
-    again = parse_call_calibration(json.loads(path.read_text("utf-8")), path.name)
+    again = parse_calibration(json.loads(path.read_text("utf-8")), path.name, CALLS)
     for sample in samples[:20]:
-        assert again.answer_confidence(sample.features) == pytest.approx(
-            calibration.answer_confidence(sample.features), abs=1e-3
+        assert answer_confidence(again, sample.features) == pytest.approx(
+            answer_confidence(calibration, sample.features), abs=1e-3
         )
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.score import Score
 from edgewise.types.measured import (
     Measured,
     ScoreMap,
@@ -16,11 +18,7 @@ from edgewise.types.pictures import (
     Thing,
 )
 from edgewise.vision.answers import NO_TEXT, answer_from, describe
-from edgewise.vision.confidence import (
-    UNCALIBRATED_SIGHT,
-    Chance,
-    SightCalibration,
-)
+from edgewise.vision.confidence import SIGHT
 from edgewise.vision.question import (
     CLASSES,
     class_named,
@@ -28,13 +26,15 @@ from edgewise.vision.question import (
     read_question,
 )
 
-SURE = SightCalibration(
+SURE = Calibration(
     name="test",
-    whole=Chance({"doubt": -10.0}, 3.0),
-    row=Chance({"doubt": -10.0}, 3.0),
-    thing=Chance({"score": 10.0}, -5.0),
-    present=Chance({"score": 10.0}, -5.0),
-    empty=0.8,
+    scores={
+        "whole": Score({"doubt": -10.0}, 3.0),
+        "row": Score({"doubt": -10.0}, 3.0),
+        "thing": Score({"score": 10.0}, -5.0),
+        "present": Score({"score": 10.0}, -5.0),
+    },
+    numbers={"empty": 0.8},
 )
 
 
@@ -140,10 +140,10 @@ def test_several_pictures_are_answered_in_order_and_together_less_surely() -> No
 
 
 def test_a_description_says_that_it_is_no_answer() -> None:
-    words = describe([page("EXIT")], UNCALIBRATED_SIGHT)
+    words = describe([page("EXIT")], SIGHT.uncalibrated)
     assert "No skill of the device answers this question" in words
     assert "EXIT" in words and "recognises no object" in words
-    both = describe([page("EXIT"), things(dog=0.99)], UNCALIBRATED_SIGHT)
+    both = describe([page("EXIT"), things(dog=0.99)], SIGHT.uncalibrated)
     assert "image 1" in both and "image 2" in both and "1 dog" in both
 
 

@@ -8,19 +8,14 @@ from typing import Any
 
 import pytest
 
+from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.errors import SettingsError
 from edgewise.types.pictures import (
     Line,
     Sight,
     Thing,
 )
-from edgewise.vision.confidence import (
-    SightCalibration,
-    parse_sight_calibration,
-    presence_chance,
-    text_features,
-    thing_chance,
-)
+from edgewise.vision.confidence import SIGHT, presence_chance, text_features, thing_chance
 
 GOOD: dict[str, Any] = {
     "format": 1,
@@ -31,9 +26,9 @@ GOOD: dict[str, Any] = {
 }
 
 
-def shipped(name: str) -> SightCalibration:
+def shipped(name: str) -> Calibration:
     file = resources.files("edgewise.calibrations") / f"{name}.see.json"
-    return parse_sight_calibration(json.loads(file.read_text("utf-8")), name)
+    return parse_calibration(json.loads(file.read_text("utf-8")), name, SIGHT)
 
 
 def test_a_higher_score_is_a_higher_chance() -> None:
@@ -52,7 +47,7 @@ def test_text_that_the_reader_doubts_is_less_likely_right() -> None:
     def chance(score: float) -> float:
         quality = {"contrast": 0.9, "sharpness": 0.8, "noise": 0.0}
         sight = Sight(lines=(Line("Keep left", score, box),), quality=quality)
-        return reader.whole.of(text_features(sight))
+        return reader.chance("whole", text_features(sight))
 
     chances = [chance(score) for score in (0.5, 0.8, 0.95, 0.999)]
     assert chances == sorted(chances)
@@ -65,13 +60,13 @@ def test_text_that_the_reader_doubts_is_less_likely_right() -> None:
     ids=["format", "number", "weights", "threshold"],
 )
 def test_what_is_no_calibration_is_refused_by_name(change: dict[str, Any]) -> None:
-    assert parse_sight_calibration(GOOD, "mine").name == "x"
+    assert parse_calibration(GOOD, "mine", SIGHT).name == "x"
     with pytest.raises(SettingsError, match="mine"):
-        parse_sight_calibration(GOOD | change, "mine")
+        parse_calibration(GOOD | change, "mine", SIGHT)
 
 
 def test_what_was_measured_comes_with_it() -> None:
     risk = {"whole": [[0.9, 10, 1]]}
-    assert parse_sight_calibration(GOOD | {"risk": risk}, "file").measured.risk_rows == 10
+    assert parse_calibration(GOOD | {"risk": risk}, "file", SIGHT).measured.risk_rows == 10
     with pytest.raises(SettingsError, match="file"):
-        parse_sight_calibration(GOOD | {"risk": {"whole": [[0.9, 1, 10]]}}, "file")
+        parse_calibration(GOOD | {"risk": {"whole": [[0.9, 1, 10]]}}, "file", SIGHT)

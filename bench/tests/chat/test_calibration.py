@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from edgewise.assembly.calibrations import find_calibration
+from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.calibrate.fit import SAME_KEPT, THRESHOLD
 from edgewise.calibrate.own import calibration_name
-from edgewise.decide.calibration import parse_calibration
+from edgewise.decide.calibration import CHAT, parse_calibration
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.catalogue import DEFAULT_MODEL, row_named
 from edgewise.local.store.store import InstalledModel
@@ -46,7 +46,7 @@ def test_the_default_model_has_a_calibration_for_its_weights(shipped: dict[str, 
         quantisation=row.installed_quantisation,
         context_tokens=row.context_tokens,
     )
-    found = find_calibration(Settings.load(), facts)
+    found = find_calibration(Settings.load(), model_key(facts), CHAT)
     assert found.name == shipped["name"]
     assert found.fitted
     assert found.threshold == THRESHOLD

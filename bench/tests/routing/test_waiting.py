@@ -13,8 +13,9 @@ from tests.calibrate.test_fit import HOLD, wandering
 
 from edgewise.calibrate.fit import FOLDS, Judged, choose_boundaries
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.calibration import chat_calibration
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.types.tokens import Token
 from edgewise_bench.chat.traces import Origin, Recorded, TraceSet, read_trace_set, write_trace_set
 from edgewise_bench.routing.rows import chat_path
@@ -80,7 +81,7 @@ def course(*scores: float, right: bool = True) -> Judged:
         for count, score in enumerate(scores, start=1)
     )
     score = Score({"mean_logprob": 1.0}, 0.0)
-    calibration = Calibration(
+    calibration = chat_calibration(
         name="", early=score, final=score, hold_tokens=2, keep_above=1.0, drop_below=0.0
     )
     return Judged(Sample("kind", right, readings), calibration)
@@ -150,7 +151,7 @@ def test_answers_are_dealt_by_kind_and_without_what_was_clear() -> None:
     samples = [
         replace(each.sample, kind=f"kind {number % 9}") for number, each in enumerate(judged)
     ]
-    calibration = replace(judged[0].calibration, keep_above=0.6)
+    calibration = judged[0].calibration.with_numbers(keep_above=0.6)
     dealt = deal(calibration, samples)
     assert [each.sample for each in dealt] == samples
     assert len({id(each.calibration) for each in dealt}) == FOLDS

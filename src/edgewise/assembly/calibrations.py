@@ -1,29 +1,28 @@
-"""Finds the calibration of a model: one that was fitted here, else the one that is shipped.
+"""Finds the calibration of a model, for every task: one that was fitted here, else the shipped one.
 
 A file is named after the model, its quantisation and what it is for, as in
 `smollm2-135m-instruct-q8_0.json` and `edgewise-caller-q8_0.calls.json`. `edgewise calibrate`
-writes such files into the data folder, where they come before the shipped ones."""
+writes such files into the data folder, where they come before the shipped ones.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from edgewise.decide.calibration import UNCALIBRATED, Calibration, parse_calibration
+from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibration
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
 
-Kind = Literal["chat", "calls", "speech", "see"]
-Fitted = TypeVar("Fitted")
-Parse = Callable[[Mapping[str, Any], str], Fitted]  # a document, and what errors call it
+KindName = Literal["chat", "calls", "speech", "see"]
 
-# What was read, and when its file was written: it is asked for with every request, and a file
-# that is fitted again counts from the next request on.
-_read: dict[tuple[Path, str, Kind], tuple[int, Any]] = {}
+# What was read, and when its file was written. A calibration is asked for with every request, and a
+# file that is fitted again counts from the next request on.
+_read: dict[tuple[Path, str], tuple[int, Calibration]] = {}
 
 
 def model_key(facts: DeviceFacts) -> str:
@@ -31,64 +30,55 @@ def model_key(facts: DeviceFacts) -> str:
     return f"{facts.model}-{facts.quantisation}".lower()
 
 
-def own_path(settings: Settings, name: str, kind: Kind) -> Path:
+def own_path(settings: Settings, name: str, kind: str) -> Path:
     """Where the calibration lies that was fitted here; there may be none."""
     return settings.calibrations_dir / _file_name(name, kind)
 
 
-def find_fitted(
-    settings: Settings, name: str, kind: Kind, parse: Parse[Fitted], otherwise: Fitted
-) -> Fitted:
-    """The one fitted here, else the shipped one, else `otherwise`."""
-    path = own_path(settings, name, kind)
+def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:
+    """The one fitted here, else the shipped one, else a plain one. No name: there is no model."""
+    if kind is CHAT and settings.calibration:  # the user named a file
+        return _cached(Path(settings.calibration).expanduser(), name, kind, must_exist=True)
+    if not name:
+        return kind.uncalibrated
+    return _cached(own_path(settings, name, kind.name), name, kind, must_exist=False)
+
+
+def _cached(path: Path, name: str, kind: Kind, *, must_exist: bool) -> Calibration:
     try:
         written = path.stat().st_mtime_ns
     except OSError:
         written = 0
-    key = (path.parent, name, kind)
+    key = (path, kind.name)
     known = _read.get(key)
     if known is None or known[0] != written:
-        found = read_calibration(path, parse) if written else _shipped(name, kind, parse, otherwise)
+        if written or must_exist:
+            found = parse_calibration(read_document(path), str(path), kind)
+        else:
+            shipped = shipped_document(name, kind.name)
+            found = kind.uncalibrated if shipped is None else parse_calibration(shipped, name, kind)
         known = _read[key] = (written, found)
-    fitted: Fitted = known[1]
-    return fitted
+    return known[1]
 
 
-def read_calibration(path: Path, parse: Parse[Fitted]) -> Fitted:
+def find_document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
+    """The whole contents of a calibration file, for those who explain it; None: there is none."""
+    path = own_path(settings, name, kind)
+    return read_document(path) if path.exists() else shipped_document(name, kind)
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
     try:
-        return parse(json.loads(path.read_text("utf-8")), str(path))
-    except (OSError, ValueError) as error:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise SettingsError(f"calibration {path}: {error}") from error
 
 
-def find_calibration(settings: Settings, facts: DeviceFacts | None) -> Calibration:
-    """That of the chat model: the file the settings name, else as the others are found."""
-    if settings.calibration:
-        return read_calibration(Path(settings.calibration).expanduser(), parse_calibration)
-    if facts is None:
-        return UNCALIBRATED
-    return find_fitted(settings, model_key(facts), "chat", parse_calibration, UNCALIBRATED)
-
-
-def find_document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:
-    """The whole contents of a calibration file, for those who explain it; None: there is none."""
-    path = own_path(settings, name, kind)
-    if path.exists():
-        return read_calibration(path, lambda data, _: dict(data))
-    return shipped_document(name, kind)
-
-
-def shipped_document(name: str, kind: Kind) -> Mapping[str, Any] | None:
+def shipped_document(name: str, kind: str) -> Mapping[str, Any] | None:
     """The contents of the shipped file, whatever was fitted here; None: there is none."""
-    return _shipped(name, kind, lambda data, _: dict(data), None)
-
-
-def _file_name(name: str, kind: Kind) -> str:
-    return f"{name}.json" if kind == "chat" else f"{name}.{kind}.json"
-
-
-def _shipped(name: str, kind: Kind, parse: Parse[Fitted], otherwise: Fitted) -> Fitted:
     file = resources.files("edgewise.calibrations") / _file_name(name, kind)
-    if not file.is_file():
-        return otherwise
-    return parse(json.loads(file.read_text("utf-8")), name)
+    return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else None
+
+
+def _file_name(name: str, kind: str) -> str:
+    return f"{name}.json" if kind == "chat" else f"{name}.{kind}.json"

@@ -12,18 +12,15 @@ from typing import Any
 
 from edgewise import plugins
 from edgewise.assembly.calibrations import (
-    find_fitted,
+    find_calibration,
     model_key,
 )
 from edgewise.calls.check import FATAL
-from edgewise.calls.confidence import (
-    UNCALIBRATED_CALLS,
-    CallCalibration,
-    parse_call_calibration,
-)
+from edgewise.calls.confidence import CALLS
 from edgewise.calls.difficulty import Weights
 from edgewise.calls.tools import Toolbox
 from edgewise.cloud.provider import Cloud
+from edgewise.decide.calibration import Calibration
 from edgewise.errors import InvalidRequest, SettingsError
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import (
@@ -76,14 +73,10 @@ def call_rules(settings: Settings) -> CallRules:
     )
 
 
-def find_call_calibration(
-    settings: Settings, function_model: CallBackend | None
-) -> CallCalibration:
-    """That of this caller and quantisation, else a plain one."""
-    if function_model is None:
-        return UNCALIBRATED_CALLS
-    name = model_key(function_model.facts())
-    return find_fitted(settings, name, "calls", parse_call_calibration, UNCALIBRATED_CALLS)
+def find_call_calibration(settings: Settings, function_model: CallBackend | None) -> Calibration:
+    """That of this model and quantisation, else a plain one."""
+    name = "" if function_model is None else model_key(function_model.facts())
+    return find_calibration(settings, name, CALLS)
 
 
 def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:

@@ -9,7 +9,8 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from edgewise.assembly.calibrations import find_fitted
+from edgewise.assembly.calibrations import find_calibration
+from edgewise.decide.calibration import Calibration
 from edgewise.errors import InvalidRequest, ModelNotFound, StoreError
 from edgewise.flows import chat, see
 from edgewise.local.backend import ChatBackend, VisionBackend, VisionSkills
@@ -22,11 +23,7 @@ from edgewise.local.vision import open_skill
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, Event
-from edgewise.vision.confidence import (
-    UNCALIBRATED_SIGHT,
-    SightCalibration,
-    parse_sight_calibration,
-)
+from edgewise.vision.confidence import SIGHT
 from edgewise.vision.fetch import fetch_picture
 from edgewise.vision.pictures import (
     MOST_PICTURES,
@@ -114,10 +111,9 @@ def sees(settings: Settings, backend: ChatBackend | None) -> bool:
     return row is not None and any(file.name == PROJECTOR for file in row.beside)
 
 
-def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> SightCalibration:
+def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> Calibration:
     """That of this skill's model, else a plain one."""
-    name = vision_skill.facts().model.lower()
-    return find_fitted(settings, name, "see", parse_sight_calibration, UNCALIBRATED_SIGHT)
+    return find_calibration(settings, vision_skill.facts().model.lower(), SIGHT)
 
 
 def _skill(host: Host, name: str) -> VisionBackend:

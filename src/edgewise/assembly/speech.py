@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from edgewise import plugins
 from edgewise.assembly.calibrations import (
-    find_fitted,
+    find_calibration,
     model_key,
 )
 from edgewise.cloud.provider import Cloud
+from edgewise.decide.calibration import Calibration
 from edgewise.errors import InvalidRequest
 from edgewise.flows import transcribe as flow
 from edgewise.flows.listen import LiveTranscriber
@@ -22,11 +23,7 @@ from edgewise.speech.audio import (
     RATE,
     name_of,
 )
-from edgewise.speech.confidence import (
-    UNCALIBRATED_SPEECH,
-    SegmentCalibration,
-    parse_segment_calibration,
-)
+from edgewise.speech.confidence import SPEECH
 from edgewise.types.messages import (
     AudioLike,
     HearingOptions,
@@ -138,11 +135,7 @@ def checked_language(language: str) -> str:
     return plain
 
 
-def find_speech_calibration(
-    settings: Settings, transcriber: SpeechBackend | None
-) -> SegmentCalibration:
+def find_speech_calibration(settings: Settings, transcriber: SpeechBackend | None) -> Calibration:
     """That of this model and quantisation, else a plain one."""
-    if transcriber is None:
-        return UNCALIBRATED_SPEECH
-    name = model_key(transcriber.facts())
-    return find_fitted(settings, name, "speech", parse_segment_calibration, UNCALIBRATED_SPEECH)
+    name = "" if transcriber is None else model_key(transcriber.facts())
+    return find_calibration(settings, name, SPEECH)

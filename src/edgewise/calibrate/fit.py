@@ -23,9 +23,10 @@ import numpy as np
 from edgewise.calibrate.logistic import Numbers, fit_logistic
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import FORMAT, Calibration, Score
+from edgewise.decide.calibration import FORMAT, Calibration, chat_calibration
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.types.measured import NOTHING_CLEAR, Boundaries, Stops, write_boundaries
 
 # `tokens` is left out: long answers would score by extrapolation.
@@ -127,7 +128,7 @@ def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibr
     final = fit_score(samples, None, names)
     foretold = _chances(final, samples)
     early = choose_features(samples, hold_tokens, seed, foretold)
-    return Calibration(
+    return chat_calibration(
         name="",
         early=fit_score(samples, hold_tokens, early, foretold),
         final=final,
@@ -147,17 +148,17 @@ class Judged:
 
     @property
     def confidence(self) -> float:
-        return self.calibration.final.probability(self.sample.at(None))
+        return self.calibration.final.of(self.sample.at(None).features())
 
     def early(self, count: int) -> float:
-        return self.calibration.early.probability(self.sample.at(count))
+        return self.calibration.early.of(self.sample.at(count).features())
 
     def decide(
         self, keep_above: float = 1.0, drop_below: float = 0.0, threshold: float = THRESHOLD
     ) -> tuple[Verdict, int]:
         """What the real gate says to this stream, and after how many tokens."""
         gate = Gate(
-            replace(self.calibration, keep_above=keep_above, drop_below=drop_below), threshold
+            self.calibration.with_numbers(keep_above=keep_above, drop_below=drop_below), threshold
         )
         for count, reading in enumerate(self.sample.readings, start=1):
             verdict = gate.judge(reading, count)
@@ -255,7 +256,7 @@ def _labels(samples: Sequence[Sample]) -> Numbers:
 
 
 def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
-    return np.array([score.probability(sample.at(None)) for sample in samples])
+    return np.array([score.of(sample.at(None).features()) for sample in samples])
 
 
 def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
@@ -377,13 +378,12 @@ def fit_calibration(
         boundaries=choose_boundaries(judged),
     )
     if not calibration.boundaries:  # too few are kept, or dropped: one cut for all tokens
-        calibration = replace(
-            calibration,
+        calibration = calibration.with_numbers(
             keep_above=_rounded(choose_keep_above(judged)),
             drop_below=_rounded(choose_drop_below(judged)),
         )
-    calibration = replace(
-        calibration, early=_short(calibration.early), final=_short(calibration.final)
+    calibration = calibration.with_scores(
+        early=_short(calibration.early), final=_short(calibration.final)
     )
     everything, hold_tokens = [*samples, *measuring], calibration.hold_tokens
     rows = judge_out_of_fold(everything, hold_tokens, seed, progress, by="row")

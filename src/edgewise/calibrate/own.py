@@ -13,7 +13,7 @@ from importlib.metadata import version
 from random import Random
 from typing import Any
 
-from edgewise.assembly.calibrations import Kind, find_document, shipped_document
+from edgewise.assembly.calibrations import KindName, find_document, shipped_document
 from edgewise.calibrate import fit
 from edgewise.calibrate.fit import (
     FIT_STEPS,
@@ -37,12 +37,12 @@ from edgewise.calibrate.report import (
 )
 from edgewise.calibrate.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
 from edgewise.calibrate.traces import Sample, Scored
-from edgewise.calls.confidence import UNCALIBRATED_CALLS
-from edgewise.decide.calibration import FORMAT, UNCALIBRATED, Calibration, parse_calibration
+from edgewise.calls.confidence import CALLS
+from edgewise.decide.calibration import CHAT, FORMAT, Calibration, parse_calibration
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
 from edgewise.settings import Settings
-from edgewise.speech.confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import SPEECH
 from edgewise.types.measured import UNMAPPED, ScoreMap, write_boundaries
 
 LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
@@ -117,8 +117,8 @@ def _choose_chat(
     right = [each.right for each in fitting]
     losses = {"shipped": log_loss(_confidences(before, fitting), right)}
     raw = replace(before.final, map=UNMAPPED)
-    found, form = choose_map([raw.probability(each.at(None)) for each in fitting], right)
-    scores = [raw.probability(each.at(None)) for each in fitting]
+    found, form = choose_map([raw.of(each.at(None).features()) for each in fitting], right)
+    scores = [raw.of(each.at(None).features()) for each in fitting]
     losses["mapped"] = held_out_loss(scores, right, lambda s, r: choose_map(s, r)[0], fresh.seed)
     enough = min(sum(right), len(right) - sum(right)) >= LEAST_OF_EACH
     judged: list[Judged] = []
@@ -151,7 +151,7 @@ def _choose_chat(
         return dict(base), how | {"score": "shipped", "map": "as shipped"}
     bare = replace(before.early, map=UNMAPPED)
     early, _ = choose_map(
-        [bare.probability(each.at(before.hold_tokens)) for each in fitting], right
+        [bare.of(each.at(before.hold_tokens).features()) for each in fitting], right
     )
     document = {name: value for name, value in base.items() if name not in _MEASURED}
     document |= map_keys({"early": early, "final": found}) | {"keep_above": 1.0, "drop_below": 0.0}
@@ -164,8 +164,8 @@ def _mapped(judged: Judged, early: ScoreMap, final: ScoreMap) -> Judged:
     known = judged.calibration
     return Judged(
         judged.sample,
-        replace(
-            known, early=replace(known.early, map=early), final=replace(known.final, map=final)
+        known.with_scores(
+            early=replace(known.early, map=early), final=replace(known.final, map=final)
         ),
     )
 
@@ -180,7 +180,7 @@ def _clear_cases(told: Sequence[Judged]) -> Document:
 
 
 def _confidences(calibration: Calibration, samples: Sequence[Sample]) -> list[float]:
-    return [calibration.final.probability(each.at(None)) for each in samples]
+    return [calibration.final.of(each.at(None).features()) for each in samples]
 
 
 # -- calls, speech, and what audits say ------------------------------------------------------------
@@ -276,31 +276,21 @@ def calibration_name(model: InstalledModel) -> str:
     return f"{model.name}-{model.quantisation}".lower()
 
 
-def shipped_base(name: str, kind: Kind) -> Mapping[str, Any]:
+def shipped_base(name: str, kind: KindName) -> Mapping[str, Any]:
     """Whatever was fitted here before has no part in it."""
     return shipped_document(name, kind) or plain_document(kind)
 
 
-def base_in_use(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any]:
+def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:
     """That which gave today's confidences."""
     return find_document(settings, name, kind) or plain_document(kind)
 
 
-def plain_document(kind: Kind) -> dict[str, Any]:
+def plain_document(kind: KindName) -> dict[str, Any]:
     """For a model that nobody has calibrated: its numbers are an ordering."""
-    plain: Any
-    scores: tuple[str, ...]
-    if kind == "calls":
-        plain, scores = UNCALIBRATED_CALLS, ("call", "none", "worded_call", "worded_none")
-    elif kind == "speech":
-        plain, scores = UNCALIBRATED_SPEECH, ("chance", "error")
-    else:
-        plain, scores = UNCALIBRATED, ("early", "final")
+    plain = {"calls": CALLS, "speech": SPEECH}.get(kind, CHAT).uncalibrated
     document: dict[str, Any] = {"format": FORMAT, "name": plain.name, "threshold": plain.threshold}
-    for name in scores:
-        score = getattr(plain, name)
+    for name, score in plain.scores.items():
         document[name] = {"weights": dict(score.weights), "bias": score.bias}
-    if kind == "chat":
-        cuts = ("hold_tokens", "keep_above", "drop_below")
-        document |= {name: getattr(plain, name) for name in cuts}
+    document |= plain.numbers
     return document

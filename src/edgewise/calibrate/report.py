@@ -151,7 +151,7 @@ def measure(
     calibration: Calibration, samples: Sequence[Sample], tables: Mapping[str, RiskTable]
 ) -> dict[str, Any]:
     """What the engine wants to know of the confidence on rows that did not fit it."""
-    confidences = [calibration.final.probability(sample.at(None)) for sample in samples]
+    confidences = [calibration.final.of(sample.at(None).features()) for sample in samples]
     features = {name: [getattr(s.at(None), name) for s in samples] for name in fit.FEATURES}
     watched = watched_quantiles(calibration, [sample.readings for sample in samples])
     return measured_keys(confidences, tables, features) | {"watched": watched}

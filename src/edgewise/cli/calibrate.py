@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from edgewise.assembly.calibrations import Kind, find_document, own_path
+from edgewise.assembly.calibrations import KindName, find_document, own_path
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.render import console, print_json
@@ -34,7 +34,7 @@ _SCORES = {
     "shipped": "the shipped score",
     "refitted": "weights fitted to these rows",
 }
-KINDS: dict[str, Kind] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
+KINDS: dict[str, KindName] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -106,7 +106,7 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
 
 def _fit_file(
     settings: Settings, file: Path, model: str | None, seed: int
-) -> tuple[str, Kind, dict[str, Any]]:
+) -> tuple[str, KindName, dict[str, Any]]:
     from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
     from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
     from edgewise.calibrate.rows import read_labelled  # noqa: PLC0415
@@ -168,7 +168,7 @@ def _fit_scored(
 
 def _fit_audits(
     settings: Settings, task: str, model: str | None, seed: int
-) -> tuple[str, Kind, dict[str, Any]]:
+) -> tuple[str, KindName, dict[str, Any]]:
     from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.calibrate import own  # noqa: PLC0415
 
@@ -217,7 +217,7 @@ def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
 def _write(
     settings: Settings,
     key: str,
-    kind: Kind,
+    kind: KindName,
     document: dict[str, Any],
     out: Path | None,
     yes: bool,
@@ -295,7 +295,7 @@ def print_calibrations(settings: Settings, as_json: bool) -> None:
             screen.say(f"  {line}")
 
 
-def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
+def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
     from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
 
     model = getattr(settings, setting)
@@ -312,7 +312,7 @@ def _in_use(settings: Settings, kind: Kind, setting: str) -> dict[str, Any]:
     return _row(kind, key, origin, document)
 
 
-def _row(kind: Kind, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
+def _row(kind: KindName, key: str, origin: str, document: dict[str, Any]) -> dict[str, Any]:
     report, data = document.get("report", {}), document.get("data", {})
     return {
         "kind": kind,

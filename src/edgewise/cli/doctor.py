@@ -21,7 +21,7 @@ from edgewise import (
     plugins,
 )
 from edgewise.assembly import parts
-from edgewise.assembly.calibrations import find_calibration
+from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import (
@@ -33,6 +33,7 @@ from edgewise.cli.render import (
     print_json,
 )
 from edgewise.credentials import Credentials
+from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
 from edgewise.local.store.catalogue import row_named
@@ -214,7 +215,7 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         facts = parts.open_backend(settings).facts()  # loads nothing
     except LocalError:
         return  # said above
-    calibration = find_calibration(settings, facts)
+    calibration = find_calibration(settings, model_key(facts), CHAT)
     if calibration.fitted:
         promised = promises(calibration, settings.error_probability)
         fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}; {promised}"

@@ -1,22 +1,22 @@
-"""From a reading to the chance of being right, and the thresholds that go with it.
+"""From evidence to the chance of being right, and the threshold that goes with it.
 
 A calibration belongs to one model, quantisation and runtime: the same weights in another format
 give other log-probabilities. It is a JSON file; `docs/confidence.md` describes how the shipped
-ones were fitted.
+ones were fitted. Every task has one: `Kind` says which scores and numbers its files hold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edgewise.decide.meter import Reading
+from edgewise.decide.score import Score
 from edgewise.errors import SettingsError
 from edgewise.types.measured import (
     NO_BOUNDARIES,
-    UNMAPPED,
     UNMEASURED,
     Boundaries,
     Measured,
@@ -26,43 +26,25 @@ from edgewise.types.measured import (
 )
 
 FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A logistic score, 1 / (1 + exp(-(bias + sum of weight x feature))), and the map after it."""
-
-    weights: Mapping[str, float]
-    bias: float
-    map: ScoreMap = UNMAPPED
-
-    def probability(self, reading: Reading) -> float:
-        total = self.bias
-        for name, weight in self.weights.items():
-            total += weight * getattr(reading, name)
-        return self.map.of(1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, total)))))
+HOLD_TOKENS, KEEP_ABOVE, DROP_BELOW = "hold_tokens", "keep_above", "drop_below"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the gate needs to know about one model.
+    """What is known of one model.
 
-    early        the score while text is held back
-    final        the score of a whole answer: the confidence a caller sees
-    hold_tokens  how long text may be held before the gate must decide
-    threshold    the chance of being right below which an answer is handed off
-    keep_above, drop_below   early scores so clear that waiting longer would change little
-    boundaries   the same by threshold and tokens seen; where there are any, they count instead
-    measured     what is known of it from other rows: maps, risk tables (types/measured.py)
+    scores      by name; which there are depends on the task
+    threshold   the chance of being right below which an answer is handed off
+    numbers     what else a task keeps, such as how long text may be held back
+    boundaries  early scores so clear that waiting longer would change little (chat)
+    report      how it was fitted; empty for one that was not
+    measured    what is known of it from other rows: maps, risk tables (types/measured.py)
     """
 
     name: str
-    early: Score
-    final: Score
-    hold_tokens: int = 16
+    scores: Mapping[str, Score] = field(default_factory=dict)
     threshold: float = 0.5
-    keep_above: float = 0.9
-    drop_below: float = 0.1
+    numbers: Mapping[str, float] = field(default_factory=dict)
     boundaries: Boundaries = NO_BOUNDARIES
     report: Mapping[str, Any] = field(default_factory=dict)
     measured: Measured = UNMEASURED
@@ -71,46 +53,150 @@ class Calibration:
     def fitted(self) -> bool:
         return bool(self.report)
 
+    def chance(self, score: str, features: Mapping[str, float]) -> float:
+        """By one of its scores; one that it does not hold knows nothing."""
+        found = self.scores.get(score)
+        return 0.5 if found is None else found.of(features)
 
-# For models nobody has calibrated: a plain reading of the mean log-probability. Its numbers are
-# an ordering, not chances; replies carry the name so that nobody mistakes one for the other.
-UNCALIBRATED = Calibration(
-    name="uncalibrated",
-    early=Score({"mean_logprob": 3.0}, 2.5),
-    final=Score({"mean_logprob": 3.0}, 2.5),
+    def with_scores(self, **scores: Score) -> Calibration:
+        return replace(self, scores={**self.scores, **scores})
+
+    def with_numbers(self, **numbers: float) -> Calibration:
+        return replace(self, numbers={**self.numbers, **numbers})
+
+    @property
+    def early(self) -> Score:
+        """Of chat: the score while text is held back."""
+        return self.scores["early"]
+
+    @property
+    def final(self) -> Score:
+        """Of chat: the score of a whole answer, the confidence that a user sees."""
+        return self.scores["final"]
+
+    @property
+    def hold_tokens(self) -> int:
+        """How long text may be held before the gate must decide."""
+        return int(self.numbers[HOLD_TOKENS])
+
+    @property
+    def keep_above(self) -> float:
+        """An early score so high that the text is shown at once."""
+        return self.numbers[KEEP_ABOVE]
+
+    @property
+    def drop_below(self) -> float:
+        """An early score so low that the cloud is asked at once."""
+        return self.numbers[DROP_BELOW]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What the calibration files of one task hold.
+
+    name          in the names of its files: MODEL.json for chat, MODEL.calls.json for calls
+    scores        those it must hold, each with the name of the map that follows it; empty: none
+    optional      those of them that may be missing
+    features      that a score may weigh; a score that is not named here may weigh any
+    rising, falling   features whose weight must not be below 0, or above 0
+    numbers       that it must hold, each with its bounds
+    formats       that can be read
+    uncalibrated  for models nobody has calibrated: its numbers are an ordering, not chances
+    """
+
+    name: str
+    scores: Mapping[str, str]
+    uncalibrated: Calibration
+    optional: Set[str] = frozenset()
+    features: Mapping[str, Set[str]] = field(default_factory=dict)
+    rising: Set[str] = frozenset()
+    falling: Set[str] = frozenset()
+    numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    formats: tuple[int, ...] = (FORMAT,)
+
+
+def chat_calibration(
+    *,
+    name: str,
+    early: Score,
+    final: Score,
+    threshold: float = 0.5,
+    hold_tokens: int = 16,
+    keep_above: float = 0.9,
+    drop_below: float = 0.1,
+    boundaries: Boundaries = NO_BOUNDARIES,
+    report: Mapping[str, Any] | None = None,
+    measured: Measured = UNMEASURED,
+) -> Calibration:
+    """`early` is the score while text is held back, `final` that of a whole answer."""
+    return Calibration(
+        name=name,
+        scores={"early": early, "final": final},
+        threshold=threshold,
+        numbers={HOLD_TOKENS: hold_tokens, KEEP_ABOVE: keep_above, DROP_BELOW: drop_below},
+        boundaries=boundaries,
+        report=report or {},
+        measured=measured,
+    )
+
+
+_EVIDENCE = frozenset(each.name for each in fields(Reading))
+CHAT = Kind(
+    name="chat",
+    scores={"early": "early", "final": "final"},
+    features={"early": _EVIDENCE, "final": _EVIDENCE},
+    numbers={HOLD_TOKENS: (1, 256), KEEP_ABOVE: (0, 1), DROP_BELOW: (0, 1)},
+    # A plain reading of the mean log-probability. Replies carry the name, so that nobody mistakes
+    # its numbers for chances.
+    uncalibrated=chat_calibration(
+        name="uncalibrated",
+        early=Score({"mean_logprob": 3.0}, 2.5),
+        final=Score({"mean_logprob": 3.0}, 2.5),
+    ),
 )
 
 
-def parse_calibration(data: Mapping[str, Any], origin: str) -> Calibration:
+def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -> Calibration:
     """Read a calibration file's contents; `origin` names it in errors."""
-    if data.get("format") != FORMAT:
+    if data.get("format") not in kind.formats:
         raise SettingsError(
-            f"{origin}: calibration format {data.get('format')!r} is not {FORMAT}; fit it again"
+            f"{origin}: calibration format {data.get('format')!r} is not {kind.formats[-1]};"
+            " fit it again"
         )
     try:
         measured = read_measured(data)
-        calibration = Calibration(
+        return Calibration(
             name=str(data["name"]),
-            early=_parse_score(data["early"], measured.map_of("early")),
-            final=_parse_score(data["final"], measured.map_of("final")),
-            hold_tokens=int(data["hold_tokens"]),
-            threshold=float(data["threshold"]),
-            keep_above=float(data["keep_above"]),
-            drop_below=float(data["drop_below"]),
+            scores={
+                score: _score(kind, score, data[score], measured.map_of(after))
+                for score, after in kind.scores.items()
+                if score in data or score not in kind.optional
+            },
+            threshold=_within(data, "threshold", 0, 1),
+            numbers={name: _within(data, name, *bounds) for name, bounds in kind.numbers.items()},
             boundaries=read_boundaries(data.get("boundaries", ())),
             report=dict(data.get("report", {})),
             measured=measured,
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise SettingsError(f"{origin}: not a calibration: {error!r}") from error
-    if not 1 <= calibration.hold_tokens <= 256:
-        raise SettingsError(f"{origin}: hold_tokens must be 1 to 256")
-    return calibration
+        raise SettingsError(f"{origin}: not a calibration of {kind.name}: {error!r}") from error
 
 
-def _parse_score(data: Mapping[str, Any], after: ScoreMap) -> Score:
-    weights = {str(name): float(weight) for name, weight in data["weights"].items()}
-    unknown = set(weights) - set(Reading.__dataclass_fields__)
-    if unknown:
-        raise ValueError(f"unknown features {sorted(unknown)}")
-    return Score(weights, float(data["bias"]), after)
+def _score(kind: Kind, name: str, data: Mapping[str, Any], after: ScoreMap) -> Score:
+    weights = {str(feature): float(weight) for feature, weight in data["weights"].items()}
+    bias = float(data["bias"])
+    if not all(map(math.isfinite, (bias, *weights.values()))):
+        raise ValueError(f"{name}: a weight is not a finite number")
+    if unknown := set(weights) - kind.features.get(name, set(weights)):
+        raise ValueError(f"{name}: unknown features {sorted(unknown)}")
+    for feature, weight in weights.items():
+        if (feature in kind.rising and weight < 0) or (feature in kind.falling and weight > 0):
+            raise ValueError(f"{name}: {feature!r} would score a less sure answer higher")
+    return Score(weights, bias, after)
+
+
+def _within(data: Mapping[str, Any], name: str, low: float, high: float) -> float:
+    value = float(data[name])
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low:g} to {high:g}")
+    return value

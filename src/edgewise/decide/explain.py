@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edgewise.decide.objective import find_threshold
+from edgewise.decide.score import Score
 from edgewise.types.measured import (
-    UNMAPPED,
     Measured,
-    ScoreMap,
 )
 from edgewise.types.objectives import (
     ERROR_PROBABILITY,
@@ -141,22 +140,6 @@ def _just_above(confidence: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
-    """One logistic score of a calibration: weights, bias, and the map after it."""
-
-    name: str
-    weights: Mapping[str, float]
-    bias: float
-    map: ScoreMap = UNMAPPED
-
-    def confidence(self, features: Mapping[str, float]) -> float:
-        total = self.bias + sum(
-            weight * features.get(name, 0.0) for name, weight in self.weights.items()
-        )
-        return self.map.of(1.0 / (1.0 + math.exp(-max(-_WIDEST, min(_WIDEST, total)))))
-
-
-@dataclass(frozen=True, slots=True)
 class Pull:
     """What one feature added to the log-odds of being right, against an ordinary value of it."""
 
@@ -210,7 +193,7 @@ class Known:
     """What today's calibration of the decision's name holds; `found`: whether there is one."""
 
     found: bool = False
-    weighings: Sequence[Weighing] = ()
+    scores: Mapping[str, Score] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     hold_tokens: int | None = None
 
@@ -218,15 +201,15 @@ class Known:
 def explain(case: Case, known: Known) -> Explanation:
     decision = case.decision
     outcome = _outcome(case)
-    weighing, note = _matching(case, known)
+    name, note = _matching(case, known)
     means = known.measured.feature_means
-    pulls = _pulls(weighing, decision.features, means) if weighing else ()
+    pulls = _pulls(known.scores[name], decision.features, means) if name else ()
     notes = [note] if note else []
     if pulls and not means:
         notes.append("the calibration holds no means, so contributions are weight x value")
     asked = Asked(
         stayed=outcome == "stayed",
-        early=weighing is not None and weighing.name == "early",
+        early=name == "early",
         in_doubt=case.in_doubt,
         hold_tokens=known.hold_tokens,
     )
@@ -237,7 +220,7 @@ def explain(case: Case, known: Known) -> Explanation:
         confidence=decision.confidence,
         threshold=decision.threshold,
         calibration=decision.calibration,
-        score=weighing.name if weighing else "",
+        score=name,
         evidence=_evidence(pulls, against=_doubtful(decision)) if pulls else "",
         pulls=pulls,
         changes=() if outcome == "failed" else what_if(decision, asked, known.measured),
@@ -253,38 +236,41 @@ def _outcome(case: Case) -> Outcome:
     return "stayed" if case.source in ("local", "none") else "left"
 
 
-def _matching(case: Case, known: Known) -> tuple[Weighing | None, str]:
+def _matching(case: Case, known: Known) -> tuple[str, str]:
     """The score that gives the recorded confidence for the recorded features, or why none does."""
     decision = case.decision
     confidence = decision.features.get(LEAST, decision.confidence)
     if confidence is None or not decision.calibration:
-        return None, ""
+        return "", ""
     if decision.calibration == "uncalibrated" and not known.found:
-        return None, "nobody has calibrated this model: its numbers order answers, no more"
+        return "", "nobody has calibrated this model: its numbers order answers, no more"
     if not known.found:
-        return None, f"the calibration {decision.calibration!r} is no longer here"
-    usable = [each for each in known.weighings if set(each.weights) & set(decision.features)]
+        return "", f"the calibration {decision.calibration!r} is no longer here"
+    usable = {
+        name: score.of(decision.features)
+        for name, score in known.scores.items()
+        if set(score.weights) & set(decision.features)
+    }
     if not usable:
-        return None, "the ledger holds no evidence for this request"
-    distances = [(abs(each.confidence(decision.features) - confidence), each) for each in usable]
-    distance, nearest = min(distances, key=lambda pair: pair[0])
-    if distance <= SAME:
+        return "", "the ledger holds no evidence for this request"
+    nearest = min(usable, key=lambda name: abs(usable[name] - confidence))
+    if abs(usable[nearest] - confidence) <= SAME:
         return nearest, ""
-    today = nearest.confidence(decision.features)
     # Pictures and calls may be judged by several scores at once; chat never is.
-    alone = any(each.name == "final" for each in known.weighings)
-    return None, (
-        f"today's calibration gives {today:.2f} for this evidence, the decision was made with "
+    alone = "final" in known.scores
+    return "", (
+        f"today's calibration gives {usable[nearest]:.2f} for this evidence, "
+        "the decision was made with "
         f"{confidence:.2f}: it was fitted again since"
         + ("" if alone else ", or more than one score decided")
     )
 
 
 def _pulls(
-    weighing: Weighing, features: Mapping[str, float], means: Mapping[str, float]
+    score: Score, features: Mapping[str, float], means: Mapping[str, float]
 ) -> tuple[Pull, ...]:
     found = []
-    for name, weight in weighing.weights.items():
+    for name, weight in score.weights.items():
         value, mean = features.get(name, 0.0), means.get(name)
         # Adding 0 makes 0 of -0, which would print as a pull against it.
         contribution = weight * (value - (mean or 0.0)) + 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from edgewise.types.tokens import Token
 
@@ -35,7 +35,7 @@ class Reading:
     piece_share: float = 0.0
 
     def features(self) -> dict[str, float]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Meter:

@@ -26,7 +26,7 @@ from edgewise.calls.check import (
     source_of,
 )
 from edgewise.calls.coerce import Repaired, repair
-from edgewise.calls.confidence import CallCalibration, call_features
+from edgewise.calls.confidence import call_confidence, call_features
 from edgewise.calls.difficulty import (
     Tier,
     Weights,
@@ -50,6 +50,7 @@ from edgewise.calls.rank_tools import (
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.calls.values.words import spaced
 from edgewise.cloud.provider import Chunk, Cloud, Stop
+from edgewise.decide.calibration import Calibration
 from edgewise.decide.fit import (
     MOST_CHARACTERS_PER_TOKEN,
     Capacity,
@@ -343,7 +344,7 @@ class Parts:
     function_model: Callable[[], CallBackend]
     cloud: Cloud
     policy: Policy
-    calibration: Callable[[CallBackend | None], CallCalibration]
+    calibration: Callable[[CallBackend | None], Calibration]
     rules: CallRules
     patience_s: float
     clock: Callable[[], float]
@@ -356,7 +357,7 @@ class Calling(Flow):
 
     draft: CallDraft
     function_model: CallBackend | None = None
-    calibration: CallCalibration | None = None
+    calibration: Calibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
     retries: int = 0  # runs of the model that are left, after the first
     failed: Sequence[int] = ()  # intents whose answer on the device is in doubt
@@ -714,7 +715,7 @@ def _normalized(
             for owner, call in zip(owners, written.calls, strict=True)
         ]
         features = call_features(written.tokens, normalized, flow.offered, written.text)
-        sure = [flow.calibration.confidence(one) for one in features]
+        sure = [call_confidence(flow.calibration, one) for one in features]
         flow.draft.evidence.update(zip(sure, features, strict=True))
         if not normalized:
             for number in numbers:

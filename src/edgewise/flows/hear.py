@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from edgewise.decide.calibration import Calibration
 from edgewise.local.backend import Guide, SpeechBackend
 from edgewise.speech.audio import (
     RATE,
@@ -15,8 +16,8 @@ from edgewise.speech.audio import (
 )
 from edgewise.speech.chunks import Chunk
 from edgewise.speech.confidence import (
-    SegmentCalibration,
     features_of,
+    judge_features,
     signal_to_noise,
 )
 from edgewise.speech.words import (
@@ -47,7 +48,7 @@ class Hearing:
     """The device's part of one transcription. `number` gives each segment its id."""
 
     transcriber: SpeechBackend
-    calibration: SegmentCalibration
+    calibration: Calibration
     number: Callable[[], int]
     language: str = ""
     dropped: list[Segment] = field(default_factory=list)
@@ -110,13 +111,13 @@ def guide_of(request: Request) -> Guide:
     return guide
 
 
-def judge(heard: Heard, chunk: Chunk, calibration: SegmentCalibration) -> Segment:
+def judge(heard: Heard, chunk: Chunk, calibration: Calibration) -> Segment:
     """A segment without a number yet, loops said once, with how sure its words look."""
     voice = chunk.voice_between(heard.start, heard.end)
     around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
     features = features_of(heard, voice, signal_to_noise(around))
     text, words, looping = without_loops(heard)
-    confidence, error = calibration.judge(features, looping=looping)
+    confidence, error = judge_features(calibration, features, looping=looping)
     return Segment(
         id=-1,
         start=heard.start,

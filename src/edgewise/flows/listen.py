@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
+from edgewise.decide.calibration import Calibration
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan
 from edgewise.errors import (
@@ -39,7 +40,7 @@ from edgewise.flows.transcribe import Parts, TranscriptDraft, look_at_device
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import PcmReader
 from edgewise.speech.chunks import Chunk, LiveUtterances
-from edgewise.speech.confidence import LOOPING, SegmentCalibration
+from edgewise.speech.confidence import LOOPING
 from edgewise.speech.words import Captions, StableText, made_up, without_loops
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
@@ -169,7 +170,7 @@ class LiveTranscriber:
         return make_plan(self.request, self._parts.policy, self._parts.cloud, None)
 
     def _new_draft(
-        self, plan: Plan, transcriber: SpeechBackend, fitted: SegmentCalibration
+        self, plan: Plan, transcriber: SpeechBackend, fitted: Calibration
     ) -> TranscriptDraft:
         objective = find_objective(self.request, fitted)
         draft = TranscriptDraft(
@@ -354,7 +355,7 @@ class UtteranceTranscriber:
     def __init__(
         self,
         transcriber: SpeechBackend,
-        calibration: SegmentCalibration,
+        calibration: Calibration,
         draft: TranscriptDraft,
         clock: Callable[[], float],
     ) -> None:

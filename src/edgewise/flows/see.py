@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.calibration import Calibration, Score
+from edgewise.decide.calibration import Calibration
 from edgewise.decide.fit import Misfit
 from edgewise.decide.gate import Gate
 from edgewise.decide.objective import Objective, find_objective
@@ -27,7 +27,6 @@ from edgewise.types.pictures import SeenReply, Sight
 from edgewise.types.replies import Attempt, Event, Finished
 from edgewise.types.tokens import Finish
 from edgewise.vision.answers import SeenAnswer, answer_from, describe
-from edgewise.vision.confidence import SightCalibration
 from edgewise.vision.pictures import measure_quality
 from edgewise.vision.question import Skill, Wanted, read_question
 
@@ -44,7 +43,7 @@ class Parts:
     skill: Callable[[Skill], VisionBackend]
     cloud: Cloud
     policy: Policy
-    calibration: Callable[[VisionBackend], SightCalibration]
+    calibration: Callable[[VisionBackend], Calibration]
     patience_s: float
     clock: Callable[[], float]
 
@@ -64,7 +63,7 @@ def answer(
     objective = Objective(calibration.threshold)
     if misfit is None and request.policy != "cloud_only":
         objective = find_objective(request, calibration, paced=True)
-    gate = Gate(_as_gate(calibration), objective.threshold, objective.words, objective.usual)
+    gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
     flow = Seeing(request, parts, attempts, live=live, gate=gate, misfit=misfit or objective.misfit)
     flow.lent, flow.pictures, flow.wanted = parts, pictures, wanted
     yield from route(flow)
@@ -77,8 +76,8 @@ def _question(request: Request) -> str:
 
 def _look_at_device(
     request: Request, wanted: Wanted | None, parts: Parts
-) -> tuple[Misfit | None, SightCalibration]:
-    nobody = SightCalibration(name="")
+) -> tuple[Misfit | None, Calibration]:
+    nobody = Calibration(name="")
     if request.policy == "cloud_only":
         return None, nobody
     if request.response_format is not None:
@@ -90,14 +89,6 @@ def _look_at_device(
         return None, parts.calibration(parts.skill(wanted.skill))
     except LocalError as error:
         return Misfit(error.code, str(error)), nobody
-
-
-def _as_gate(calibration: SightCalibration) -> Calibration:
-    """The name and threshold as a gate and the record know them; the chances are ours."""
-    plain = Score({}, 0.0)
-    return Calibration(
-        name=calibration.name, early=plain, final=plain, threshold=calibration.threshold
-    )
 
 
 class Seeing(TextFlow):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
+from edgewise.decide.calibration import Calibration
 from edgewise.decide.fit import Misfit
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy
@@ -36,7 +37,6 @@ from edgewise.flows.route import Draft, Flow, run
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import Sound, open_sound
 from edgewise.speech.chunks import Chunk, cut_into_chunks
-from edgewise.speech.confidence import SegmentCalibration
 from edgewise.speech.subtitles import as_text
 from edgewise.types.messages import Audio, AudioLike, Request, Source
 from edgewise.types.objectives import high_enough
@@ -62,7 +62,7 @@ class Parts:
     transcriber: Callable[[], SpeechBackend]
     cloud: Cloud
     policy: Policy
-    calibration: Callable[[SpeechBackend | None], SegmentCalibration]
+    calibration: Callable[[SpeechBackend | None], Calibration]
     clock: Callable[[], float]
     progress: Progress
     settled: Settled = lambda _: None

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.assembly.calibrations import (
-    Kind,
     find_document,
-    read_calibration,
+    read_document,
     shipped_document,
 )
 from edgewise.decide.explain import (
     Case,
     Explanation,
     Known,
-    Weighing,
     explain,
 )
+from edgewise.decide.score import Score
 from edgewise.errors import SettingsError
 from edgewise.record.rows import mask_secrets
 from edgewise.settings import Settings
@@ -28,7 +27,7 @@ from edgewise.types.messages import Task
 from edgewise.types.replies import Decision, Reply
 
 # Where a task's calibrations lie; a chat may have been about pictures.
-_KINDS: Mapping[str, tuple[Kind, ...]] = {
+_KINDS: Mapping[str, tuple[str, ...]] = {
     "chat": ("chat", "see"),
     "call": ("calls",),
     "transcribe": ("speech",),
@@ -90,7 +89,7 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
     return None
 
 
-def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | None:
+def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
     """Of the files it may be in, the one that holds a calibration of this very name."""
     key = name.partition(OWN)[0]  # files are named after the model alone
     places: list[Callable[[], Mapping[str, Any] | None]] = [
@@ -99,7 +98,7 @@ def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | 
     ]
     if kind == "chat" and settings.calibration:
         path = Path(settings.calibration).expanduser()
-        places.insert(0, lambda: read_calibration(path, lambda found, _: dict(found)))
+        places.insert(0, lambda: read_document(path))
     for place in places:
         try:
             data = place()
@@ -113,21 +112,20 @@ def _document(settings: Settings, name: str, kind: Kind) -> Mapping[str, Any] | 
 def _known(data: Mapping[str, Any]) -> Known:
     try:
         measured = read_measured(data)
-        weighings = tuple(
-            Weighing(
-                name,
+        scores = {
+            name: Score(
                 {str(each): float(weight) for each, weight in found["weights"].items()},
                 float(found["bias"]),
                 measured.map_of("early" if name == "early" else "final"),
             )
             for name, found in data.items()
             if name not in _OTHER_SCORES and isinstance(found, dict) and "weights" in found
-        )
+        }
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return Known()
     return Known(
         found=True,
-        weighings=weighings,
+        scores=scores,
         measured=measured,
         hold_tokens=data.get("hold_tokens"),
     )

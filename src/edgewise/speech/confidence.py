@@ -7,16 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgewise.errors import SettingsError
+from edgewise.decide.calibration import Calibration, Kind
+from edgewise.decide.score import Score
 from edgewise.speech.words import compression
-from edgewise.types.measured import (
-    UNMEASURED,
-    Measured,
-    read_measured,
-)
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
@@ -26,7 +21,6 @@ if TYPE_CHECKING:
     Samples = NDArray[numpy.float32]
 
 
-FORMAT = 1
 LOW_ERROR = 0.15  # word error rate up to which a segment counts as right
 MOST_CONFIDENT = 0.99  # nobody is ever sure
 LOOPING = 0.05  # confidence of a loop at most: loops look sure of themselves
@@ -69,71 +63,27 @@ def features_of(heard: Heard, voice: Sequence[float], snr_db: float) -> dict[str
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A logistic score of the features; those it does not name do not matter."""
-
-    weights: Mapping[str, float]
-    bias: float
-
-    def of(self, features: Mapping[str, float]) -> float:
-        total = self.bias + sum(
-            weight * features.get(name, 0.0) for name, weight in self.weights.items()
-        )
-        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total))))
+def judge_features(
+    calibration: Calibration, features: Mapping[str, float], *, looping: bool = False
+) -> tuple[float, float]:
+    """Confidence, and the expected word error rate."""
+    chance = min(MOST_CONFIDENT, calibration.chance("chance", features))
+    error = calibration.chance("error", features)
+    if looping:
+        return min(LOOPING, chance), max(1 - LOOPING, error)
+    return chance, error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentCalibration:
-    """`chance` that the word error rate is at most LOW_ERROR; `error`: the expected rate.
-
-    Below `threshold` a segment is handed off.
-    """
-
-    name: str
-    chance: Score
-    error: Score
-    threshold: float = 0.5
-    report: Mapping[str, Any] = field(default_factory=dict)
-    measured: Measured = UNMEASURED
-
-    def judge(self, features: Mapping[str, float], *, looping: bool = False) -> tuple[float, float]:
-        """Confidence and expected word error rate."""
-        mapped = self.measured.map_of("final").of(self.chance.of(features))
-        chance = min(MOST_CONFIDENT, mapped)
-        error = self.error.of(features)
-        if looping:
-            return min(LOOPING, chance), max(1 - LOOPING, error)
-        return chance, error
-
-
-# For models nobody has calibrated: an ordering by what the words' probabilities say, not chances.
-UNCALIBRATED_SPEECH = SegmentCalibration(
-    name="uncalibrated",
-    chance=Score({"mean_word": 8.0, "low_word": 2.0}, -6.0),
-    error=Score({"mean_word": -6.0}, 3.0),
+# `chance`: that the word error rate is at most LOW_ERROR. `error`: the expected rate.
+SPEECH = Kind(
+    name="speech",
+    scores={"chance": "final", "error": ""},
+    # An ordering by what the words' probabilities say.
+    uncalibrated=Calibration(
+        name="uncalibrated",
+        scores={
+            "chance": Score({"mean_word": 8.0, "low_word": 2.0}, -6.0),
+            "error": Score({"mean_word": -6.0}, 3.0),
+        },
+    ),
 )
-
-
-def parse_segment_calibration(data: Mapping[str, Any], origin: str) -> SegmentCalibration:
-    """Read a calibration file's contents; `origin` names it in errors."""
-    if data.get("format") != FORMAT:
-        raise SettingsError(
-            f"{origin}: calibration format {data.get('format')!r} is not {FORMAT}; fit it again"
-        )
-    try:
-        return SegmentCalibration(
-            name=str(data["name"]),
-            chance=_score(data["chance"]),
-            error=_score(data["error"]),
-            threshold=float(data["threshold"]),
-            report=dict(data.get("report", {})),
-            measured=read_measured(data),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise SettingsError(f"{origin}: not a calibration of speech: {error!r}") from error
-
-
-def _score(data: Mapping[str, Any]) -> Score:
-    weights = {str(name): float(weight) for name, weight in data["weights"].items()}
-    return Score(weights, float(data["bias"]))

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from edgewise.decide.calibration import Calibration
 from edgewise.types.pictures import Sight
 from edgewise.vision.confidence import (
-    SightCalibration,
+    EMPTY,
     presence_chance,
     row_features,
     text_features,
@@ -34,9 +35,7 @@ class SeenAnswer:
     features: Mapping[str, float] = field(default_factory=dict)
 
 
-def answer_from(
-    wanted: Wanted, sights: Sequence[Sight], calibration: SightCalibration
-) -> SeenAnswer:
+def answer_from(wanted: Wanted, sights: Sequence[Sight], calibration: Calibration) -> SeenAnswer:
     """One answer for all pictures; it is as sure as the least sure of them."""
     chance = calibration.measured.map_of("final")
     answers = [
@@ -51,7 +50,7 @@ def answer_from(
     return SeenAnswer("\n".join(texts), together, least.features)
 
 
-def describe(sights: Sequence[Sight], calibration: SightCalibration | None) -> str:
+def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
     """What the device can say about pictures when the question itself is beyond it."""
     told = []
     for number, sight in enumerate(sights, 1):
@@ -67,7 +66,7 @@ def describe(sights: Sequence[Sight], calibration: SightCalibration | None) -> s
     return beyond.replace("picture", "pictures" if len(sights) > 1 else "picture") + ". ".join(told)
 
 
-def _one(wanted: Wanted, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _one(wanted: Wanted, sight: Sight, calibration: Calibration) -> SeenAnswer:
     match wanted.asked:
         case "all_text":
             return _all_text(sight, calibration)
@@ -90,15 +89,17 @@ def _one(wanted: Wanted, sight: Sight, calibration: SightCalibration) -> SeenAns
 # -- text -----------------------------------------------------------------------------------------
 
 
-def _all_text(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _all_text(sight: Sight, calibration: Calibration) -> SeenAnswer:
     rows = rows_of(sight.lines)
     if not rows:
-        return SeenAnswer(NO_TEXT, calibration.empty)
+        return SeenAnswer(NO_TEXT, calibration.numbers[EMPTY])
     features = text_features(sight)
-    return SeenAnswer("\n".join(row.text for row in rows), calibration.whole.of(features), features)
+    return SeenAnswer(
+        "\n".join(row.text for row in rows), calibration.chance("whole", features), features
+    )
 
 
-def _field(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _field(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     rows = rows_of(sight.lines)
     value, rivals = find_field([row.text for row in rows], name)
     if not value:
@@ -106,10 +107,10 @@ def _field(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer
     holder = next((row for row in rows if value in row.text), rows[0])
     features = row_features(holder, sight)
     # Several different values behind the same label: any of them may be the one that is meant.
-    return SeenAnswer(value, calibration.row.of(features) / max(1, rivals), features)
+    return SeenAnswer(value, calibration.chance("row", features) / max(1, rivals), features)
 
 
-def _document(kinds: Sequence[str], sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _document(kinds: Sequence[str], sight: Sight, calibration: Calibration) -> SeenAnswer:
     rows = rows_of(sight.lines)
     if not rows:
         return SeenAnswer(NO_TEXT, UNFOUND)
@@ -130,29 +131,31 @@ def _document(kinds: Sequence[str], sight: Sight, calibration: SightCalibration)
         return SeenAnswer(f"Yes: by its words it is {_with_article(best)}.", sure, features)
     # Few words, or badly read ones, say little about what the paper is not.
     enough = len(text) >= 40
-    sure = _squash(2 - lead[best]) * (calibration.whole.of(features) if enough else LIKELY)
+    sure = _squash(2 - lead[best]) * (calibration.chance("whole", features) if enough else LIKELY)
     return SeenAnswer(f"No: its words are not those of {_with_article(best)}.", sure, features)
 
 
-def _mention(words: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _mention(words: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     rows = rows_of(sight.lines)
     holder = next((row for row in rows if _folded(words) in _folded(row.text)), None)
     if holder is not None:
         features = row_features(holder, sight)
         # Misread letters do not happen to spell what is asked for.
         return SeenAnswer(
-            f'Yes: "{holder.text}".', 0.5 + calibration.row.of(features) / 2, features
+            f'Yes: "{holder.text}".', 0.5 + calibration.chance("row", features) / 2, features
         )
     if not rows:
-        return SeenAnswer(f"No. {NO_TEXT}", calibration.empty)
+        return SeenAnswer(f"No. {NO_TEXT}", calibration.numbers[EMPTY])
     features = text_features(sight)
-    return SeenAnswer(f'No, it does not say "{words}".', calibration.whole.of(features), features)
+    return SeenAnswer(
+        f'No, it does not say "{words}".', calibration.chance("whole", features), features
+    )
 
 
 # -- objects --------------------------------------------------------------------------------------
 
 
-def _present(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _present(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     chance = presence_chance(sight.things, name, calibration)
     features = {"chance": chance}
     if chance >= LIKELY:
@@ -160,7 +163,7 @@ def _present(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnsw
     return SeenAnswer(f"No {name} was found.", 1.0 - chance, features)
 
 
-def _count(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _count(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     chances = [thing_chance(thing, calibration) for thing in sight.things if thing.name == name]
     likely = [chance for chance in chances if chance >= LIKELY]
     sure = math.prod(chance if chance >= LIKELY else 1.0 - chance for chance in chances)
@@ -172,7 +175,7 @@ def _count(name: str, sight: Sight, calibration: SightCalibration) -> SeenAnswer
     return SeenAnswer(f"{plural(name, len(likely))}.", sure, {"count": float(len(likely))})
 
 
-def _choose(names: Sequence[str], sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _choose(names: Sequence[str], sight: Sight, calibration: Calibration) -> SeenAnswer:
     best = {name: presence_chance(sight.things, name, calibration) for name in names}
     ranked = sorted(names, key=lambda name: -best[name])
     first = ranked[0]
@@ -183,7 +186,7 @@ def _choose(names: Sequence[str], sight: Sight, calibration: SightCalibration) -
     return SeenAnswer(f"{first}.", odds[first] / (1.0 + sum(odds.values())), best)
 
 
-def _list(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
+def _list(sight: Sight, calibration: Calibration) -> SeenAnswer:
     likely = [
         chance for thing in sight.things if (chance := thing_chance(thing, calibration)) >= LIKELY
     ]
@@ -192,7 +195,7 @@ def _list(sight: Sight, calibration: SightCalibration) -> SeenAnswer:
     return SeenAnswer(f"{_listed(sight, calibration)}.", math.prod(likely))
 
 
-def _listed(sight: Sight, calibration: SightCalibration) -> str:
+def _listed(sight: Sight, calibration: Calibration) -> str:
     names = [thing.name for thing in sight.things if thing_chance(thing, calibration) >= LIKELY]
     return ", ".join(plural(name, names.count(name)) for name in dict.fromkeys(names))
 

@@ -50,7 +50,7 @@ def make_pairs(device: TraceSet, cloud: TraceSet, calibration: Calibration) -> P
     answers = cloud.by_reference()
     rows = [
         (
-            calibration.final.probability(row.readings()[-1]),
+            calibration.final.of(row.readings()[-1].features()),
             row.right,
             answers[row.reference].right,
             answers[row.reference].input_tokens or 0,

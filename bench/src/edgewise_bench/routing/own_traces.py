@@ -120,7 +120,7 @@ def measure_routing(
     found: dict[str, float] = {}
     for name, outcomes in strong.items():
         rows = [
-            (final.probability(row.readings()[-1]), float(row.right), outcomes[row.reference])
+            (final.of(row.readings()[-1].features()), float(row.right), outcomes[row.reference])
             for row in device.rows
             if row.tokens and row.reference in outcomes and measures(row.reference)
         ]

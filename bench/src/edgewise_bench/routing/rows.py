@@ -18,7 +18,7 @@ import numpy
 
 from edgewise.calibrate.logistic import fit_logistic
 from edgewise.calibrate.traces import Sample
-from edgewise.calls.confidence import parse_call_calibration
+from edgewise.calls.confidence import CALLS, answer_confidence
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise_bench.chat.calibration import make_sample, measures
 from edgewise_bench.chat.traces import TraceSet, read_trace_set
@@ -141,7 +141,7 @@ def chat_rows(traces: TraceSet) -> Rows:
     chosen = [s for name, s in zip(references, samples, strict=True) if measures(name)]
     return Rows(
         "chat",
-        numpy.array([calibration.final.probability(s.at(None)) for s in chosen]),
+        numpy.array([calibration.final.of(s.at(None).features()) for s in chosen]),
         numpy.array([s.right for s in chosen], dtype=numpy.float64),
         numpy.array([s.at(None).mean_logprob for s in chosen]),
         calibration.threshold,
@@ -162,13 +162,13 @@ def _crossed(samples: Sequence[Sample], names: Sequence[str]) -> tuple[Numbers, 
 
 def call_rows(path: Path) -> Rows:
     """Answers that the shipped calibration was not fitted on."""
-    calibration = parse_call_calibration(
-        shipped(f"{FUNCTION_MODEL}-q8_0.calls.json"), FUNCTION_MODEL
+    calibration = parse_calibration(
+        shipped(f"{FUNCTION_MODEL}-q8_0.calls.json"), FUNCTION_MODEL, CALLS
     )
     fresh = [row for row in read_calls(path) if not row.fitted]
     return Rows(
         "call",
-        numpy.array([calibration.answer_confidence(row.features) for row in fresh]),
+        numpy.array([answer_confidence(calibration, row.features) for row in fresh]),
         numpy.array([row.right for row in fresh], dtype=numpy.float64),
         numpy.array([row.logprob for row in fresh]),
         calibration.threshold,

@@ -142,10 +142,8 @@ def give_cuts(judged: Sequence[Judged]) -> list[Judged]:
     """One cut-off on each side, whatever the tokens seen: the rule before boundaries."""
 
     def cut(calibration: Calibration, others: Sequence[Judged]) -> Calibration:
-        return replace(
-            calibration,
-            keep_above=fit.choose_keep_above(others),
-            drop_below=fit.choose_drop_below(others),
+        return calibration.with_numbers(
+            keep_above=fit.choose_keep_above(others), drop_below=fit.choose_drop_below(others)
         )
 
     folds = {id(each.calibration): each.calibration for each in judged}
@@ -176,7 +174,8 @@ def deal(calibration: Calibration, samples: Sequence[Sample], seed: int = 0) -> 
     What it says about clear cases is left out: that is found on some folds and judged on others.
     """
     folds = fit.split_kinds(samples, fit.FOLDS, seed)
-    plain = replace(calibration, boundaries=NO_BOUNDARIES, keep_above=1.0, drop_below=0.0)
+    plain = replace(calibration, boundaries=NO_BOUNDARIES)
+    plain = plain.with_numbers(keep_above=1.0, drop_below=0.0)
     copies = [replace(plain) for _ in folds]
     return [
         Judged(sample, copy)

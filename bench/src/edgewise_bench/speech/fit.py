@@ -10,7 +10,8 @@ import numpy as np
 
 from edgewise.calibrate.logistic import Logistic, Numbers, fit_logistic
 from edgewise.calibrate.metrics import auroc, expected_calibration_error
-from edgewise.speech.confidence import FORMAT, LOOPING, LOW_ERROR, MOST_CONFIDENT
+from edgewise.decide.calibration import FORMAT
+from edgewise.speech.confidence import LOOPING, LOW_ERROR, MOST_CONFIDENT
 from edgewise_bench.speech.traces import Trace, TracedSegment
 
 RIDGE = 3.0

@@ -21,6 +21,7 @@ from edgewise.local.backend import SpeechBackend
 from edgewise.local.faster_whisper import TEMPERATURES
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE, as_wav
+from edgewise.speech.confidence import judge_features
 from edgewise.speech.word_errors import WordErrors, said_in_segments
 from edgewise.types.transcripts import LiveUpdate
 from edgewise_bench.chat.overhead import percentile
@@ -215,7 +216,9 @@ def judge(traces: Sequence[Trace], settings: Settings) -> tuple[list[Judged], di
     calibration = find_speech_calibration(settings, transcriber)
     transcriber.close()
     shipped = [
-        Judged(each, segment, *calibration.judge(segment.features, looping=segment.looping))
+        Judged(
+            each, segment, *judge_features(calibration, segment.features, looping=segment.looping)
+        )
         for each in traces
         for segment in each.segments
     ]

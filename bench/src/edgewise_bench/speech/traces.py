@@ -16,7 +16,7 @@ from edgewise.flows.hear import Hearing
 from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import RATE
 from edgewise.speech.chunks import cut_into_chunks
-from edgewise.speech.confidence import UNCALIBRATED_SPEECH
+from edgewise.speech.confidence import SPEECH
 from edgewise.speech.word_errors import WordErrors, errors_by_segment, plain_words
 from edgewise_bench.speech.recordings import LEVELS, Document, Samples, with_noise
 
@@ -74,7 +74,7 @@ def noisy(documents: Sequence[Document], seed: int = 0) -> Iterator[Document]:
 def trace(document: Document, transcriber: SpeechBackend) -> Trace:
     """Hear a document as the flow does, without anybody to correct it."""
     numbers = count()
-    hearing = Hearing(transcriber, UNCALIBRATED_SPEECH, lambda: next(numbers))
+    hearing = Hearing(transcriber, SPEECH.uncalibrated, lambda: next(numbers))
     started = time.perf_counter()
     segments = [
         segment

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.logistic import Logistic, fit_logistic
+from edgewise.decide.calibration import FORMAT
 from edgewise.local.backend import PictureArray, VisionBackend
 from edgewise.types.pictures import Sight
-from edgewise.vision.confidence import FORMAT, row_features, score_features, text_features
+from edgewise.vision.confidence import row_features, score_features, text_features
 from edgewise.vision.pictures import measure_quality
 from edgewise.vision.reading_order import rows_of
 from edgewise_bench.vision.cases import MOST_ERRORS, error_rate, spoil, text_cases
