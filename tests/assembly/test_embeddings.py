@@ -137,7 +137,7 @@ def test_without_the_extra_the_cloud_embeds(
 
     three_numbers(cloud, (1.0, 0.0, 0.0))
     engine = make()
-    monkeypatch.setattr(engine, "embedder", missing)
+    monkeypatch.setattr(engine, "_open_embedder", missing)
     assert engine.embed("hello").decision.code == "handoff_missing_extra"
     with pytest.raises(DoesNotFit, match=r"edgewise\[embed\]"):
         engine.embed("hello", policy="local_only")
