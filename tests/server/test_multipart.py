@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.server.fields import BadField
-from edgewise.server.multipart import MOST_PARTS, parse_form
+from edgewise.server.body import MOST_PARTS, BadField, parse_form
 
 KIND = "multipart/form-data; boundary=xyz"
 

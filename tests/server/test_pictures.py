@@ -6,8 +6,7 @@ import base64
 
 import pytest
 
-from edgewise.server.fields import BadField
-from edgewise.server.pictures import read_picture
+from edgewise.server.body import BadField, read_picture
 
 PNG = base64.b64encode(b"picture").decode()
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from edgewise.errors import DeviceBusy
 from edgewise.record.recorder import Cancelled
-from edgewise.server.cancellation import Cancellation
+from edgewise.server.bridge import Cancellation
 from edgewise.server.queue import FairQueue
 from tests.server.served import wait_until
 

@@ -6,31 +6,29 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Unpack
 
 from typing_extensions import override
 
-from edgewise.errors import DeviceBusy
+from edgewise.errors import DeviceBusy, GenerationFailed
 from edgewise.local.backend import (
     DeviceFacts,
     EmbedBackend,
     Guide,
     SpeechBackend,
+    TokenStream,
     VisionBackend,
     VisionSkills,
 )
-from edgewise.server.cancellation import (
-    Cancellation,
-    current,
-)
+from edgewise.server.bridge import Cancellation, current
 from edgewise.types.embeddings import Embedded
+from edgewise.types.messages import Request
 from edgewise.types.pictures import Sight
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
-
 
 USUAL_TURN_S = 2.0  # until the first turns have been timed
 SMOOTHING = 0.2
@@ -146,6 +144,57 @@ class FairQueue:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
+class QueuedModel:
+    """A local model with its queue. Chats and writes calls, as far as the model does."""
+
+    def __init__(self, model: Any, fair_queue: FairQueue) -> None:
+        self._model = model
+        self.fair_queue = fair_queue
+
+    def facts(self) -> DeviceFacts:
+        facts: DeviceFacts = self._model.facts()
+        return facts
+
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        return self._in_turn(lambda: self._model.generate(request, already=already))
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        return self._in_turn(
+            lambda: self._model.write_call(
+                prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+            )
+        )
+
+    def close(self) -> None:
+        self._model.close()
+
+    def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
+        cancellation = current.get() or Cancellation()
+        with self.fair_queue.turn(cancellation), closing(begin()) as tokens:
+            # A backend without `abort` is left at its next token.
+            abort = getattr(tokens, "abort", _nothing)
+            with cancellation.waking(abort):
+                try:
+                    for item in tokens:
+                        cancellation.check()
+                        yield item
+                except GenerationFailed:
+                    cancellation.check()  # it was called off
+                    raise
+
+
+def _nothing() -> None:
+    """What waking does to a model that cannot be called off."""
+
+
 class QueuedTranscriber:
     """A long recording is heard in pieces, and others have their turns in between."""
 
@@ -193,22 +242,22 @@ class QueuedVisionSkill:
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
     def __init__(self, vision_skill: VisionBackend, fair_queue: FairQueue) -> None:
-        self._eye = vision_skill
+        self._skill = vision_skill
         self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
-        return self._eye.facts()
+        return self._skill.facts()
 
     def look(self, pixels: PictureArray) -> Sight:
         with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._eye.look(pixels)
+            return self._skill.look(pixels)
 
     def close(self) -> None:
-        self._eye.close()
+        self._skill.close()
 
 
 class QueuedVisionSkills(VisionSkills):
-    """The skills of an engine, each put behind its turnstile when it is first needed."""
+    """The skills of an engine, each with a queue from when it is first needed."""
 
     def __init__(self, share: Callable[[VisionBackend], VisionBackend]) -> None:
         super().__init__()
