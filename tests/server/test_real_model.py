@@ -33,10 +33,10 @@ def served(default_model: InstalledModel, tmp_path: Path) -> Iterator[Served]:
         data_dir=tmp_path,
         server={"port": 0, "slots": 2, "drain_s": 2.0},
     )
-    houses: list[ServerState] = []
-    with running(settings, houses.append) as url:
-        served = Served(url, houses[0])
-        assert houses[0].trouble == ""
+    states: list[ServerState] = []
+    with running(settings, states.append) as url:
+        served = Served(url, states[0])
+        assert states[0].trouble == ""
         yield served
         served.http.close()
 

@@ -240,8 +240,10 @@ def _translated(error: ValidationError) -> BadField:
     known: dict[str, Callable[[], str]] = {
         "value_error": lambda: str(context["error"]),
         "literal_error": lambda: f"expected {context['expected']}, got {_shown(value)}",
-        "greater_than_equal": lambda: f"expected at least {context['ge']}, got {_shown(value)}",
-        "less_than_equal": lambda: f"expected at most {context['le']}, got {_shown(value)}",
+        "greater_than_equal": lambda: (
+            f"expected at least {_whole(context['ge'])}, got {_shown(value)}"
+        ),
+        "less_than_equal": lambda: f"expected at most {_whole(context['le'])}, got {_shown(value)}",
         "finite_number": lambda: f"expected a finite number, got {_shown(value)}",
         "too_long": lambda: f"at most {context['max_length']}, got {context['actual_length']}",
         "too_short": lambda: "is empty",
