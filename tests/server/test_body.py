@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.server.body import (
-    FIRST_WRONG,
     MOST_PARTS,
     BadField,
     Between,
     Flag,
+    Many,
     Model,
     Number,
     Object,
@@ -151,7 +151,7 @@ class Sample(Model):
     finite: Number | None = None
     flag: Flag | None = None
     object: Object | None = None
-    inner: Annotated[list[Inner], FIRST_WRONG] | None = None
+    inner: Many[Inner] | None = None
 
 
 @pytest.mark.parametrize(

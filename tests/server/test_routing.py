@@ -107,7 +107,7 @@ def test_a_private_request_never_leaves_through_either_way(
     assert not cloud.requests
 
 
-def test_the_signal_works_through_the_wire(serving: Serving, cloud: LoopbackCloud) -> None:
+def test_the_signal_works_over_http(serving: Serving, cloud: LoopbackCloud) -> None:
     served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
     response = served.chat(metadata={"handoff": "signal"})
     body = response.json()

@@ -178,7 +178,7 @@ class Guard:
     def _check_origin(self, origin: str, host: str) -> None:
         if not origin or origin in self._server.origins:
             return
-        if urlsplit(origin).netloc.lower() != host.lower():
+        if _netloc(origin) != host.lower():
             raise refuse(403, "origin_not_allowed", "pages of other origins may not ask here")
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
@@ -203,6 +203,13 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
         headers[name] = f"{headers[name]}, {text}" if name in headers else text
     return headers
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

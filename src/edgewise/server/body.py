@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from annotated_types import Ge, GroupedMetadata, Le
 from pydantic import (
@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     FailFast,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     Strict,
     Tag,
@@ -30,7 +31,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from typing_extensions import override
@@ -65,6 +66,7 @@ class Model(BaseModel):
 
 
 Given = TypeVar("Given", bound=Model)
+Item = TypeVar("Item")
 
 
 class Between(GroupedMetadata):
@@ -98,20 +100,44 @@ class _FirstWrong(GroupedMetadata):
         yield FailFast()
 
 
-def one_of(field: str, *, default: str = "", **tags: tuple[str, ...]) -> Discriminator:
-    """Chooses among models by what stands in a field: the tag whose values hold it."""
-    known = {value: TAG + tag for tag, values in tags.items() for value in values}
+class OneOf:
+    """Chooses among the models of a union by a field that holds different words in each.
 
-    def choose(value: Any) -> str | None:
-        found = value.get(field) if isinstance(value, dict) else None
-        found = default if found is None else found
-        return known.get(found) if isinstance(found, str) else None
+    A model in which the field may be left out is the one that is meant without it.
+    """
 
-    return Discriminator(
-        choose,
-        custom_error_type="one_of",
-        custom_error_message=f"{field}: expected one of {', '.join(known)}",
-    )
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        models: tuple[type[Model], ...] = get_args(union)
+        known = {
+            word: TAG + model.__name__
+            for model in models
+            for word in _words_of(model.model_fields[self.field].annotation)
+        }
+
+        def choose(value: Any) -> str | None:
+            found = value.get(self.field) if isinstance(value, dict) else {}
+            return known.get(found) if isinstance(found, str | None) else None
+
+        return core_schema.tagged_union_schema(
+            {TAG + model.__name__: handler.generate_schema(model) for model in models},
+            choose,
+            custom_error_type="one_of",
+            custom_error_message=f"{self.field}: expected one of {', '.join(filter(None, known))}",
+        )
+
+
+def _words_of(annotation: Any) -> Iterator[str | None]:
+    """What a `Literal` holds, and None where it is optional."""
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    elif annotation is type(None):
+        yield None
+    else:
+        for each in get_args(annotation):
+            yield from _words_of(each)
 
 
 def _whole(value: Any) -> Any:
@@ -139,14 +165,17 @@ Text = Annotated[str, Strict()]
 Flag = Annotated[bool, Strict()]
 Number = Annotated[float, Strict(), AllowInfNan(False)]
 Object = dict[str, Any]
-FIRST_WRONG = _FirstWrong()
-ToBeRefused = Annotated[None, WithJsonSchema({"type": "null"})]
-TEXT, LIST = Tag(TAG + "text"), Tag(TAG + "list")
-TEXT_OR_LIST = Discriminator(
-    _text_or_list,
-    custom_error_type="text_or_list",
-    custom_error_message="expected text or a list",
-)
+Refused = Annotated[None, WithJsonSchema({"type": "null"})]
+Many = Annotated[list[Item], _FirstWrong()]
+TextOrMany = Annotated[
+    Annotated[str, Strict(), Tag(TAG + "text")]
+    | Annotated[list[Item], _FirstWrong(), Tag(TAG + "list")],
+    Discriminator(
+        _text_or_list,
+        custom_error_type="text_or_list",
+        custom_error_message="expected text or a list",
+    ),
+]
 
 
 def parse_body(body: bytes) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Unpack
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
@@ -144,16 +144,36 @@ class FairQueue:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
-class QueuedModel:
-    """A local model with its queue. Chats and writes calls, as far as the model does."""
+class _Described(Protocol):
+    """Any local model."""
 
-    def __init__(self, model: Any, fair_queue: FairQueue) -> None:
+    def facts(self) -> DeviceFacts: ...
+
+    def close(self) -> None: ...
+
+
+Local = TypeVar("Local", bound=_Described)
+
+
+class _Queued(Generic[Local]):
+    """A local model that is waited for in turn."""
+
+    def __init__(self, model: Local, fair_queue: FairQueue) -> None:
         self._model = model
         self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
-        facts: DeviceFacts = self._model.facts()
-        return facts
+        return self._model.facts()
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self.fair_queue.turn(current.get() or Cancellation())
+
+    def close(self) -> None:
+        self._model.close()
+
+
+class QueuedModel(_Queued[Any]):
+    """Chats and writes calls, as far as the model does."""
 
     def generate(self, request: Request, *, already: str = "") -> TokenStream:
         return self._in_turn(lambda: self._model.generate(request, already=already))
@@ -172,9 +192,6 @@ class QueuedModel:
                 prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
             )
         )
-
-    def close(self) -> None:
-        self._model.close()
 
     def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
         cancellation = current.get() or Cancellation()
@@ -195,15 +212,8 @@ def _nothing() -> None:
     """What waking does to a model that cannot be called off."""
 
 
-class QueuedTranscriber:
+class QueuedTranscriber(_Queued[SpeechBackend]):
     """A long recording is heard in pieces, and others have their turns in between."""
-
-    def __init__(self, transcriber: SpeechBackend, fair_queue: FairQueue) -> None:
-        self._transcriber = transcriber
-        self.fair_queue = fair_queue
-
-    def facts(self) -> DeviceFacts:
-        return self._transcriber.facts()
 
     def hear(
         self,
@@ -213,47 +223,24 @@ class QueuedTranscriber:
         words: bool = True,
         **guide: Unpack[Guide],
     ) -> list[Heard]:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._transcriber.hear(samples, language=language, words=words, **guide)
-
-    def close(self) -> None:
-        self._transcriber.close()
+        with self.turn():
+            return self._model.hear(samples, language=language, words=words, **guide)
 
 
-class QueuedEmbedder:
+class QueuedEmbedder(_Queued[EmbedBackend]):
     """All texts of a request are one turn: an embedder is fast, and batches are faster."""
 
-    def __init__(self, embedder: EmbedBackend, fair_queue: FairQueue) -> None:
-        self._embedder = embedder
-        self.fair_queue = fair_queue
-
-    def facts(self) -> DeviceFacts:
-        return self._embedder.facts()
-
     def embed(self, texts: Sequence[str]) -> Embedded:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._embedder.embed(texts)
-
-    def close(self) -> None:
-        self._embedder.close()
+        with self.turn():
+            return self._model.embed(texts)
 
 
-class QueuedVisionSkill:
+class QueuedVisionSkill(_Queued[VisionBackend]):
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
-    def __init__(self, vision_skill: VisionBackend, fair_queue: FairQueue) -> None:
-        self._skill = vision_skill
-        self.fair_queue = fair_queue
-
-    def facts(self) -> DeviceFacts:
-        return self._skill.facts()
-
     def look(self, pixels: PictureArray) -> Sight:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._skill.look(pixels)
-
-    def close(self) -> None:
-        self._skill.close()
+        with self.turn():
+            return self._model.look(pixels)
 
 
 class QueuedVisionSkills(VisionSkills):

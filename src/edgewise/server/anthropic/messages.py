@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from edgewise.calls.tools import TOOLS_LIMIT, as_tools
 from edgewise.server.body import (
-    FIRST_WRONG,
-    LIST,
-    TEXT,
-    TEXT_OR_LIST,
     Flag,
+    Many,
     Model,
     Object,
+    OneOf,
     Text,
+    TextOrMany,
     decode_picture,
-    one_of,
     read_body,
     read_picture,
 )
@@ -77,10 +75,7 @@ class TextBlock(Model):
 
 class ImageBlock(Model):
     type: Literal["image"]
-    source: Annotated[
-        Annotated[Base64Source, Tag("~base64")] | Annotated[UrlSource, Tag("~url")],
-        one_of("type", base64=("base64",), url=("url",)),
-    ]
+    source: Annotated[Base64Source | UrlSource, OneOf("type")]
 
 
 class ThinkingBlock(Model):
@@ -96,97 +91,30 @@ class ToolUseBlock(Model):
     input: Object | None = None
 
 
-_TEXT, _IMAGE = {"text": ("text",)}, {"image": ("image",)}
-_THINKING = {"thinking": ("thinking", "redacted_thinking")}
-
-
 class ToolResultBlock(Model):
     type: Literal["tool_result"]
     tool_use_id: Text
-    content: (
-        Annotated[
-            Annotated[Text, TEXT]
-            | Annotated[
-                list[
-                    Annotated[
-                        Annotated[TextBlock, Tag("~text")] | Annotated[ImageBlock, Tag("~image")],
-                        one_of("type", **_TEXT, **_IMAGE),
-                    ]
-                ],
-                FIRST_WRONG,
-                LIST,
-            ],
-            TEXT_OR_LIST,
-        ]
-        | None
-    ) = None
+    content: TextOrMany[Annotated[TextBlock | ImageBlock, OneOf("type")]] | None = None
 
 
 class UserTurn(Model):
     role: Literal["user"]
-    content: Annotated[
-        Annotated[Text, TEXT]
-        | Annotated[
-            list[
-                Annotated[
-                    Annotated[TextBlock, Tag("~text")]
-                    | Annotated[ThinkingBlock, Tag("~thinking")]
-                    | Annotated[ImageBlock, Tag("~image")]
-                    | Annotated[ToolResultBlock, Tag("~result")],
-                    one_of("type", **_TEXT, **_THINKING, **_IMAGE, result=("tool_result",)),
-                ]
-            ],
-            FIRST_WRONG,
-            LIST,
-        ],
-        TEXT_OR_LIST,
+    content: TextOrMany[
+        Annotated[TextBlock | ThinkingBlock | ImageBlock | ToolResultBlock, OneOf("type")]
     ]
 
 
 class AssistantTurn(Model):
     role: Literal["assistant"]
-    content: Annotated[
-        Annotated[Text, TEXT]
-        | Annotated[
-            list[
-                Annotated[
-                    Annotated[TextBlock, Tag("~text")]
-                    | Annotated[ThinkingBlock, Tag("~thinking")]
-                    | Annotated[ToolUseBlock, Tag("~call")],
-                    one_of("type", **_TEXT, **_THINKING, call=("tool_use",)),
-                ]
-            ],
-            FIRST_WRONG,
-            LIST,
-        ],
-        TEXT_OR_LIST,
-    ]
+    content: TextOrMany[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, OneOf("type")]]
 
 
 class SystemTurn(Model):
     role: Literal["system"]
-    content: Annotated[
-        Annotated[Text, TEXT]
-        | Annotated[
-            list[
-                Annotated[
-                    Annotated[TextBlock, Tag("~text")] | Annotated[ThinkingBlock, Tag("~thinking")],
-                    one_of("type", **_TEXT, **_THINKING),
-                ]
-            ],
-            FIRST_WRONG,
-            LIST,
-        ],
-        TEXT_OR_LIST,
-    ]
+    content: TextOrMany[Annotated[TextBlock | ThinkingBlock, OneOf("type")]]
 
 
-Turn = Annotated[
-    Annotated[UserTurn, Tag("~user")]
-    | Annotated[AssistantTurn, Tag("~assistant")]
-    | Annotated[SystemTurn, Tag("~system")],
-    one_of("role", user=("user",), assistant=("assistant",), system=("system",)),
-]
+Turn = UserTurn | AssistantTurn | SystemTurn
 
 
 class SystemText(Model):
@@ -222,30 +150,17 @@ class MessagesRequest(Model):
     model: ModelName
     max_tokens: TokenLimit
     messages: Annotated[
-        list[Turn],
-        FIRST_WRONG,
+        Many[Annotated[Turn, OneOf("role")]],
         Field(description="at least one with words", json_schema_extra={"minItems": 1}),
     ]
-    system: (
-        Annotated[
-            Annotated[Text, TEXT] | Annotated[list[SystemText], FIRST_WRONG, LIST], TEXT_OR_LIST
-        ]
-        | None
-    ) = None
+    system: TextOrMany[SystemText] | None = None
     temperature: Temperature | None = None
     seed: Seed | None = None
     stop_sequences: Texts | None = None
     tools: (
-        Annotated[list[CustomTool], FIRST_WRONG, Field(json_schema_extra={"maxItems": TOOLS_LIMIT})]
-        | None
+        Annotated[Many[CustomTool], Field(json_schema_extra={"maxItems": TOOLS_LIMIT})] | None
     ) = None
-    tool_choice: (
-        Annotated[
-            Annotated[AnyChoice, Tag("~any")] | Annotated[NamedChoice, Tag("~tool")],
-            one_of("type", default="auto", any=("auto", "any", "none"), tool=("tool",)),
-        ]
-        | None
-    ) = None
+    tool_choice: Annotated[AnyChoice | NamedChoice, OneOf("type")] | None = None
     output_config: OutputConfig | None = None
     stream: Flag | None = None
     metadata: Metadata | None = None
@@ -284,9 +199,7 @@ def _tools(asked: MessagesRequest) -> dict[str, Any]:
     return {"tools": tools} if tools and not none else {}
 
 
-def _read_turn(
-    turn: UserTurn | AssistantTurn | SystemTurn, path: str, remote: bool
-) -> Iterator[Message]:
+def _read_turn(turn: Turn, path: str, remote: bool) -> Iterator[Message]:
     """A turn of Anthropic's may hold results of tools and words: those are messages of ours."""
     texts: list[str] = []
     images: list[Image] = []

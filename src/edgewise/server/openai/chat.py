@@ -12,18 +12,16 @@ from typing_extensions import TypedDict
 
 from edgewise.calls.tools import NAME_LIMIT, TOOLS_LIMIT, as_tools
 from edgewise.server.body import (
-    FIRST_WRONG,
-    LIST,
-    TEXT,
-    TEXT_OR_LIST,
     BadField,
     Between,
     Flag,
+    Many,
     Model,
     Object,
+    OneOf,
+    Refused,
     Text,
-    ToBeRefused,
-    one_of,
+    TextOrMany,
     read_body,
     read_picture,
     refused,
@@ -79,10 +77,7 @@ TokenLimit = Annotated[int, Between(1, MOST_TOKENS)]
 Temperature = Annotated[float, Between(0, 2)]
 Seed = Annotated[int, Between(-(2**63), 2**63)]
 Alternatives = Annotated[int, Between(0, MOST_ALTERNATIVES)]
-Texts = Annotated[
-    Annotated[Text, TEXT] | Annotated[list[Text], FIRST_WRONG, LIST],
-    TEXT_OR_LIST,
-]
+Texts = TextOrMany[Text]
 Arguments = Annotated[
     Object,
     BeforeValidator(_arguments),
@@ -176,6 +171,10 @@ class ChosenFunction(Model):
     function: FunctionName
 
 
+TextParts = TextOrMany[Annotated[TextPart | RefusalPart, OneOf("type")]]
+Parts = TextOrMany[Annotated[TextPart | RefusalPart | ImageUrlPart | InputImagePart, OneOf("type")]]
+
+
 def _nested_or_flat(value: Any) -> str | None:
     if not isinstance(value, dict):
         return None
@@ -186,32 +185,8 @@ def _choice_kind(value: Any) -> str | None:
     return "~word" if isinstance(value, str) else _nested_or_flat(value)
 
 
-_TEXT_PART = {"text": ("text", "input_text", "output_text"), "refusal": ("refusal",)}
-TextParts = Annotated[
-    list[
-        Annotated[
-            Annotated[TextPart, Tag("~text")] | Annotated[RefusalPart, Tag("~refusal")],
-            one_of("type", **_TEXT_PART),
-        ]
-    ],
-    FIRST_WRONG,
-]
-Parts = Annotated[
-    list[
-        Annotated[
-            Annotated[TextPart, Tag("~text")]
-            | Annotated[RefusalPart, Tag("~refusal")]
-            | Annotated[ImageUrlPart, Tag("~image_url")]
-            | Annotated[InputImagePart, Tag("~input_image")],
-            one_of("type", **_TEXT_PART, image_url=("image_url",), input_image=("input_image",)),
-        ]
-    ],
-    FIRST_WRONG,
-]
-Words = Annotated[Annotated[Text, TEXT] | Annotated[TextParts, LIST], TEXT_OR_LIST]
-WordsAndPictures = Annotated[Annotated[Text, TEXT] | Annotated[Parts, LIST], TEXT_OR_LIST]
 Tools = Annotated[
-    list[
+    Many[
         Annotated[
             Annotated[NestedTool, Tag("~nested")] | Annotated[FlatTool, Tag("~flat")],
             Discriminator(
@@ -221,7 +196,6 @@ Tools = Annotated[
             ),
         ]
     ],
-    FIRST_WRONG,
     Field(description="each name once", json_schema_extra={"maxItems": TOOLS_LIMIT}),
 ]
 ToolChoice = Annotated[
@@ -239,12 +213,12 @@ ToolChoice = Annotated[
 
 class SystemMessage(Model):
     role: Literal["system", "developer"]
-    content: Words | None = None
+    content: TextParts | None = None
 
 
 class UserMessage(Model):
     role: Literal["user"]
-    content: WordsAndPictures | None = None
+    content: Parts | None = None
 
 
 class CalledFunction(Model):
@@ -259,29 +233,17 @@ class AssistantCall(Model):
 
 class AssistantMessage(Model):
     role: Literal["assistant"]
-    content: Words | None = None
-    tool_calls: Annotated[list[AssistantCall], FIRST_WRONG] | None = None
+    content: TextParts | None = None
+    tool_calls: Many[AssistantCall] | None = None
 
 
 class ToolMessage(Model):
     role: Literal["tool"]
     tool_call_id: Text
-    content: Words | None = None
+    content: TextParts | None = None
 
 
-ChatMessage = Annotated[
-    Annotated[SystemMessage, Tag("~system")]
-    | Annotated[UserMessage, Tag("~user")]
-    | Annotated[AssistantMessage, Tag("~assistant")]
-    | Annotated[ToolMessage, Tag("~tool")],
-    one_of(
-        "role",
-        system=("system", "developer"),
-        user=("user",),
-        assistant=("assistant",),
-        tool=("tool",),
-    ),
-]
+ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
 class NamedSchema(Model):
@@ -306,8 +268,7 @@ class StreamOptions(Model):
 class ChatRequest(Model):
     model: ModelName
     messages: Annotated[
-        list[ChatMessage],
-        FIRST_WRONG,
+        Many[Annotated[ChatMessage, OneOf("role")]],
         Field(description="at least one with words", json_schema_extra={"minItems": 1}),
     ]
     max_completion_tokens: TokenLimit | None = None
@@ -318,13 +279,7 @@ class ChatRequest(Model):
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     n: Annotated[int, Between(1, 1)] | None = None
-    response_format: (
-        Annotated[
-            Annotated[PlainFormat, Tag("~plain")] | Annotated[SchemaFormat, Tag("~schema")],
-            one_of("type", default="text", plain=("text", "json_object"), schema=("json_schema",)),
-        ]
-        | None
-    ) = None
+    response_format: Annotated[PlainFormat | SchemaFormat, OneOf("type")] | None = None
     logprobs: Flag | None = None
     top_logprobs: Annotated[Alternatives | None, Field(description="goes with logprobs = true")] = (
         None
@@ -342,7 +297,7 @@ class ChatRequest(Model):
             }
         ),
     ] = None
-    functions: Annotated[ToBeRefused, refused("use tools")] = None
+    functions: Annotated[Refused, refused("use tools")] = None
     metadata: Metadata | None = None
 
 
@@ -427,9 +382,7 @@ def held_to(named: NamedSchema) -> ResponseFormat:
     return ResponseFormat(named.schema_, named.name or "answer", bool(named.strict))
 
 
-def _read_message(
-    given: SystemMessage | UserMessage | AssistantMessage | ToolMessage, path: str, remote: bool
-) -> Message:
+def _read_message(given: ChatMessage, path: str, remote: bool) -> Message:
     texts, images = read_content(given.content, f"{path}.content", remote)
     if isinstance(given, ToolMessage):
         return Message("tool", texts, tool_call_id=given.tool_call_id)

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from annotated_types import MaxLen
-from pydantic import Field, Tag, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from edgewise.server.body import (
-    FIRST_WRONG,
-    LIST,
-    TEXT,
-    TEXT_OR_LIST,
     BadField,
     Flag,
     Model,
+    OneOf,
+    Refused,
     Text,
-    ToBeRefused,
-    one_of,
+    TextOrMany,
     read_body,
     refused,
 )
@@ -29,16 +26,16 @@ from edgewise.server.openai.chat import (
     Arguments,
     ModelName,
     NamedSchema,
+    Parts,
     PlainFormat,
     Seed,
     Temperature,
+    TextParts,
     Texts,
     TokenLimit,
     TokenLogprob,
     ToolChoice,
     Tools,
-    Words,
-    WordsAndPictures,
     held_to,
     listed,
     logprobs,
@@ -68,19 +65,15 @@ from edgewise.types.tokens import Token
 LOGPROBS = "message.output_text.logprobs"
 NO_STATE = "this server keeps no state; send the whole conversation"
 
-Stateful = Annotated[ToBeRefused, refused(NO_STATE), Field(description="refused: nothing is kept")]
+Stateful = Annotated[Refused, refused(NO_STATE), Field(description="refused: nothing is kept")]
 
 
 class ResponseMessage(Model):
-    type: Literal["message"] | None = None
-    role: Literal["system", "developer", "assistant"]
-    content: Words | None = None
+    """Only a user's may hold images."""
 
-
-class ResponseUserMessage(Model):
     type: Literal["message"] | None = None
-    role: Literal["user"]
-    content: WordsAndPictures | None = None
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Parts | None = None
 
 
 class ResponseCall(Model):
@@ -93,7 +86,7 @@ class ResponseCall(Model):
 class ResponseCallOutput(Model):
     type: Literal["function_call_output"]
     call_id: Text
-    output: Words | None = None
+    output: TextParts | None = None
 
 
 class ResponseReasoning(Model):
@@ -102,27 +95,7 @@ class ResponseReasoning(Model):
     type: Literal["reasoning"]
 
 
-ResponseItem = Annotated[
-    Annotated[
-        Annotated[
-            Annotated[ResponseMessage, Tag("~other")]
-            | Annotated[ResponseUserMessage, Tag("~user")],
-            one_of("role", user=("user",), other=("system", "developer", "assistant")),
-        ],
-        Tag("~message"),
-    ]
-    | Annotated[ResponseCall, Tag("~call")]
-    | Annotated[ResponseCallOutput, Tag("~output")]
-    | Annotated[ResponseReasoning, Tag("~reasoning")],
-    one_of(
-        "type",
-        default="message",
-        message=("message",),
-        call=("function_call",),
-        output=("function_call_output",),
-        reasoning=("reasoning",),
-    ),
-]
+ResponseItem = ResponseMessage | ResponseCall | ResponseCallOutput | ResponseReasoning
 
 
 class ResponseSchemaFormat(NamedSchema):
@@ -130,24 +103,12 @@ class ResponseSchemaFormat(NamedSchema):
 
 
 class ResponseText(Model):
-    format: (
-        Annotated[
-            Annotated[PlainFormat, Tag("~plain")] | Annotated[ResponseSchemaFormat, Tag("~schema")],
-            one_of("type", default="text", plain=("text", "json_object"), schema=("json_schema",)),
-        ]
-        | None
-    ) = None
+    format: Annotated[PlainFormat | ResponseSchemaFormat, OneOf("type")] | None = None
 
 
 class ResponseRequest(Model):
     model: ModelName
-    input: Annotated[
-        Annotated[Text, TEXT]
-        | Annotated[
-            list[ResponseItem], FIRST_WRONG, Field(json_schema_extra={"minItems": 1}), LIST
-        ],
-        TEXT_OR_LIST,
-    ]
+    input: TextOrMany[Annotated[ResponseItem, OneOf("type")]]
     max_output_tokens: TokenLimit | None = None
     temperature: Temperature | None = None
     seed: Seed | None = None
@@ -203,17 +164,7 @@ def read_response(body: bytes, *, remote_images: bool) -> Ask:
     )
 
 
-def _turns(
-    given: str
-    | Sequence[
-        ResponseMessage
-        | ResponseUserMessage
-        | ResponseCall
-        | ResponseCallOutput
-        | ResponseReasoning
-    ],
-    remote: bool,
-) -> Iterator[Message]:
+def _turns(given: str | Sequence[ResponseItem], remote: bool) -> Iterator[Message]:
     if isinstance(given, str):
         yield Message("user", given)
         return
@@ -225,18 +176,21 @@ def _turns(
         if calls:
             yield Message("assistant", tool_calls=tuple(calls))
             calls = []
-        match item:
-            case ResponseMessage() | ResponseUserMessage():
-                text, images = read_content(item.content, f"input[{number}].content", remote)
-                if item.role == "assistant":
-                    yield Message("assistant", text)
-                else:
-                    yield Message("user" if item.role == "user" else "system", text, images=images)
-            case ResponseCallOutput():
-                text, _ = read_content(item.output, f"input[{number}].output", remote)
-                yield Message("tool", text, tool_call_id=item.call_id)
+        if isinstance(item, ResponseMessage):
+            yield _read_message(item, f"input[{number}].content", remote)
+        elif isinstance(item, ResponseCallOutput):
+            text, _ = read_content(item.output, f"input[{number}].output", remote)
+            yield Message("tool", text, tool_call_id=item.call_id)
     if calls:
         yield Message("assistant", tool_calls=tuple(calls))
+
+
+def _read_message(item: ResponseMessage, path: str, remote: bool) -> Message:
+    text, images = read_content(item.content, path, remote)
+    if images and item.role != "user":
+        raise BadField(path, "only a user's message may hold images")
+    role = "system" if item.role == "developer" else item.role
+    return Message(role, text, images=images)
 
 
 class OutputText(TypedDict):

@@ -18,8 +18,8 @@ from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, fault_to_tell, noted, only, routed_options
 from edgewise.server.body import (
-    FIRST_WRONG,
     BadField,
+    Many,
     Model,
     Text,
     Upload,
@@ -98,9 +98,9 @@ class TranscriptionForm(Model):
         BeforeValidator(lambda value: value or "json"),
     ] = "json"
     timestamp_granularities: Annotated[
-        list[Literal["word", "segment"]], FIRST_WRONG, Field(alias="timestamp_granularities[]")
+        Many[Literal["word", "segment"]], Field(alias="timestamp_granularities[]")
     ] = Field(default_factory=list)
-    include: Annotated[list[Literal["logprobs"]], FIRST_WRONG, Field(alias="include[]")] = Field(
+    include: Annotated[Many[Literal["logprobs"]], Field(alias="include[]")] = Field(
         default_factory=list
     )
     stream: Annotated[
