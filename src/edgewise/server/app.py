@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -187,7 +186,7 @@ class Endpoint:
         worker = Worker(
             incoming.cancellation,
             lambda: self._work(state, incoming),
-            self._ended,
+            state.request_ended,
             name="edgewise-request",
         )
         if not state.inside.enter(worker.thread, incoming.cancellation, server.requests):
@@ -206,13 +205,6 @@ class Endpoint:
             timer.cancel()
             watcher.cancel()
             worker.leave()  # does nothing to work that has ended
-
-    def _ended(self, failure: Exception | None) -> None:
-        if failure is not None:
-            # Where, but not with what: the message may quote somebody's words.
-            where = "".join(traceback.format_tb(failure.__traceback__))
-            log.error("a request failed: %s\n%s", type(failure).__name__, where)
-        self._state.inside.leave(threading.current_thread())
 
 
 async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float) -> bool:

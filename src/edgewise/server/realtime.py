@@ -6,13 +6,11 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import contextvars
 import itertools
 import queue
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from starlette.types import Receive, Scope, Send
@@ -21,7 +19,7 @@ from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
-from edgewise.server.bridge import Cancellation, current
+from edgewise.server.bridge import Cancellation, Worker, current
 from edgewise.server.errors import fault_of, openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
 from edgewise.server.state import ServerState
@@ -87,76 +85,96 @@ class Realtime:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (await receive())["type"] != "websocket.connect":
             return
-        talk = Talk(self._state, scope)
-        if not self._state.inside.enter(
-            talk.thread, talk.cancellation, self._state.server.requests
-        ):
+        state, client = self._state, scope["edgewise.client"]
+        cancellation = Cancellation(client.name)
+        incoming = Incoming(scope["edgewise.headers"], b"", client, cancellation, {})
+        inbox = Inbox()
+        worker = Worker(
+            cancellation,
+            lambda: _answers(state, incoming, inbox),
+            state.request_ended,
+            name="edgewise-request-live",
+        )
+        if not state.inside.enter(worker.thread, cancellation, state.server.requests):
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return
+        worker.thread.start()
+        reader = asyncio.create_task(_read(receive, worker, inbox))
         offered = PROTOCOL in scope.get("subprotocols", ())
-        await send({"type": "websocket.accept", "subprotocol": PROTOCOL if offered else None})
-        talk.thread.start()
-        reader = asyncio.create_task(_read(receive, talk))
         try:
-            await _write(send, talk)
+            with contextlib.suppress(OSError, RuntimeError):  # the client is gone
+                protocol = PROTOCOL if offered else None
+                await send({"type": "websocket.accept", "subprotocol": protocol})
+                async for event in worker.pieces():
+                    await send({"type": "websocket.send", "text": event})
+                if not cancellation.left:
+                    code = GOING_AWAY if state.draining else NORMAL
+                    await send({"type": "websocket.close", "code": code})
         finally:
             reader.cancel()
-            talk.cancellation.leave()
-            talk.messages.put(None)
+            worker.leave()
+            inbox.close()
 
 
-class Talk:
-    """One connection: messages one way and events the other, between the loop and a thread."""
+class Inbox:
+    """Messages on their way from the loop to a thread; no more are read than may wait."""
 
-    def __init__(self, state: ServerState, scope: Scope) -> None:
-        client = scope["edgewise.client"]
-        self.cancellation = Cancellation(client.name)
-        self.messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self.room = asyncio.Semaphore(WAITING)
-        self.state = state
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._room = asyncio.Semaphore(WAITING)
         self._loop = asyncio.get_running_loop()
-        headers = scope["edgewise.headers"]
-        self._session = LiveSession(state, Incoming(headers, b"", client, self.cancellation, {}))
-        context = contextvars.copy_context()
-        self.thread = threading.Thread(
-            target=context.run, args=(self._run,), name="edgewise-request-live", daemon=True
+
+    async def put(self, message: bytes) -> None:
+        await self._room.acquire()
+        self._messages.put(message)
+
+    def close(self) -> None:
+        self._messages.put(None)
+
+    def get(self) -> bytes | None:
+        """On the thread: the next message, None at the end. Raises queue.Empty after a while."""
+        message = self._messages.get(timeout=LOOK_S)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server is going down
+            self._loop.call_soon_threadsafe(self._room.release)
+        return message
+
+    @property
+    def behind(self) -> bool:
+        return self._messages.qsize() > BEHIND
+
+
+async def _read(receive: Receive, worker: Worker[str], inbox: Inbox) -> None:
+    while (message := await receive())["type"] == "websocket.receive":
+        await inbox.put(
+            message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
         )
+    worker.leave()
+    inbox.close()
 
-    def _run(self) -> None:
-        current.set(self.cancellation)
-        try:
-            self._tell(self._session.created())
-            with contextlib.suppress(Ended):
-                self._answer_all()
-        finally:
-            current.set(None)  # leaving has been heard: what was said is still to be recorded
-            try:
-                self._session.close()
-            finally:
-                self.state.inside.leave(threading.current_thread())
-                self._tell(None)
 
-    def _answer_all(self) -> None:
-        while not (self.cancellation.left or self.state.draining):
+def _answers(state: ServerState, incoming: Incoming, inbox: Inbox) -> Generator[str, None, None]:
+    """One connection on its thread: what each message leads to, as JSON."""
+    session = LiveSession(state, incoming)
+
+    def events() -> Iterator[Event]:
+        yield session.created()
+        while not (incoming.cancellation.left or state.draining):
             try:
-                message = self.messages.get(timeout=LOOK_S)
+                message = inbox.get()
             except queue.Empty:
-                for event in self._session.idle():
-                    self._tell(event)
+                yield from session.idle()
                 continue
             if message is None:
                 return
-            self._on_loop(self.room.release)
-            for event in self._session.take(message, hurry=self.messages.qsize() > BEHIND):
-                self._tell(event)
+            yield from session.take(message, hurry=inbox.behind)
 
-    def _tell(self, event: dict[str, Any] | None) -> None:
-        self._on_loop(lambda: self.events.put_nowait(event))
-
-    def _on_loop(self, do: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the server is going down
-            self._loop.call_soon_threadsafe(do)
+    try:
+        with contextlib.suppress(Ended):
+            for event in events():
+                yield to_json(event).decode()
+    finally:
+        current.set(None)  # leaving has been heard: what was said is still to be recorded
+        session.close()
 
 
 class Ended(Exception):
@@ -433,28 +451,3 @@ class LiveItems:
             replaced=correction.replaced,
             source="cloud",
         )
-
-
-async def _read(receive: Receive, talk: Talk) -> None:
-    while True:
-        message = await receive()
-        if message["type"] != "websocket.receive":
-            talk.cancellation.leave()
-            talk.messages.put(None)
-            return
-        await talk.room.acquire()
-        talk.messages.put(
-            message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
-        )
-
-
-async def _write(send: Send, talk: Talk) -> None:
-    """A client that is gone is written to no more; what is left is let go of."""
-    while (event := await talk.events.get()) is not None:
-        if not talk.cancellation.left:
-            with contextlib.suppress(OSError, RuntimeError):
-                await send({"type": "websocket.send", "text": to_json(event).decode()})
-    if not talk.cancellation.left:
-        code = GOING_AWAY if talk.state.draining else NORMAL
-        with contextlib.suppress(OSError, RuntimeError):
-            await send({"type": "websocket.close", "code": code})

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -126,6 +127,14 @@ class ServerState:
         door = self.engine.cloud_for("chat")
         door = door.door if isinstance(door, ServedCloud) else door
         return door.lanes if isinstance(door, Door) else ()
+
+    def request_ended(self, failure: Exception | None) -> None:
+        """On a request's thread, at its very end."""
+        if failure is not None:
+            # Where, but not with what: the message may quote somebody's words.
+            where = "".join(traceback.format_tb(failure.__traceback__))
+            log.error("a request failed: %s\n%s", type(failure).__name__, where)
+        self.inside.leave(threading.current_thread())
 
     def close(self) -> None:
         self.inside.clear(LEAVING_S)
