@@ -48,7 +48,10 @@ EXTRAS: dict[str, set[str]] = {
     "embed": {"numpy", "onnxruntime", "tokenizers"},
     "microphone": {"sounddevice"},
     "otel": {"opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"},
-    "server": {"starlette", "uvicorn", "websockets", "xllamacpp"},
+    "server": {
+        *("prometheus_client", "pydantic", "python_multipart", "starlette", "uvicorn"),
+        *("websockets", "xllamacpp"),
+    },
     "plots": {"jiwer", "matplotlib.figure"},  # of edgewise-bench
     "speech": {"av", "ctranslate2", "faster_whisper", "onnxruntime"},
     "vision": {"PIL", "cv2", "onnxruntime", "rapidocr"},

@@ -32,9 +32,9 @@ class Served:
     @classmethod
     @contextlib.contextmanager
     def started(cls, settings: Settings, backend: Any, **parts: Any) -> Iterator[Served]:
-        houses: list[ServerState] = []
-        with serve.running(settings, houses.append, backend=backend, **parts) as url:
-            served = cls(url, houses[0])
+        states: list[ServerState] = []
+        with serve.running(settings, states.append, backend=backend, **parts) as url:
+            served = cls(url, states[0])
             try:
                 yield served
             finally:

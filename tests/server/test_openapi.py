@@ -23,8 +23,8 @@ from schemathesis.specs.openapi.checks import (
 from starlette.routing import Route
 
 from edgewise.server.app import make_app
-from edgewise.server.openapi.document import document
-from edgewise.server.routing import _READERS, HEADER
+from edgewise.server.openapi import document
+from edgewise.server.routing import HEADER, Routing
 from edgewise.settings import Settings
 from edgewise.testing import (
     LoopbackCloud,
@@ -111,7 +111,7 @@ def test_every_way_to_route_a_request_is_described() -> None:
     headers = {
         each["name"] for each in DESCRIBED["paths"]["/v1/chat/completions"]["post"]["parameters"]
     }
-    assert headers == {HEADER + name.replace("_", "-") for name in _READERS}
+    assert headers == {HEADER + name.replace("_", "-") for name in Routing.model_fields}
 
 
 def test_the_description_is_a_valid_one(schema: Any) -> None:

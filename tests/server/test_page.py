@@ -7,7 +7,7 @@ from edgewise.server.dashboard.page import KINDS
 from tests.server.conftest import Serving
 from tests.server.served import Served
 
-FOLDER = resources.files("edgewise.server") / "dashboard"
+FOLDER = resources.files("edgewise.server.dashboard") / "static"
 
 
 def test_the_page_comes_without_a_key_but_never_for_another_host(serving: Serving) -> None:

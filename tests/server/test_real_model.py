@@ -33,10 +33,10 @@ def served(default_model: InstalledModel, tmp_path: Path) -> Iterator[Served]:
         data_dir=tmp_path,
         server={"port": 0, "slots": 2, "drain_s": 2.0},
     )
-    houses: list[ServerState] = []
-    with running(settings, houses.append) as url:
-        served = Served(url, houses[0])
-        assert houses[0].trouble == ""
+    states: list[ServerState] = []
+    with running(settings, states.append) as url:
+        served = Served(url, states[0])
+        assert states[0].trouble == ""
         yield served
         served.http.close()
 
@@ -106,10 +106,10 @@ def hearing(serving: Serving) -> Served:
     if not (MODELS_DIR / "whisper-tiny.en").is_dir():
         pytest.skip("run `edgewise pull whisper-tiny.en` first")
     settings = {"cache_dir": MODELS_DIR.parent, "threads": 1, "fetch_default_model": False}
-    return serving(settings=settings)  # its ears are the model that users get
+    return serving(settings=settings)  # its transcriber is the model that users get
 
 
-def test_a_person_is_heard_through_the_wire_and_spelt_as_the_prompt_says(
+def test_a_person_is_heard_over_the_network_and_spelt_as_the_prompt_says(
     hearing: Served, beckett: Path
 ) -> None:
     hear = hearing.openai().audio.transcriptions.create
@@ -122,7 +122,7 @@ def test_a_person_is_heard_through_the_wire_and_spelt_as_the_prompt_says(
     assert "Phail again" in told.text
 
 
-def test_a_person_is_captioned_live_through_the_wire(hearing: Served, beckett: Path) -> None:
+def test_a_person_is_captioned_live_over_the_network(hearing: Served, beckett: Path) -> None:
     sound = (sound_of(beckett) * 32767).astype("<i2").tobytes()
     url = hearing.url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
     form = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.server.fields import BadField, Fields
+from edgewise.server.body import BadField
 from edgewise.server.routing import read_routing, resolve_model
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
@@ -14,7 +14,7 @@ from tests.server.served import HELLO, Served
 
 
 def test_metadata_and_headers_are_read_and_headers_win() -> None:
-    metadata = Fields({"policy": "local_only", "edgewise_threshold": "0.4"}, "metadata")
+    metadata = {"policy": "local_only", "edgewise_threshold": "0.4"}
     headers = {"x-edgewise-policy": "cloud_only", "x-edgewise-privacy": "private"}
     assert read_routing(metadata, headers) == {
         "policy": "cloud_only",
@@ -44,16 +44,16 @@ def test_metadata_and_headers_are_read_and_headers_win() -> None:
 )
 def test_a_wrong_value_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(BadField) as caught:
-        read_routing(Fields({name: value}, "metadata"), {})
+        read_routing({name: value}, {})
     assert caught.value.path == f"metadata.{name}"
 
 
 @pytest.mark.parametrize("value", ["5%", "5 %", "0.05", 0.05])
 def test_a_share_of_errors_may_be_said_in_percent(value: Any) -> None:
-    assert read_routing(Fields({"max_error": value}, "metadata"), {}) == {"max_error": 0.05}
-    assert read_routing(Fields({}), {"x-edgewise-cloud-share": "20%"}) == {"cloud_share": 0.2}
+    assert read_routing({"max_error": value}, {}) == {"max_error": 0.05}
+    assert read_routing({}, {"x-edgewise-cloud-share": "20%"}) == {"cloud_share": 0.2}
     headers = {"x-edgewise-max-error": "0.2", "x-edgewise-error-probability": "1%"}
-    assert read_routing(Fields({}), headers) == {"max_error": 0.2, "error_probability": 0.01}
+    assert read_routing({}, headers) == {"max_error": 0.2, "error_probability": 0.01}
 
 
 def test_names_of_models() -> None:
@@ -107,7 +107,7 @@ def test_a_private_request_never_leaves_through_either_way(
     assert not cloud.requests
 
 
-def test_the_signal_works_through_the_wire(serving: Serving, cloud: LoopbackCloud) -> None:
+def test_the_signal_works_over_http(serving: Serving, cloud: LoopbackCloud) -> None:
     served = serving(ScriptedBackend.doubtful("Perhaps Lyon."))
     response = served.chat(metadata={"handoff": "signal"})
     body = response.json()

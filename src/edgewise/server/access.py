@@ -12,26 +12,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgewise.errors import SettingsError
 from edgewise.server.access_log import AccessLog
-from edgewise.server.anthropic.messages import anthropic_error
-from edgewise.server.errors import (
-    Fault,
-    Refusal,
-    refuse,
-)
-from edgewise.server.openai.chat import openai_error
-from edgewise.server.wire import Head, send_head, to_json
-from edgewise.settings import (
-    KeySettings,
-    ServerSettings,
-    Settings,
-)
+from edgewise.server.errors import Fault, Refusal, error_body, refuse
+from edgewise.server.wire import JSON, Head, send_head, to_json
+from edgewise.settings import KeySettings, ServerSettings, Settings
 
 KEY_VARIABLE = "EDGEWISE_SERVER_KEY"
 KEY_PROTOCOL = "openai-insecure-api-key."
+# For load balancers, which have no key; and what is the same on every server: the description, and
+# the page that asks for a key, which shows nothing yet.
+OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
+OPEN_FOLDER = "/dashboard/"
 
 
 @dataclass(slots=True)
@@ -128,6 +122,116 @@ def key_budgets(server: ServerSettings) -> tuple[str, ...]:
     )
 
 
+class Guard:
+    """Refuses what a web page elsewhere, or a stranger, sends; lets the rest through.
+
+    A page can make a browser call a server on its user's machine, under a name of its own that it
+    lets point there (DNS rebinding), or across origins. It cannot choose the Host or the Origin
+    header, so those tell. Starlette's TrustedHostMiddleware knows lists of names but not "any
+    address", and its CORSMiddleware does not refuse foreign origins: it only leaves headers out.
+    The headers for allowed origins are its work all the same, further in.
+    """
+
+    def __init__(
+        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: AccessLog
+    ) -> None:
+        self._app, self._server, self._clients, self._log = app, server, clients, log
+        self._names = {name.lower() for name in (server.host, *server.hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = _joined(scope["headers"])
+        origin = headers.get("origin", "")
+        try:
+            self._check_host(headers.get("host", ""))
+            self._check_origin(origin, headers.get("host", ""))
+            # A preflight shows no key. CORSMiddleware answers it, and nobody else sees it.
+            preflight = origin and "access-control-request-method" in headers
+            if scope.get("method") == "OPTIONS" and preflight:
+                client = Client("preflight")
+            else:
+                client = self._admit(scope, headers)
+        except Refusal as refusal:
+            await self._refuse(scope, receive, send, refusal.fault)
+            return
+        scope["edgewise.headers"], scope["edgewise.client"] = headers, client
+        await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
+        address = scope["client"][0] if scope.get("client") else "unknown"
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER):
+            return Client(address)
+        client = self._clients.admit(headers, address)
+        if scope.get("method") != "GET":
+            check_rate(client)
+        return client
+
+    def _check_host(self, host: str) -> None:
+        name = _host_name(host)
+        if not (name == "localhost" or _is_address(name) or name in self._names):
+            raise refuse(
+                403, "host_not_allowed", f"this server is not called {name[:80]!r} ([server] hosts)"
+            )
+
+    def _check_origin(self, origin: str, host: str) -> None:
+        if not origin or origin in self._server.origins:
+            return
+        if _netloc(origin) != host.lower():
+            raise refuse(403, "origin_not_allowed", "pages of other origins may not ask here")
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
+        self._log.refused(_endpoint(scope["path"]), fault.status, fault.code)
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": fault.code})
+            return
+        await send_fault(send, scope["path"], fault)
+
+
+async def send_fault(send: Send, path: str, fault: Fault) -> None:
+    """An error in the shape of the API it belongs to. The connection is not used again."""
+    await send_head(send, Head(fault.status, JSON | {"connection": "close"} | fault.all_headers()))
+    await send({"type": "http.response.body", "body": to_json(error_body(path, fault))})
+
+
+def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name. One that is sent twice is both: nothing can be slipped in behind another."""
+    headers: dict[str, str] = {}
+    for raw, value in pairs:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    """An address cannot be made to point elsewhere, as a name can."""
+    try:
+        ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _endpoint(path: str) -> str:
+    return path if path.startswith("/v1/") and len(path) < 40 and path.isascii() else "other"
+
+
 def _client(name: str, row: KeySettings) -> Client:
     allowance = Allowance(row.requests_per_minute) if row.requests_per_minute else None
     return Client(name, row.budget_key or name, allowance)
@@ -156,138 +260,3 @@ def _shown(headers: Mapping[str, str]) -> str:
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
-
-
-# For load balancers, which have no key; and what is the same on every server: the description, and
-# the page that asks for a key, which shows nothing yet.
-OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
-OPEN_FOLDER = "/dashboard/"
-CORS = {
-    "access-control-allow-methods": "GET, POST, OPTIONS",
-    "access-control-allow-headers": "*, authorization",
-    "access-control-expose-headers": "*",
-    "access-control-max-age": "600",
-}
-
-
-class Guard:
-    """Refuses what a web page elsewhere, or a stranger, sends; lets the rest through.
-
-    A page can make a browser call a server on its user's machine, under a name of its own that it
-    lets point there (DNS rebinding), or across origins. It cannot choose the Host or the Origin
-    header, so those tell.
-    """
-
-    def __init__(
-        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: AccessLog
-    ) -> None:
-        self._app, self._server, self._clients, self._log = app, server, clients, log
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        headers = _joined(scope["headers"])
-        origin = headers.get("origin", "")
-        try:
-            self._check_host(headers.get("host", ""))
-            self._check_origin(origin, headers.get("host", ""))
-            if scope.get("method") == "OPTIONS" and origin:
-                await _send(send, Head(204, CORS | _allowed(origin)), b"")
-                return
-            client = self._admit(scope, headers)
-        except Refusal as refusal:
-            await self._refuse(scope, receive, send, refusal.fault)
-            return
-        scope["edgewise.headers"], scope["edgewise.client"] = headers, client
-        await self._app(scope, receive, _with_origin(send, origin) if origin else send)
-
-    def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
-        address = scope["client"][0] if scope.get("client") else "unknown"
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER):
-            return Client(address)
-        client = self._clients.admit(headers, address)
-        if scope.get("method") != "GET":
-            check_rate(client)
-        return client
-
-    def _check_host(self, host: str) -> None:
-        name = _host_name(host)
-        if not (name == "localhost" or _is_address(name) or name in self._names()):
-            raise refuse(
-                403, "host_not_allowed", f"this server is not called {name[:80]!r} ([server] hosts)"
-            )
-
-    def _check_origin(self, origin: str, host: str) -> None:
-        if not origin or origin in self._server.origins:
-            return
-        if urlsplit(origin).netloc.lower() != host.lower():
-            raise refuse(403, "origin_not_allowed", "pages of other origins may not ask here")
-
-    def _names(self) -> set[str]:
-        server = self._server
-        return {name.lower() for name in (server.host, *server.hosts)}
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
-        self._log.refused(_endpoint(scope["path"]), fault.status, fault.code)
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": fault.code})
-            return
-        await send_fault(send, scope["path"], fault)
-
-
-async def send_fault(send: Send, path: str, fault: Fault) -> None:
-    """An error in the shape of the API it belongs to. The connection is not used again."""
-    write = anthropic_error if path.startswith("/v1/messages") else openai_error
-    head = {"content-type": "application/json", "connection": "close"} | fault.all_headers()
-    await _send(send, Head(fault.status, head), to_json(write(fault)))
-
-
-async def _send(send: Send, head: Head, body: bytes) -> None:
-    await send_head(send, head)
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Headers by name. One that is sent twice is both: nothing can be slipped in behind another."""
-    headers: dict[str, str] = {}
-    for raw, value in pairs:
-        name, text = raw.decode("latin-1"), value.decode("latin-1")
-        headers[name] = f"{headers[name]}, {text}" if name in headers else text
-    return headers
-
-
-def _with_origin(send: Send, origin: str) -> Send:
-    async def send_with_origin(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            allowed = {**_allowed(origin), "access-control-expose-headers": "*"}
-            extra = [(name.encode(), value.encode("latin-1")) for name, value in allowed.items()]
-            message = {**message, "headers": [*message["headers"], *extra]}
-        await send(message)
-
-    return send_with_origin
-
-
-def _allowed(origin: str) -> dict[str, str]:
-    return {"access-control-allow-origin": origin, "vary": "origin"}
-
-
-def _host_name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    """An address cannot be made to point elsewhere, as a name can."""
-    try:
-        ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    return True
-
-
-def _endpoint(path: str) -> str:
-    return path if path.startswith("/v1/") and len(path) < 40 and path.isascii() else "other"

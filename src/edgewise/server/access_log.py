@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.server.metrics import CONFIDENCES, Metrics
+from edgewise.server.metrics import Metrics
 from edgewise.types.replies import Reply
 
 log = logging.getLogger("edgewise.server")
@@ -78,44 +78,33 @@ class AccessLog:
 
     def refused(self, endpoint: str, status: int, code: str, client: str = "") -> None:
         """Turned away before it was read."""
-        self.metrics.add("edgewise_refused_total", status=str(status), code=code)
+        self.metrics.refused.labels(status=str(status), code=code).inc()
         line = {"at": round(time.time(), 3), "endpoint": endpoint, "client": client}
         log.info("%s", json.dumps(line | {"status": status, "code": code}))
 
     def _count(self, served: Served) -> None:
-        add, observe = self.metrics.add, self.metrics.observe
-        reply = served.reply
+        metrics, reply = self.metrics, served.reply
         source = reply.source if reply else "none"
-        add(
-            "edgewise_requests_total",
-            endpoint=served.endpoint,
-            source=source,
-            code=served.code,
-            status=str(served.status),
-        )
+        where = {"endpoint": served.endpoint, "source": source}
+        metrics.requests.labels(**where, code=served.code, status=str(served.status)).inc()
         if served.left:
-            add("edgewise_disconnects_total", endpoint=served.endpoint)
-        where = served.endpoint
-        observe("edgewise_request_seconds", served.total_s, endpoint=where, source=source)
+            metrics.disconnects.labels(endpoint=served.endpoint).inc()
+        metrics.seconds.labels(**where).observe(served.total_s)
         if served.first_s is not None:
-            observe("edgewise_first_token_seconds", served.first_s, endpoint=where, source=source)
+            metrics.first_token_seconds.labels(**where).observe(served.first_s)
         if reply is not None:
             self._count_reply(reply)
 
     def _count_reply(self, reply: Reply) -> None:
-        add = self.metrics.add
+        metrics = self.metrics
         if reply.confidence is not None:
-            self.metrics.observe("edgewise_confidence", reply.confidence, CONFIDENCES)
+            metrics.confidence.observe(reply.confidence)
         if reply.degraded:
-            add("edgewise_degraded_total", code=reply.decision.degraded_code)
-        if reply.usage.cost_microdollars:
-            add("edgewise_cost_microdollars_total", reply.usage.cost_microdollars)
+            metrics.degraded.labels(code=reply.decision.degraded_code).inc()
+        metrics.cost.inc(reply.usage.cost_microdollars)
         for each in reply.attempts:
-            add(
-                "edgewise_attempts_total",
-                place=each.place,
-                backend=each.backend,
-                outcome=each.outcome,
-            )
-            add("edgewise_tokens_total", each.input_tokens, place=each.place, kind="input")
-            add("edgewise_tokens_total", each.output_tokens, place=each.place, kind="output")
+            metrics.attempts.labels(
+                place=each.place, backend=each.backend, outcome=each.outcome
+            ).inc()
+            metrics.tokens.labels(place=each.place, kind="input").inc(each.input_tokens)
+            metrics.tokens.labels(place=each.place, kind="output").inc(each.output_tokens)

@@ -1,4 +1,4 @@
-"""Answers a request of any wire, whole or streamed: read, route, run, write, note."""
+"""Answers a chat request of any API, whole or streamed: read, route, run, write, note."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from typing import Any, Protocol
 
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
-from edgewise.server import report
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
-from edgewise.server.cancellation import Cancellation
-from edgewise.server.errors import (
-    BROKEN,
-    LATE,
-    Fault,
-    fault_of,
-)
-from edgewise.server.fields import Fields, parse_body
+from edgewise.server.bridge import Cancellation
+from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
 from edgewise.server.routing import LOCAL, read_routing, resolve_model
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Ask, Head, Opening, Wire, Work, Writer, to_json
+from edgewise.server.wire import (
+    EVENTS,
+    JSON,
+    Ask,
+    Head,
+    Opening,
+    Wire,
+    Work,
+    Writer,
+    report,
+    report_headers,
+    to_json,
+)
 from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Switched, TextDelta
-
-JSON = {"content-type": "application/json"}
-EVENTS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",  # proxies must pass each event on as it comes
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,9 @@ def noted(
     served: Served,
     cancellation: Cancellation,
     work: Callable[[], Work],
-    error_body: Callable[[Fault], dict[str, Any]],
+    error_body: Callable[[Fault], Mapping[str, Any]],
 ) -> Work:
-    """What `work` yields, noted in the journal however it ends; a fault before it is a response."""
+    """What `work` yields, in the access log however it ends. A fault at its start is a response."""
     fault: Fault | None = None
     try:
         yield from work()
@@ -100,16 +98,10 @@ def fault_to_tell(error: EdgewiseError, cancellation: Cancellation) -> Fault | N
 def _understood(
     state: ServerState, wire: Wire, incoming: Incoming, served: Served
 ) -> tuple[Ask, Request]:
-    ask = wire.read(parse_body(incoming.body), remote_images=state.server.remote_images)
+    ask = wire.read(incoming.body, remote_images=state.server.remote_images)
     served.stream, served.model = ask.stream, ask.model[:80]
-    route = resolve_model(
-        ask.model, local_model=state.local_model, any_model=state.server.any_model
-    )
-    options = {**ask.options, **read_routing(ask.metadata, incoming.headers), **route.options}
-    if incoming.client.budget_key:
-        options["budget_key"] = incoming.client.budget_key
-    incoming.cancellation.cloud = route.cloud
-    request = state.engine._request(ask.messages, **options)
+    routed = _routed(state, incoming, ask.model, ask.metadata, state.local_model)
+    request = state.engine._request(ask.messages, **{**ask.options, **routed})
     served.id = request.id
     return ask, request
 
@@ -130,8 +122,8 @@ def _whole(
             if isinstance(event, Finished):
                 reply = event.reply
     served.reply, served.status, served.code = reply, 200, reply.decision.code
-    body = to_json(wire.whole(ask, reply, report.report(reply)))
-    yield Head(200, JSON | report.headers(reply) | {"content-length": str(len(body))})
+    body = to_json(wire.whole(ask, reply, report(reply)))
+    yield Head(200, JSON | report_headers(reply) | {"content-length": str(len(body))})
     yield body
 
 
@@ -157,7 +149,7 @@ def _streamed(
                     opening = Opening(request.id, _source(event), switched)
                     served.first_s = time.perf_counter() - served.started
                     served.status = 200
-                    yield Head(200, EVENTS | report.opening_headers(opening))
+                    yield Head(200, EVENTS | opening.headers())
                     yield b"".join(writer.begin(opening))
                 yield b"".join(_written(writer, event, served))
     except EdgewiseError as error:
@@ -173,7 +165,7 @@ def _written(writer: Writer, event: Event, served: Served) -> Iterator[bytes]:
     if isinstance(event, Switched):
         return writer.switched(event)
     served.reply, served.code = event.reply, event.reply.decision.code
-    return writer.end(event.reply, report.report(event.reply))
+    return writer.end(event.reply, report(event.reply))
 
 
 def _source(event: TextDelta | Finished) -> str:
@@ -190,15 +182,31 @@ def routed_options(
     state: ServerState,
     incoming: Incoming,
     model: str,
-    metadata: Fields,
+    metadata: Mapping[str, Any],
     device: Callable[[], Described],
+    path: str = "metadata",
 ) -> dict[str, Any]:
-    """Engine options from the model's name, the headers and the metadata.
+    """Engine options from the model's name, the headers and the metadata, which stands at `path`.
 
-    The visit learns which cloud is wanted. `device` is asked only where a local model is named.
+    `device` is asked only where a local model is named.
     """
-    route = resolve_model(model, local_model=_name(model, device), any_model=state.server.any_model)
-    options: dict[str, Any] = {**read_routing(metadata, incoming.headers), **route.options}
+    return _routed(state, incoming, model, metadata, _name(model, device), path)
+
+
+def _routed(
+    state: ServerState,
+    incoming: Incoming,
+    model: str,
+    metadata: Mapping[str, Any],
+    local_model: str,
+    path: str = "metadata",
+) -> dict[str, Any]:
+    """The cancellation learns which cloud is wanted: the engine looks there."""
+    route = resolve_model(model, local_model=local_model, any_model=state.server.any_model)
+    options: dict[str, Any] = {
+        **read_routing(metadata, incoming.headers, path),
+        **route.options,
+    }
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
     incoming.cancellation.cloud = route.cloud

@@ -1,72 +1,58 @@
-"""The application: which path is whose."""
+"""The application: which path is whose, and the way of a request from the loop to a thread.
+
+The event loop only moves bytes. Everything else of a request, from parsing its body to writing
+its events, happens on a thread of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 
-from edgewise.server import health
-from edgewise.server.access import Guard
+from edgewise.server.access import Guard, send_fault
 from edgewise.server.answer import Incoming, answer
-from edgewise.server.anthropic.messages import (
-    MessagesWire,
-    anthropic_error,
-)
+from edgewise.server.anthropic.messages import MessagesWire
+from edgewise.server.bridge import Cancellation, Worker
 from edgewise.server.dashboard import overview
 from edgewise.server.dashboard.events import events
 from edgewise.server.dashboard.page import page
-from edgewise.server.endpoint import Endpoint
-from edgewise.server.errors import Fault
+from edgewise.server.errors import BROKEN, Fault, Refusal, error_body, refuse
+from edgewise.server.metrics import CONTENT_TYPE
 from edgewise.server.openai import models as catalogue
-from edgewise.server.openai.chat import (
-    ChatWire,
-    openai_error,
-)
+from edgewise.server.openai.chat import ChatWire
 from edgewise.server.openai.embeddings import embeddings
 from edgewise.server.openai.responses import ResponsesWire
 from edgewise.server.openai.transcriptions import transcriptions
-from edgewise.server.openapi.document import description
+from edgewise.server.openapi import description
 from edgewise.server.realtime import Realtime
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Wire, Work
+from edgewise.server.wire import Head, Wire, Work, send_head
+
+log = logging.getLogger("edgewise.server")
 
 Answerer = Callable[[ServerState, Incoming], Work]
 
-
-def _over(wire: Wire) -> Answerer:
-    return lambda state, incoming: answer(state, wire, incoming)
-
-
-# The route table: method, path, name in logs and counts, and who answers on a thread.
-# A new family of endpoints is a file of its own and a line here.
-ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
-    ("POST", "/v1/chat/completions", "chat.completions", _over(ChatWire())),
-    ("POST", "/v1/responses", "responses", _over(ResponsesWire())),
-    ("POST", "/v1/messages", "messages", _over(MessagesWire())),
-    ("POST", "/v1/embeddings", "embeddings", embeddings),
-    ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
-    ("GET", "/v1/models", "models", catalogue.model_list),
-    ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
-    ("GET", "/metrics", "metrics", health.metrics),
-    ("GET", "/edgewise/overview/{since}", "dashboard", overview.overview),
-    ("GET", "/edgewise/confidences/{since}", "dashboard", overview.confidences),
-    ("GET", "/edgewise/requests", "dashboard", overview.recent),
-    ("GET", "/edgewise/requests/{id}", "dashboard", overview.one_request),
-    ("GET", "/edgewise/events", "dashboard", events),
+FULL = Fault(
+    status=429,
+    code="server_busy",
+    message="the server serves as many requests as it may",
+    retry_after_s=1.0,
 )
 
 
 def make_app(state: ServerState) -> Starlette:
-    """An ASGI application around a house; starting it warms the house, stopping it closes it."""
+    """An ASGI application around the state; starting it warms the state, stopping it closes it."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -76,14 +62,24 @@ def make_app(state: ServerState) -> Starlette:
         finally:
             await asyncio.to_thread(state.close)
 
-    checks = health.Health(state)
+    async def alive(_: Request) -> JSONResponse:
+        """Answered on the event loop: that it can is what is asked."""
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: Request) -> JSONResponse:
+        """Ready with a local model or without one; not while starting, nor while stopping."""
+        is_ready = state.warm.is_set() and not state.draining
+        status = "draining" if state.draining else "ready" if is_ready else "starting"
+        body = {"status": status, "local_model": state.local_model or None}
+        return JSONResponse(body, status_code=200 if is_ready else 503)
+
     routes: list[BaseRoute] = [
-        Route(path, Endpoint(state, name, partial(work, state)), methods=[method])
+        Route(path, Endpoint(state, name, work), methods=[method])
         for method, path, name, work in ROUTES
     ]
     routes += [
-        Route("/healthz", checks.alive, methods=["GET"]),
-        Route("/readyz", checks.ready, methods=["GET"]),
+        Route("/healthz", alive, methods=["GET"]),
+        Route("/readyz", ready, methods=["GET"]),
         WebSocketRoute("/v1/realtime", Realtime(state)),
         Route("/openapi.json", description, methods=["GET"]),
         Route("/", page, methods=["GET"]),
@@ -93,10 +89,144 @@ def make_app(state: ServerState) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard, server=state.server, clients=state.clients, log=state.access_log)
+            Middleware(Guard, server=state.server, clients=state.clients, log=state.access_log),
+            Middleware(
+                CORSMiddleware,
+                allow_origins=state.server.origins,
+                allow_methods=("GET", "POST"),
+                allow_headers=("*",),
+                allow_private_network=True,  # that is where servers are that pages may ask
+                expose_headers=("*",),
+            ),
         ],
         exception_handlers={404: _no_such_path, 405: _wrong_method},
     )
+
+
+def _chat(wire: Wire) -> Answerer:
+    return lambda state, incoming: answer(state, wire, incoming)
+
+
+def _metrics(state: ServerState, _: Incoming) -> Work:
+    yield Head(200, {"content-type": CONTENT_TYPE})
+    yield state.metrics.written()
+
+
+# Method, path, name in logs and counts, and who answers on a thread.
+# A new family of endpoints is a file of its own and a line here.
+ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
+    ("POST", "/v1/chat/completions", "chat.completions", _chat(ChatWire())),
+    ("POST", "/v1/responses", "responses", _chat(ResponsesWire())),
+    ("POST", "/v1/messages", "messages", _chat(MessagesWire())),
+    ("POST", "/v1/embeddings", "embeddings", embeddings),
+    ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
+    ("GET", "/v1/models", "models", catalogue.model_list),
+    ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
+    ("GET", "/metrics", "metrics", _metrics),
+    ("GET", "/edgewise/overview/{since}", "dashboard", overview.overview),
+    ("GET", "/edgewise/confidences/{since}", "dashboard", overview.confidences),
+    ("GET", "/edgewise/requests", "dashboard", overview.recent),
+    ("GET", "/edgewise/requests/{id}", "dashboard", overview.one_request),
+    ("GET", "/edgewise/events", "dashboard", events),
+)
+
+
+class ClientGone(Exception):
+    """It left while it was still sending."""
+
+
+class Endpoint:
+    """An ASGI app for one route: reads the body within its limits, then lets a thread answer."""
+
+    def __init__(self, state: ServerState, name: str, work: Answerer) -> None:
+        self._state = state
+        self._name = name
+        self._work = work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = scope["edgewise.client"]
+        headers = scope["edgewise.headers"]
+        try:
+            body = await self._read(headers.get("content-length", ""), receive)
+            cancellation = Cancellation(client.name)
+            incoming = Incoming(headers, body, client, cancellation, scope["path_params"])
+            await self._serve(incoming, scope["path"], receive, send)
+        except Refusal as refusal:
+            fault = refusal.fault
+            self._state.access_log.refused(self._name, fault.status, fault.code, client.name)
+            await send_fault(send, scope["path"], fault)
+        except ClientGone:
+            return
+
+    async def _read(self, length: str, receive: Receive) -> bytes:
+        limit = self._state.server.body_bytes
+        too_big = refuse(413, "request_too_large", f"the body may have {limit:,} bytes")
+        if length.isdigit() and int(length) > limit:
+            raise too_big
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._state.server.body_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    size += len(message.get("body", b""))
+                    if size > limit:
+                        raise too_big
+                    parts.append(message.get("body", b""))
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise refuse(408, "request_timeout", "the body took too long to arrive") from None
+
+    async def _serve(self, incoming: Incoming, path: str, receive: Receive, send: Send) -> None:
+        """Run the work on a thread and send what it yields. Raises Refusal: the server is full."""
+        state, server = self._state, self._state.server
+        worker = Worker(
+            incoming.cancellation,
+            lambda: self._work(state, incoming),
+            state.request_ended,
+            name="edgewise-request",
+        )
+        if not state.inside.enter(worker.thread, incoming.cancellation, server.requests):
+            raise Refusal(FULL)
+        worker.thread.start()
+        watcher = asyncio.create_task(_watch(receive, worker))
+        timer = asyncio.get_running_loop().call_later(
+            server.total_s, lambda: worker.leave(late=True)
+        )
+        try:
+            if not await _send_all(worker, send, server.stall_s):
+                await send_fault(send, path, BROKEN)
+        except TimeoutError:
+            log.warning("a client took nothing for %g s and was let go", server.stall_s)
+        finally:
+            timer.cancel()
+            watcher.cancel()
+            worker.leave()  # does nothing to work that has ended
+
+
+async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float) -> bool:
+    """False where the work broke before it began to answer, and somebody still listens."""
+    begun = False
+    async for piece in worker.pieces():
+        if isinstance(piece, Head):
+            begun = True
+            await send_head(send, piece)
+        else:
+            # One that does not read what it asked for must not hold a slot.
+            async with asyncio.timeout(stall_s):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+    if begun and not worker.cancellation.gone:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    return begun or worker.cancellation.gone
+
+
+async def _watch(receive: Receive, worker: Worker[Head | bytes]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    worker.leave()
 
 
 async def _no_such_path(request: Request, _: Exception) -> Response:
@@ -111,5 +241,4 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 
 def _faulty(request: Request, status: int, code: str, words: str) -> Response:
     fault = Fault(status=status, code=code, message=words)
-    write = anthropic_error if request.url.path.startswith("/v1/messages") else openai_error
-    return JSONResponse(write(fault), status_code=status)
+    return JSONResponse(error_body(request.url.path, fault), status_code=status)

@@ -1,54 +1,108 @@
-"""Between a thread that works and the event loop that sends: bytes one way, leaving the other.
+"""Between a thread that works and the event loop that waits for it.
 
-The event loop only moves bytes. Everything else of a request, from parsing its body to writing
-its events, happens on a thread of its own."""
+`Worker` runs a generator on a thread and hands what it yields to the loop. `Cancellation` goes the
+other way: whoever waited has left, and the thread is told. Nothing here knows HTTP.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import contextvars
-import logging
 import threading
-import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
+from contextvars import ContextVar
+from typing import Generic, TypeVar
 
-from starlette.types import Receive, Send
+from edgewise.errors import Cancelled
 
-from edgewise.server.cancellation import (
-    Cancellation,
-    current,
-)
-from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, send_head
+BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
 
-log = logging.getLogger("edgewise.server")
-
-BACKLOG = 256  # pieces a slow reader may leave waiting before the work is held up
+Piece = TypeVar("Piece")
 
 
-class Worker:
-    """Runs a request's work on a thread and hands what it yields to the event loop."""
+class Cancellation:
+    """How one request is called off. Everything that runs for it finds this through `current`.
+
+    Work blocks on three things: a place in the queue, the local model, the network. Each says,
+    while it waits, how it can be woken; `leave` wakes them all, and what they raise ends the flow.
+    """
+
+    def __init__(self, client: str = "", *, cloud: str = "") -> None:
+        self.client = client
+        self.cloud = cloud  # the one provider and model it wants, "openai/gpt-6-luna"
+        self.left = False  # stop working
+        self.late = False  # because it took too long: the client still listens
+        self._lock = threading.Lock()
+        self._wakers: list[Callable[[], object]] = []
+
+    @property
+    def gone(self) -> bool:
+        """Nobody listens any more."""
+        return self.left and not self.late
+
+    def leave(self, *, late: bool = False) -> None:
+        """Stop now, from any thread. Returns at once."""
+        with self._lock:
+            if self.left:
+                self.late = self.late and late
+                return
+            self.left, self.late = True, late
+            wakers = list(self._wakers)
+        for wake in wakers:
+            wake()
+
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], object]) -> Generator[None]:
+        """While inside, leaving calls `wake`. Raises Cancelled where it is too late to wait."""
+        with self._lock:
+            if self.left:
+                raise Cancelled("the caller left")
+            self._wakers.append(wake)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wakers.remove(wake)
+
+    def check(self) -> None:
+        if self.left:
+            raise Cancelled("the caller left")
+
+
+current: ContextVar[Cancellation | None] = ContextVar("edgewise_cancellation", default=None)
+
+
+class Worker(Generic[Piece]):
+    """Runs work on a thread and hands what it yields to the event loop that made this.
+
+    `done` is called on the thread when the work has ended, with what it raised, if anything.
+    """
 
     def __init__(
-        self, cancellation: Cancellation, work: Callable[[], Work], done: Callable[[], None]
+        self,
+        cancellation: Cancellation,
+        work: Callable[[], Generator[Piece, None, None]],
+        done: Callable[[Exception | None], None],
+        *,
+        name: str,
     ) -> None:
         self.cancellation = cancellation
         self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
-        self._pieces: deque[Head | bytes | None] = deque()
+        self._pieces: deque[Piece | None] = deque()  # None: the end
         self._room = threading.Semaphore(BACKLOG)
-        self._told = False  # the loop has been woken and not looked yet
+        self._told = False  # the loop has been woken and has not looked yet
         self._ready = asyncio.Event()
         context = contextvars.copy_context()
         self.thread = threading.Thread(
-            target=context.run, args=(self._run,), name="edgewise-request", daemon=True
+            target=context.run, args=(self._run,), name=name, daemon=True
         )
 
-    async def pieces(self) -> AsyncIterator[Head | bytes]:
-        """What the work yields; ends early where the client has left."""
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """What the work yields; ends early where the caller has left."""
         while not self.cancellation.gone:
             await self._ready.wait()
             self._ready.clear()
@@ -69,20 +123,19 @@ class Worker:
 
     def _run(self) -> None:
         current.set(self.cancellation)
+        failure: Exception | None = None
         try:
             with contextlib.closing(self._work()) as work:
                 for piece in work:
                     if not self._offer(piece):
                         break
         except Exception as error:  # noqa: BLE001 - a thread's end: nobody above could see it
-            # Where, but not with what: the message may quote somebody's words.
-            where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("a request failed: %s\n%s", type(error).__name__, where)
+            failure = error
         finally:
-            self._done()
+            self._done(failure)
             self._offer(None)
 
-    def _offer(self, piece: Head | bytes | None) -> bool:
+    def _offer(self, piece: Piece | None) -> bool:
         self._room.acquire()
         if self.cancellation.gone:
             return False
@@ -91,59 +144,7 @@ class Worker:
             self._told = True
             try:
                 self._loop.call_soon_threadsafe(self._ready.set)
-            except RuntimeError:  # the loop is closed: the server is going down
+            except RuntimeError:  # the loop is closed: the program is going down
                 self.cancellation.leave()
                 return False
         return True
-
-
-async def relay(
-    state: ServerState,
-    cancellation: Cancellation,
-    work: Callable[[], Work],
-    receive: Receive,
-    send: Send,
-) -> bool:
-    """Serve one request. False where the server is full and nothing was begun."""
-    worker = Worker(cancellation, work, lambda: state.inside.leave(threading.current_thread()))
-    if not state.inside.enter(worker.thread, cancellation, state.server.requests):
-        return False
-    worker.thread.start()
-    watcher = asyncio.create_task(_watch(receive, worker))
-    timer = asyncio.get_running_loop().call_later(
-        state.server.total_s, lambda: worker.leave(late=True)
-    )
-    try:
-        await _send_all(worker, send, state.server.stall_s)
-    except TimeoutError:
-        log.warning("a client took nothing for %g s and was let go", state.server.stall_s)
-    finally:
-        timer.cancel()
-        watcher.cancel()
-        worker.leave()  # does nothing to work that has ended
-    return True
-
-
-async def _send_all(worker: Worker, send: Send, stall_s: float) -> None:
-    begun = False
-    async for piece in worker.pieces():
-        if isinstance(piece, Head):
-            begun = True
-            await send_head(send, piece)
-        else:
-            # One that does not read what it asked for must not hold a slot.
-            async with asyncio.timeout(stall_s):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-    if worker.cancellation.gone:
-        return
-    if not begun:  # the work broke in a way nobody foresaw
-        await send_head(send, Head(500, {"content-type": "application/json"}))
-        body = b'{"error":{"message":"the server failed; its log says how","type":"server_error"}}'
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _watch(receive: Receive, worker: Worker) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    worker.leave()

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import MinLen
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from edgewise.errors import (
     CloudAuthFailed,
@@ -25,10 +30,30 @@ from edgewise.errors import (
     SpaceMismatch,
 )
 from edgewise.record.rows import short_error
-from edgewise.server.fields import BadField
+from edgewise.server.body import BadField
 
-# OpenAI's words for the kind of an error; Anthropic's are in its wire.
+# OpenAI's words for the kind of an error, and Anthropic's.
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+AnthropicKind = Literal[
+    "invalid_request_error",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "request_too_large",
+    "rate_limit_error",
+    "overloaded_error",
+    "timeout_error",
+    "api_error",
+]
+_ANTHROPIC_KINDS: dict[int, AnthropicKind] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
 _CLOSED = {"private": 400, "budget_spent": 429}
 # A second try cannot help: the official clients would make two.
 _NOT_WORTH_RETRYING = {
@@ -42,7 +67,7 @@ _NOT_WORTH_RETRYING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One error as the wires write it."""
+    """One error, before it is written in the shape of an API."""
 
     status: int
     code: str
@@ -67,6 +92,57 @@ class Fault:
         if not self.retry:
             headers["x-should-retry"] = "false"
         return headers
+
+
+class ErrorDetails(TypedDict):
+    message: str
+    type: Annotated[str, MinLen(1)]
+    param: str | None
+    code: Annotated[str, MinLen(1), Field(description="see decision-codes.md and server.md")]
+
+
+class Error(TypedDict):
+    """OpenAI's shape."""
+
+    error: ErrorDetails
+
+
+class AnthropicErrorDetails(TypedDict):
+    type: AnthropicKind
+    message: str
+    code: Annotated[str, MinLen(1)]
+
+
+class AnthropicError(TypedDict):
+    """Anthropic's shape."""
+
+    type: Literal["error"]
+    error: AnthropicErrorDetails
+
+
+def openai_error(fault: Fault) -> Error:
+    return {
+        "error": {
+            "message": fault.message,
+            "type": fault.kind,
+            "param": fault.param or None,
+            "code": fault.code,
+        }
+    }
+
+
+def anthropic_error(fault: Fault) -> AnthropicError:
+    other: AnthropicKind = "api_error" if fault.status >= 500 else "invalid_request_error"
+    kind = _ANTHROPIC_KINDS.get(fault.status, other)
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": fault.message, "code": fault.code},
+    }
+
+
+def error_body(path: str, fault: Fault) -> Any:
+    """An error in the shape of the API that a path belongs to."""
+    return anthropic_error(fault) if path.startswith("/v1/messages") else openai_error(fault)
 
 
 class Refusal(EdgewiseError):

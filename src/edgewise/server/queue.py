@@ -6,31 +6,29 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
-from edgewise.errors import DeviceBusy
+from edgewise.errors import DeviceBusy, GenerationFailed
 from edgewise.local.backend import (
     DeviceFacts,
     EmbedBackend,
     Guide,
     SpeechBackend,
+    TokenStream,
     VisionBackend,
     VisionSkills,
 )
-from edgewise.server.cancellation import (
-    Cancellation,
-    current,
-)
+from edgewise.server.bridge import Cancellation, current
 from edgewise.types.embeddings import Embedded
+from edgewise.types.messages import Request
 from edgewise.types.pictures import Sight
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
-
 
 USUAL_TURN_S = 2.0  # until the first turns have been timed
 SMOOTHING = 0.2
@@ -146,15 +144,76 @@ class FairQueue:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
-class QueuedTranscriber:
-    """A long recording is heard in pieces, and others have their turns in between."""
+class _Described(Protocol):
+    """Any local model."""
 
-    def __init__(self, transcriber: SpeechBackend, fair_queue: FairQueue) -> None:
-        self._transcriber = transcriber
+    def facts(self) -> DeviceFacts: ...
+
+    def close(self) -> None: ...
+
+
+Local = TypeVar("Local", bound=_Described)
+
+
+class _Queued(Generic[Local]):
+    """A local model that is waited for in turn."""
+
+    def __init__(self, model: Local, fair_queue: FairQueue) -> None:
+        self._model = model
         self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
-        return self._transcriber.facts()
+        return self._model.facts()
+
+    def turn(self) -> AbstractContextManager[None]:
+        return self.fair_queue.turn(current.get() or Cancellation())
+
+    def close(self) -> None:
+        self._model.close()
+
+
+class QueuedModel(_Queued[Any]):
+    """Chats and writes calls, as far as the model does."""
+
+    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+        return self._in_turn(lambda: self._model.generate(request, already=already))
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,
+        already: str = "",
+    ) -> TokenStream:
+        return self._in_turn(
+            lambda: self._model.write_call(
+                prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+            )
+        )
+
+    def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
+        cancellation = current.get() or Cancellation()
+        with self.fair_queue.turn(cancellation), closing(begin()) as tokens:
+            # A backend without `abort` is left at its next token.
+            abort = getattr(tokens, "abort", _nothing)
+            with cancellation.waking(abort):
+                try:
+                    for item in tokens:
+                        cancellation.check()
+                        yield item
+                except GenerationFailed:
+                    cancellation.check()  # it was called off
+                    raise
+
+
+def _nothing() -> None:
+    """What waking does to a model that cannot be called off."""
+
+
+class QueuedTranscriber(_Queued[SpeechBackend]):
+    """A long recording is heard in pieces, and others have their turns in between."""
 
     def hear(
         self,
@@ -164,51 +223,28 @@ class QueuedTranscriber:
         words: bool = True,
         **guide: Unpack[Guide],
     ) -> list[Heard]:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._transcriber.hear(samples, language=language, words=words, **guide)
-
-    def close(self) -> None:
-        self._transcriber.close()
+        with self.turn():
+            return self._model.hear(samples, language=language, words=words, **guide)
 
 
-class QueuedEmbedder:
+class QueuedEmbedder(_Queued[EmbedBackend]):
     """All texts of a request are one turn: an embedder is fast, and batches are faster."""
 
-    def __init__(self, embedder: EmbedBackend, fair_queue: FairQueue) -> None:
-        self._embedder = embedder
-        self.fair_queue = fair_queue
-
-    def facts(self) -> DeviceFacts:
-        return self._embedder.facts()
-
     def embed(self, texts: Sequence[str]) -> Embedded:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._embedder.embed(texts)
-
-    def close(self) -> None:
-        self._embedder.close()
+        with self.turn():
+            return self._model.embed(texts)
 
 
-class QueuedVisionSkill:
+class QueuedVisionSkill(_Queued[VisionBackend]):
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
-    def __init__(self, vision_skill: VisionBackend, fair_queue: FairQueue) -> None:
-        self._eye = vision_skill
-        self.fair_queue = fair_queue
-
-    def facts(self) -> DeviceFacts:
-        return self._eye.facts()
-
     def look(self, pixels: PictureArray) -> Sight:
-        with self.fair_queue.turn(current.get() or Cancellation()):
-            return self._eye.look(pixels)
-
-    def close(self) -> None:
-        self._eye.close()
+        with self.turn():
+            return self._model.look(pixels)
 
 
 class QueuedVisionSkills(VisionSkills):
-    """The skills of an engine, each put behind its turnstile when it is first needed."""
+    """The skills of an engine, each with a queue from when it is first needed."""
 
     def __init__(self, share: Callable[[VisionBackend], VisionBackend]) -> None:
         super().__init__()

@@ -6,27 +6,21 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import contextvars
 import itertools
 import queue
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
 from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
-from edgewise.server.cancellation import (
-    Cancellation,
-    current,
-)
-from edgewise.server.errors import fault_of
-from edgewise.server.fields import BadField, Fields, parse_body
-from edgewise.server.openai.chat import openai_error
+from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
+from edgewise.server.bridge import Cancellation, Worker, current
+from edgewise.server.errors import fault_of, openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
 from edgewise.server.state import ServerState
 from edgewise.server.wire import to_json
@@ -34,8 +28,332 @@ from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcri
 
 BUFFER = "input_audio_buffer."
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
+UPDATES = ("session.update", "transcription_session.update")
+RATE = 24_000  # of pcm16 where nobody says another
+MOST_BYTES = 15 * 2**20  # of one piece of sound
+PROTOCOL = "realtime"
+WAITING = 256  # messages that wait to be heard before no more are read
+BEHIND = 20  # of them: then only whole utterances are heard
+LOOK_S = 0.25
+NORMAL, GOING_AWAY, BUSY = 1000, 1001, 1013
 
 Event = dict[str, Any]
+
+
+class SoundFormat(Model):
+    type: Literal["audio/pcm"] | None = None
+    rate: Annotated[int, Between(8_000, 48_000)] | None = None
+
+
+class TranscriptionSettings(Model):
+    model: Text | None = None
+    language: Text | None = None
+    prompt: Text | None = None
+
+
+class InputSound(Model):
+    format: SoundFormat | None = None
+    transcription: TranscriptionSettings | None = None
+
+
+class SessionSound(Model):
+    input: InputSound | None = None
+
+
+class SessionSettings(Model):
+    audio: SessionSound | None = None
+    input_audio_format: Literal["pcm16"] | None = None
+    input_audio_transcription: TranscriptionSettings | None = None
+    edgewise: Object | None = None
+    metadata: Object | None = None
+
+
+class SessionUpdate(Model):
+    session: SessionSettings | None = None
+
+
+class Append(Model):
+    audio: Text
+
+
+class Realtime:
+    """An ASGI app for WebSockets."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (await receive())["type"] != "websocket.connect":
+            return
+        state, client = self._state, scope["edgewise.client"]
+        cancellation = Cancellation(client.name)
+        incoming = Incoming(scope["edgewise.headers"], b"", client, cancellation, {})
+        inbox = Inbox()
+        worker = Worker(
+            cancellation,
+            lambda: _answers(state, incoming, inbox),
+            state.request_ended,
+            name="edgewise-request-live",
+        )
+        if not state.inside.enter(worker.thread, cancellation, state.server.requests):
+            await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
+            return
+        worker.thread.start()
+        reader = asyncio.create_task(_read(receive, worker, inbox))
+        offered = PROTOCOL in scope.get("subprotocols", ())
+        try:
+            with contextlib.suppress(OSError, RuntimeError):  # the client is gone
+                protocol = PROTOCOL if offered else None
+                await send({"type": "websocket.accept", "subprotocol": protocol})
+                async for event in worker.pieces():
+                    await send({"type": "websocket.send", "text": event})
+                if not cancellation.left:
+                    code = GOING_AWAY if state.draining else NORMAL
+                    await send({"type": "websocket.close", "code": code})
+        finally:
+            reader.cancel()
+            worker.leave()
+            inbox.close()
+
+
+class Inbox:
+    """Messages on their way from the loop to a thread; no more are read than may wait."""
+
+    def __init__(self) -> None:
+        self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._room = asyncio.Semaphore(WAITING)
+        self._loop = asyncio.get_running_loop()
+
+    async def put(self, message: bytes) -> None:
+        await self._room.acquire()
+        self._messages.put(message)
+
+    def close(self) -> None:
+        self._messages.put(None)
+
+    def get(self) -> bytes | None:
+        """On the thread: the next message, None at the end. Raises queue.Empty after a while."""
+        message = self._messages.get(timeout=LOOK_S)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server is going down
+            self._loop.call_soon_threadsafe(self._room.release)
+        return message
+
+    @property
+    def behind(self) -> bool:
+        return self._messages.qsize() > BEHIND
+
+
+async def _read(receive: Receive, worker: Worker[str], inbox: Inbox) -> None:
+    while (message := await receive())["type"] == "websocket.receive":
+        await inbox.put(
+            message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
+        )
+    worker.leave()
+    inbox.close()
+
+
+def _answers(state: ServerState, incoming: Incoming, inbox: Inbox) -> Generator[str, None, None]:
+    """One connection on its thread: what each message leads to, as JSON."""
+    session = LiveSession(state, incoming)
+
+    def events() -> Iterator[Event]:
+        yield session.created()
+        while not (incoming.cancellation.left or state.draining):
+            try:
+                message = inbox.get()
+            except queue.Empty:
+                yield from session.idle()
+                continue
+            if message is None:
+                return
+            yield from session.take(message, hurry=inbox.behind)
+
+    try:
+        with contextlib.suppress(Ended):
+            for event in events():
+                yield to_json(event).decode()
+    finally:
+        current.set(None)  # leaving has been heard: what was said is still to be recorded
+        session.close()
+
+
+class Ended(Exception):
+    """Nothing more can come of this session."""
+
+
+class LiveSession:
+    """Made for one connection and used on one thread."""
+
+    def __init__(self, state: ServerState, incoming: Incoming) -> None:
+        self._state, self._incoming = state, incoming
+        self._id = f"sess_{uuid.uuid4().hex[:20]}"
+        self._events = itertools.count(1)
+        self._options: dict[str, Any] | None = None  # until a session is described
+        self._rate, self._language, self._hint, self._model = RATE, "", "", "auto"
+        self._live: Any = None
+        self._served: Served | None = None
+        self._items = self._new_items()
+
+    def created(self) -> Event:
+        return self._event("session.created", session=self._described())
+
+    def take(self, sent: bytes, *, hurry: bool = False) -> Iterator[Event]:
+        """What one message leads to. A wrong one is told and passed over; worse raises Ended."""
+        known: Mapping[str, Callable[[Object, bool], Iterator[Event]]] = {
+            **dict.fromkeys(UPDATES, self._configure),
+            f"{BUFFER}append": self._hear,
+            f"{BUFFER}commit": self._commit,
+            f"{BUFFER}clear": self._clear,
+        }
+        try:
+            message = parse_body(sent)
+            kind = str(message.get("type"))
+            if kind not in known:
+                raise BadField("type", f"expected one of {', '.join(known)}, got {kind[:60]!r}")
+            yield from known[kind](message, hurry)
+        except BadField as error:
+            yield self._fault(error)
+        except EdgewiseError as error:
+            yield self._fault(error)
+            if self._live is None:  # otherwise what was heard is noted when it is closed
+                self._note(None, error=error)
+            raise Ended from error
+
+    def idle(self) -> Iterator[Event]:
+        """Between two messages: corrections that have come meanwhile."""
+        if self._live is not None and self._items.outstanding:
+            yield from self._items.told(self._live.process(b""))
+
+    def close(self) -> None:
+        """The client is gone: what was heard is recorded, and the cloud is not waited for."""
+        live, self._live = self._live, None
+        if live is None:
+            return
+        try:
+            live.close()
+            self._note(live.stop(), left=True)
+        except EdgewiseError as error:  # it is in the ledger as failed
+            self._note(None, left=True, error=error)
+
+    def _configure(self, message: Object, _: bool) -> Iterator[Event]:
+        session = read_model(SessionUpdate, message).session or SessionSettings()
+        if self._live is not None:
+            raise BadField(
+                "session", "cannot be changed while sound is being heard: commit it first"
+            )
+        sound = (session.audio and session.audio.input) or InputSound()
+        heard_by = session.input_audio_transcription or sound.transcription
+        heard_by = heard_by or TranscriptionSettings()
+        self._rate = (sound.format and sound.format.rate) or RATE
+        self._language = heard_by.language or ""
+        self._hint = heard_by.prompt or ""
+        self._model = heard_by.model or "auto"
+        if session.edgewise is not None:
+            self._route(session.edgewise, "session.edgewise")
+        else:
+            self._route(session.metadata or {}, "session.metadata")
+        name = message["type"].replace(".update", ".updated")
+        yield self._event(name, session=self._described())
+
+    def _route(self, metadata: Object, path: str) -> dict[str, Any]:
+        options = routed_options(
+            self._state,
+            self._incoming,
+            self._model,
+            metadata,
+            self._state.engine._open_transcriber,
+            path,
+        )
+        self._options = only(options, without=("deadline_ms",))
+        return self._options
+
+    def _hear(self, message: Object, hurry: bool) -> Iterator[Event]:
+        try:
+            data = base64.b64decode(read_model(Append, message).audio, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise BadField("audio", "expected base64") from error
+        if len(data) > MOST_BYTES or len(data) % 2:
+            raise BadField("audio", f"expected 16-bit samples, at most {MOST_BYTES:,} bytes")
+        if self._live is None:
+            self._start()
+        yield from self._items.told(self._live.process(data, hurry=hurry))
+
+    def _start(self) -> None:
+        routed = self._options if self._options is not None else self._route({}, "metadata")
+        guide = {"language": self._language, "hint": self._hint}
+        options: Any = routed | guide | {"rate": self._rate}
+        self._served = Served(
+            endpoint="realtime", client=self._incoming.client.name, model=self._model[:80]
+        )
+        self._served.stream = True
+        live = self._state.engine.listen(**options)
+        live.start()
+        self._live = live
+        self._items = self._new_items()
+
+    def _new_items(self) -> LiveItems:
+        return LiveItems(self._event, self._first_word)
+
+    def _first_word(self) -> None:
+        if self._served is not None:
+            self._served.first_s = time.perf_counter() - self._served.started
+
+    def _commit(self, _: Object, __: bool) -> Iterator[Event]:
+        """The end of the sound: the rest is heard, and corrections are waited for."""
+        if self._live is None:
+            raise BadField("type", "there is no sound to commit")
+        live, self._live = self._live, None
+        transcript: Transcript = live.stop()
+        yield from self._items.told(live.last_update)
+        self._note(transcript)
+        yield self._event(
+            "edgewise.session.finished", text=transcript.text, edgewise=full_report(transcript)
+        )
+
+    def _clear(self, _: Object, __: bool) -> Iterator[Event]:
+        self.close()
+        yield self._event(f"{BUFFER}cleared")
+
+    def _note(
+        self,
+        transcript: Transcript | None,
+        *,
+        left: bool = False,
+        error: EdgewiseError | None = None,
+    ) -> None:
+        served, self._served = self._served, None
+        if served is None:
+            return
+        served.left, served.status = left, 200
+        if error is not None:
+            fault = fault_of(error)
+            served.status, served.code = fault.status, fault.code
+        if transcript is not None:
+            served.reply, served.id = transcript, transcript.id
+            served.code = transcript.decision.code
+        self._state.access_log.note(served)
+
+    def _described(self) -> dict[str, Any]:
+        transcription = {
+            "model": self._model,
+            "language": self._language or None,
+            "prompt": self._hint,
+        }
+        sound = {"format": {"type": "audio/pcm", "rate": self._rate}}
+        return {
+            "id": self._id,
+            "object": "realtime.transcription_session",
+            "type": "transcription",
+            "audio": {"input": sound | {"transcription": transcription}},
+        }
+
+    def _fault(self, error: EdgewiseError) -> Event:
+        fault = fault_to_tell(error, self._incoming.cancellation)
+        told = openai_error(fault)["error"] if fault else {"message": "left", "code": "cancelled"}
+        return self._event("error", error=told)
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        return {"type": kind, "event_id": f"event_{next(self._events)}", **fields}
 
 
 class LiveItems:
@@ -133,304 +451,3 @@ class LiveItems:
             replaced=correction.replaced,
             source="cloud",
         )
-
-
-RATE = 24_000  # of pcm16 where nobody says another
-MOST_BYTES = 15 * 2**20  # of one piece of sound
-UPDATES = ("session.update", "transcription_session.update")
-
-
-class Ended(Exception):
-    """Nothing more can come of this session."""
-
-
-class LiveSession:
-    """Made for one connection and used on one thread."""
-
-    def __init__(self, state: ServerState, incoming: Incoming) -> None:
-        self._state, self._incoming = state, incoming
-        self._id = f"sess_{uuid.uuid4().hex[:20]}"
-        self._events = itertools.count(1)
-        self._options: dict[str, Any] | None = None  # until a session is described
-        self._rate, self._language, self._hint, self._model = RATE, "", "", "auto"
-        self._live: Any = None
-        self._served: Served | None = None
-        self._items = self._new_items()
-
-    def created(self) -> Event:
-        return self._event("session.created", session=self._described())
-
-    def take(self, message: Fields, *, hurry: bool = False) -> Iterator[Event]:
-        """What one message leads to. A wrong one is told and passed over; worse raises Ended."""
-        kind = message.text("type", "")
-        known: Mapping[str, Callable[[Fields, bool], Iterator[Event]]] = {
-            **dict.fromkeys(UPDATES, self._configure),
-            f"{BUFFER}append": self._hear,
-            f"{BUFFER}commit": self._commit,
-            f"{BUFFER}clear": self._clear,
-        }
-        try:
-            if kind not in known:
-                raise BadField("type", f"expected one of {', '.join(known)}, got {kind[:60]!r}")
-            yield from known[kind](message, hurry)
-        except BadField as error:
-            yield self.fault(error)
-        except EdgewiseError as error:
-            yield self.fault(error)
-            if self._live is None:  # otherwise what was heard is noted when it is closed
-                self._note(None, error=error)
-            raise Ended from error
-
-    def idle(self) -> Iterator[Event]:
-        """Between two messages: corrections that have come meanwhile."""
-        if self._live is not None and self._items.outstanding:
-            yield from self._items.told(self._live.process(b""))
-
-    def close(self) -> None:
-        """The client is gone: what was heard is recorded, and the cloud is not waited for."""
-        live, self._live = self._live, None
-        if live is None:
-            return
-        try:
-            live.close()
-            self._note(live.stop(), left=True)
-        except EdgewiseError as error:  # it is in the ledger as failed
-            self._note(None, left=True, error=error)
-
-    def _configure(self, message: Fields, _: bool) -> Iterator[Event]:
-        session = message.inner("session")
-        if self._live is not None:
-            raise session.bad("", "cannot be changed while sound is being heard: commit it first")
-        sound = session.inner("audio").inner("input")
-        heard_by = sound.inner("transcription")
-        if session.has("input_audio_transcription"):
-            heard_by = session.inner("input_audio_transcription")
-        self._rate = _rate(session, sound)
-        self._language = heard_by.text("language", "")
-        self._hint = heard_by.text("prompt", "")
-        self._model = heard_by.text("model", "auto")
-        self._route(session.inner("edgewise" if session.has("edgewise") else "metadata"))
-        name = message.text("type").replace(".update", ".updated")
-        yield self._event(name, session=self._described())
-
-    def _route(self, metadata: Fields) -> dict[str, Any]:
-        transcriber = self._state.engine._open_transcriber
-        options = routed_options(self._state, self._incoming, self._model, metadata, transcriber)
-        self._options = only(options, without=("deadline_ms",))
-        return self._options
-
-    def _hear(self, message: Fields, hurry: bool) -> Iterator[Event]:
-        sound = message.text("audio")
-        try:
-            data = base64.b64decode(sound, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise message.bad("audio", "expected base64") from error
-        if len(data) > MOST_BYTES or len(data) % 2:
-            raise message.bad("audio", f"expected 16-bit samples, at most {MOST_BYTES:,} bytes")
-        if self._live is None:
-            self._start()
-        yield from self._items.told(self._live.process(data, hurry=hurry))
-
-    def _start(self) -> None:
-        routed = self._options if self._options is not None else self._route(Fields({}))
-        guide = {"language": self._language, "hint": self._hint}
-        options: Any = routed | guide | {"rate": self._rate}
-        self._served = Served(
-            endpoint="realtime", client=self._incoming.client.name, model=self._model[:80]
-        )
-        self._served.stream = True
-        live = self._state.engine.listen(**options)
-        live.start()
-        self._live = live
-        self._items = self._new_items()
-
-    def _new_items(self) -> LiveItems:
-        return LiveItems(self._event, self._first_word)
-
-    def _first_word(self) -> None:
-        if self._served is not None:
-            self._served.first_s = time.perf_counter() - self._served.started
-
-    def _commit(self, _: Fields, __: bool) -> Iterator[Event]:
-        """The end of the sound: the rest is heard, and corrections are waited for."""
-        if self._live is None:
-            raise BadField("type", "there is no sound to commit")
-        live, self._live = self._live, None
-        transcript: Transcript = live.stop()
-        yield from self._items.told(live.last_update)
-        self._note(transcript)
-        yield self._event(
-            "edgewise.session.finished", text=transcript.text, edgewise=full_report(transcript)
-        )
-
-    def _clear(self, _: Fields, __: bool) -> Iterator[Event]:
-        self.close()
-        yield self._event(f"{BUFFER}cleared")
-
-    def _note(
-        self,
-        transcript: Transcript | None,
-        *,
-        left: bool = False,
-        error: EdgewiseError | None = None,
-    ) -> None:
-        served, self._served = self._served, None
-        if served is None:
-            return
-        served.left, served.status = left, 200
-        if error is not None:
-            fault = fault_of(error)
-            served.status, served.code = fault.status, fault.code
-        if transcript is not None:
-            served.reply, served.id = transcript, transcript.id
-            served.code = transcript.decision.code
-        self._state.access_log.note(served)
-
-    def _described(self) -> dict[str, Any]:
-        transcription = {
-            "model": self._model,
-            "language": self._language or None,
-            "prompt": self._hint,
-        }
-        sound = {"format": {"type": "audio/pcm", "rate": self._rate}}
-        return {
-            "id": self._id,
-            "object": "realtime.transcription_session",
-            "type": "transcription",
-            "audio": {"input": sound | {"transcription": transcription}},
-        }
-
-    def fault(self, error: EdgewiseError) -> Event:
-        fault = fault_to_tell(error, self._incoming.cancellation)
-        told = openai_error(fault)["error"] if fault else {"message": "left", "code": "cancelled"}
-        return self._event("error", error=told)
-
-    def _event(self, kind: str, **fields: Any) -> Event:
-        return {"type": kind, "event_id": f"event_{next(self._events)}", **fields}
-
-
-def _rate(session: Fields, sound: Fields) -> int:
-    if session.text("input_audio_format", "pcm16") != "pcm16":
-        raise session.bad("input_audio_format", "only pcm16 is heard here")
-    form = sound.inner("format")
-    if form.text("type", "audio/pcm") != "audio/pcm":
-        raise form.bad("type", "only audio/pcm is heard here")
-    return form.whole("rate", RATE, low=8_000, high=48_000)
-
-
-PROTOCOL = "realtime"
-WAITING = 256  # messages that wait to be heard before no more are read
-BEHIND = 20  # of them: then only whole utterances are heard
-LOOK_S = 0.25
-NORMAL, GOING_AWAY, BUSY = 1000, 1001, 1013
-
-
-class Realtime:
-    """An ASGI app for WebSockets."""
-
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (await receive())["type"] != "websocket.connect":
-            return
-        talk = Talk(self._state, scope)
-        if not self._state.inside.enter(
-            talk.thread, talk.cancellation, self._state.server.requests
-        ):
-            await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
-            return
-        offered = PROTOCOL in scope.get("subprotocols", ())
-        await send({"type": "websocket.accept", "subprotocol": PROTOCOL if offered else None})
-        talk.thread.start()
-        reader = asyncio.create_task(_read(receive, talk))
-        try:
-            await _write(send, talk)
-        finally:
-            reader.cancel()
-            talk.cancellation.leave()
-            talk.messages.put(None)
-
-
-class Talk:
-    """One connection: messages one way and events the other, between the loop and a thread."""
-
-    def __init__(self, state: ServerState, scope: Scope) -> None:
-        client = scope["edgewise.client"]
-        self.cancellation = Cancellation(client.name)
-        self.messages: queue.SimpleQueue[Fields | BadField | None] = queue.SimpleQueue()
-        self.events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self.room = asyncio.Semaphore(WAITING)
-        self.state = state
-        self._loop = asyncio.get_running_loop()
-        headers = scope["edgewise.headers"]
-        self._session = LiveSession(state, Incoming(headers, b"", client, self.cancellation, {}))
-        context = contextvars.copy_context()
-        self.thread = threading.Thread(
-            target=context.run, args=(self._run,), name="edgewise-request-live", daemon=True
-        )
-
-    def _run(self) -> None:
-        current.set(self.cancellation)
-        try:
-            self._tell(self._session.created())
-            with contextlib.suppress(Ended):
-                self._answer_all()
-        finally:
-            current.set(None)  # leaving has been heard: what was said is still to be recorded
-            try:
-                self._session.close()
-            finally:
-                self.state.inside.leave(threading.current_thread())
-                self._tell(None)
-
-    def _answer_all(self) -> None:
-        while not (self.cancellation.left or self.state.draining):
-            try:
-                message = self.messages.get(timeout=LOOK_S)
-            except queue.Empty:
-                for event in self._session.idle():
-                    self._tell(event)
-                continue
-            if message is None:
-                return
-            self._on_loop(self.room.release)
-            if isinstance(message, BadField):
-                self._tell(self._session.fault(message))
-                continue
-            for event in self._session.take(message, hurry=self.messages.qsize() > BEHIND):
-                self._tell(event)
-
-    def _tell(self, event: dict[str, Any] | None) -> None:
-        self._on_loop(lambda: self.events.put_nowait(event))
-
-    def _on_loop(self, do: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the server is going down
-            self._loop.call_soon_threadsafe(do)
-
-
-async def _read(receive: Receive, talk: Talk) -> None:
-    while True:
-        message = await receive()
-        if message["type"] != "websocket.receive":
-            talk.cancellation.leave()
-            talk.messages.put(None)
-            return
-        await talk.room.acquire()
-        data = message.get("bytes") or (message.get("text") or "").encode("utf-8", "replace")
-        try:
-            talk.messages.put(parse_body(data))
-        except BadField as error:
-            talk.messages.put(error)
-
-
-async def _write(send: Send, talk: Talk) -> None:
-    """A client that is gone is written to no more; what is left is let go of."""
-    while (event := await talk.events.get()) is not None:
-        if not talk.cancellation.left:
-            with contextlib.suppress(OSError, RuntimeError):
-                await send({"type": "websocket.send", "text": to_json(event).decode()})
-    if not talk.cancellation.left:
-        code = GOING_AWAY if talk.state.draining else NORMAL
-        with contextlib.suppress(OSError, RuntimeError):
-            await send({"type": "websocket.close", "code": code})

@@ -3,17 +3,107 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from annotated_types import GroupedMetadata
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing_extensions import override
+
+from edgewise import plugins
+from edgewise.server.body import DescribedBy, Model, read_model
 from edgewise.server.errors import refuse
-from edgewise.server.fields import BadField, Fields
 from edgewise.types.objectives import as_share
 
 HEADER = "x-edgewise-"
 AUTO, LOCAL, CLOUD = "auto", "local", "cloud"
 LEAST_SHARE, MOST_SHARE = 0.0001, 0.9999  # of errors: none at all cannot be promised
+
+
+class Range(GroupedMetadata):
+    """A number, or text that holds one: headers have nothing else. A share may be in percent."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    @override
+    def __iter__(self) -> Iterator[object]:
+        number = {"type": "number", "minimum": self.low, "maximum": self.high}
+        text = {"type": "string", "pattern": "^[0-9]+([.][0-9]+)?$"}
+        yield BeforeValidator(self._read)
+        yield WithJsonSchema({"anyOf": [number, text]})
+
+    def _read(self, value: Any) -> float:
+        try:
+            is_share = isinstance(value, str) and self.high <= 1
+            number = as_share(value) if is_share else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if isinstance(value, bool) or not self.low <= number <= self.high:
+            raise ValueError(f"expected a number from {self.low:g} to {self.high:g}")
+        return number
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 128:
+        raise ValueError("expected a word")
+    return value.strip()
+
+
+def _policies(schema: dict[str, Any]) -> None:
+    schema["anyOf"][0] = {"enum": list(plugins.names("policies"))}
+
+
+Word = Annotated[
+    str,
+    BeforeValidator(_word),
+    WithJsonSchema({"type": "string", "pattern": r"\S", "maxLength": 128}),
+]
+
+
+class Routing(Model):
+    """Routing of one request: its metadata, or `x-edgewise-*` headers. Clients may keep more here.
+
+    In metadata each may also be called `edgewise_policy` and so on.
+    """
+
+    policy: Annotated[Word | None, Field(json_schema_extra=_policies)] = None
+    privacy: Annotated[
+        Annotated[Literal["private", "open"], BeforeValidator(lambda each: _word(each).lower())]
+        | None,
+        Field(description="private: never leaves the device"),
+    ] = None
+    handoff: Annotated[
+        Annotated[Literal["automatic", "signal"], BeforeValidator(_word)] | None,
+        Field(description="signal: only say that it should be handed off"),
+    ] = None
+    threshold: Annotated[float, Range(0, 1)] | None = None
+    max_error: Annotated[
+        Annotated[float, Range(LEAST_SHARE, MOST_SHARE)] | None,
+        Field(description="of what is kept, in place of a threshold"),
+    ] = None
+    error_probability: Annotated[
+        Annotated[float, Range(LEAST_SHARE, MOST_SHARE)] | None,
+        Field(description="that it is more after all"),
+    ] = None
+    cloud_share: Annotated[
+        Annotated[float, Range(0, 1)] | None,
+        Field(description="of requests, in place of a threshold"),
+    ] = None
+    deadline_ms: Annotated[float, Range(1, 86_400_000)] | None = None
+    budget_key: Annotated[Word | None, Field(description="whose budget pays")] = None
+
+    def options(self) -> dict[str, Any]:
+        """For the engine."""
+        found = {name: value for name, value in self if value is not None}
+        if (privacy := found.pop("privacy", None)) is not None:
+            found["private"] = privacy == "private"
+        return found
+
+
+# As it was sent: some answers repeat it.
+Metadata = Annotated[dict[str, Any], DescribedBy(Routing)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +114,23 @@ class Route:
     cloud: str = ""
 
 
-def read_routing(metadata: Fields, headers: Mapping[str, str]) -> dict[str, Any]:
-    """Engine options from `metadata` and `x-edgewise-*` headers; a header wins.
+def read_routing(
+    metadata: Mapping[str, Any], headers: Mapping[str, str], path: str = "metadata"
+) -> dict[str, Any]:
+    """Engine options from metadata, which stands at `path`, and from headers; a header wins.
 
-    In metadata both `policy` and `edgewise_policy` are understood. A wrong value is refused and
-    not passed over: a misspelt privacy must not let a request out.
+    A wrong value is refused and not passed over: a misspelt privacy must not let a request out.
     """
     options: dict[str, Any] = {}
-    for name, read in _READERS.items():
-        for given in (name, f"edgewise_{name}"):
-            if metadata.has(given):
-                options |= read(metadata.values[given], metadata.name_of(given))
+    for name in Routing.model_fields:
         header = HEADER + name.replace("_", "-")
-        if header in headers:
-            options |= read(headers[header], header)
+        for values, given, place in (
+            (metadata, name, f"{path}.{name}"),
+            (metadata, f"edgewise_{name}", f"{path}.edgewise_{name}"),
+            (headers, header, header),
+        ):
+            if values.get(given) is not None:
+                options |= read_model(Routing, {name: values[given]}, named=place).options()
     return options
 
 
@@ -63,63 +156,3 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
 
 def _unknown(name: str, hint: str) -> Exception:
     return refuse(404, "model_not_found", f"no model {name[:80]!r}: {hint}", param="model")
-
-
-def _policy(value: Any, path: str) -> dict[str, Any]:
-    return {"policy": _word(value, path)}
-
-
-def _handoff(value: Any, path: str) -> dict[str, Any]:
-    word = _word(value, path)
-    if word not in ("automatic", "signal"):
-        raise BadField(path, f"expected automatic or signal, got {word[:40]!r}")
-    return {"handoff": word}
-
-
-def _privacy(value: Any, path: str) -> dict[str, Any]:
-    word = _word(value, path).lower()
-    if word not in ("private", "open"):
-        raise BadField(path, f"expected private or open, got {word[:40]!r}")
-    return {"private": word == "private"}
-
-
-def _budget_key(value: Any, path: str) -> dict[str, Any]:
-    return {"budget_key": _word(value, path)}
-
-
-def _number(name: str, low: float, high: float) -> Callable[[Any, str], dict[str, Any]]:
-    read_number = float if high > 1 else _share
-
-    def read(value: Any, path: str) -> dict[str, Any]:
-        try:
-            number = math.nan if isinstance(value, bool) else read_number(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not low <= number <= high:
-            raise BadField(path, f"expected a number from {low:g} to {high:g}")
-        return {name: number}
-
-    return read
-
-
-def _share(value: Any) -> float:
-    return as_share(value) if isinstance(value, str) else float(value)
-
-
-def _word(value: Any, path: str) -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > 128:
-        raise BadField(path, "expected a word")
-    return value.strip()
-
-
-_READERS: Mapping[str, Callable[[Any, str], dict[str, Any]]] = {
-    "policy": _policy,
-    "privacy": _privacy,
-    "handoff": _handoff,
-    "threshold": _number("threshold", 0.0, 1.0),
-    "max_error": _number("max_error", LEAST_SHARE, MOST_SHARE),
-    "error_probability": _number("error_probability", LEAST_SHARE, MOST_SHARE),
-    "cloud_share": _number("cloud_share", 0.0, 1.0),
-    "deadline_ms": _number("deadline_ms", 1.0, 86_400_000.0),
-    "budget_key": _budget_key,
-}

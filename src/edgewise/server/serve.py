@@ -15,64 +15,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from typing_extensions import override
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from edgewise.errors import SettingsError
-from edgewise.server.state import ServerState
-from edgewise.server.tracing import export_over_http, trace_requests
+from edgewise.errors import ExtraMissing, SettingsError
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    from edgewise.server.app import make_app
+    from edgewise.server.state import ServerState
+    from edgewise.server.tracing import export_over_http, trace_requests
+except ImportError as error:
+    raise ExtraMissing("server", error.name or str(error)) from error
 from edgewise.settings import ServerSettings, Settings
 
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-
-
-class PatientProtocol(H11Protocol):
-    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header."""
-
-    header_s = 10.0
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._clock: asyncio.TimerHandle | None = None
-
-    @override
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._start_clock()
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
-            self._start_clock()  # between requests: these bytes begin the next one
-        else:
-            self._stop_clock()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_clock()
-        super().connection_lost(exc)
-
-    def _start_clock(self) -> None:
-        if self._clock is None:
-            self._clock = self.loop.call_later(self.header_s, self._give_up)
-
-    def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
-
-    def _give_up(self) -> None:
-        self._clock = None
-        upgraded = self.transport.get_protocol() is not self  # to a WebSocket: no more requests
-        if not (upgraded or self.transport.is_closing()):
-            self.transport.write(TOO_SLOW)
-            self.transport.close()
-
-
-def protocol_with(header_s: float) -> type[PatientProtocol]:
-    return type("PatientProtocol", (PatientProtocol,), {"header_s": header_s})
-
-
 START_S = 30.0
 HEADER_BYTES = 65_536
 BACKLOG = 2048
@@ -116,6 +73,17 @@ def running(
         finally:
             runner.should_exit = True
             thread.join(settings.server.drain_s + START_S)
+
+
+def log_to_stderr() -> None:
+    """For `edgewise serve`: a library must not touch anybody's logging."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name in ("edgewise", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if name == "edgewise" else logging.WARNING)
+        logger.propagate = False
 
 
 def _take_all_descriptors() -> None:
@@ -171,17 +139,7 @@ def _listen(server: ServerSettings) -> socket.socket:
     return listener
 
 
-def _runner(state: ServerState) -> Any:
-    # Here: the command line lists its commands without them, and they are an extra.
-    try:
-        import uvicorn  # noqa: PLC0415
-
-        from edgewise.server.app import make_app  # noqa: PLC0415
-    except ImportError as error:
-        raise SettingsError(
-            f"the server needs its extra: pip install 'edgewise[server]' ({error})"
-        ) from error
-
+def _runner(state: ServerState) -> uvicorn.Server:
     class Runner(uvicorn.Server):
         @override
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -205,6 +163,54 @@ def _runner(state: ServerState) -> Any:
     )
 
 
+class PatientProtocol(H11Protocol):
+    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header."""
+
+    header_s = 10.0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._clock: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_clock()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._start_clock()  # between requests: these bytes begin the next one
+        else:
+            self._stop_clock()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def _start_clock(self) -> None:
+        if self._clock is None:
+            self._clock = self.loop.call_later(self.header_s, self._give_up)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _give_up(self) -> None:
+        self._clock = None
+        upgraded = self.transport.get_protocol() is not self  # to a WebSocket: no more requests
+        if not (upgraded or self.transport.is_closing()):
+            self.transport.write(TOO_SLOW)
+            self.transport.close()
+
+
+def protocol_with(header_s: float) -> type[PatientProtocol]:
+    return type("PatientProtocol", (PatientProtocol,), {"header_s": header_s})
+
+
 class JsonLines(logging.Formatter):
     """One JSON object a line: a request's own, or one made of a message."""
 
@@ -214,14 +220,3 @@ class JsonLines(logging.Formatter):
         if words.startswith("{"):
             return words
         return json.dumps({"level": record.levelname.lower(), "message": words})
-
-
-def log_to_stderr() -> None:
-    """For `edgewise serve`: a library must not touch anybody's logging."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    for name in ("edgewise", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO if name == "edgewise" else logging.WARNING)
-        logger.propagate = False

@@ -1,20 +1,36 @@
-"""What one family of endpoints must be able to say, and the pieces all of them share."""
+"""What the endpoints share: the pieces of a response, what is asked, and the `edgewise` object."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal, NotRequired, Protocol, cast
 
+from annotated_types import Ge, Le, MinLen
+from pydantic import Field
 from starlette.types import Send
+from typing_extensions import TypedDict
 
-from edgewise.record.rows import masked_start
+from edgewise.record.rows import masked_start, short_error
 from edgewise.server.errors import Fault
-from edgewise.server.fields import Fields
-from edgewise.types.messages import Message, ToolCall
-from edgewise.types.replies import Reply, Switched, TextDelta, Usage
+from edgewise.server.routing import HEADER
+from edgewise.types.messages import Handoff, Message, Source, ToolCall
+from edgewise.types.replies import Attempt, CallReply, Place, Reply, Switched, TextDelta, Usage
+
+JSON = {"content-type": "application/json"}
+EVENTS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # proxies must pass each event on as it comes
+}
+
+# The types of what answers hold; the description of the server is made from them.
+Count = Annotated[int, Ge(0)]
+Amount = Annotated[float, Ge(0)]
+Chance = Annotated[float, Ge(0), Le(1)]
+NotEmpty = Annotated[str, MinLen(1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +55,24 @@ def _header_value(value: str) -> bytes:
     return value.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace")
 
 
+def to_json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+
+
+def sse(value: object, event: str = "") -> bytes:
+    """One server-sent event. JSON has no bare line ends, so one `data:` line is enough."""
+    head = b"event: " + event.encode() + b"\n" if event else b""
+    return head + b"data: " + to_json(value) + b"\n\n"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """A request as read from a wire: the engine's options, and what the answer must look like."""
+    """A chat request of any API: the engine's options, and what the answer must look like."""
 
     model: str
     messages: tuple[Message, ...]
     options: Mapping[str, Any]
-    metadata: Fields
+    metadata: Mapping[str, Any]
     stream: bool = False
     usage: bool = True  # streams: count tokens at the end
     logprobs: int | None = None  # how many alternatives beside each token; None: no evidence
@@ -71,12 +97,14 @@ class Opening:
             }
         return known
 
-
-def switch_note(event: Switched) -> dict[str, Any]:
-    """What a stream says when the other side takes over."""
-    # The reason may quote a provider's error, and that a key.
-    reason = masked_start(event.reason)[0]
-    return {"switched_to": event.to, "code": event.code, "reason": reason}
+    def headers(self) -> dict[str, str]:
+        """What is known at the first byte of a stream; the rest is in its last event."""
+        found = {HEADER + "id": self.id, HEADER + "source": self.source}
+        if self.switched is not None:
+            found[HEADER + "reason"] = self.switched.code
+            if self.switched.confidence is not None:
+                found[HEADER + "confidence"] = f"{self.switched.confidence:.4f}"
+        return found
 
 
 class Writer(Protocol):
@@ -88,35 +116,162 @@ class Writer(Protocol):
 
     def switched(self, event: Switched) -> Iterator[bytes]: ...
 
-    def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]: ...
+    def end(self, reply: Reply, extra: Report) -> Iterator[bytes]: ...
 
     def failed(self, fault: Fault) -> Iterator[bytes]: ...
 
 
 class Wire(Protocol):
-    """One API's shapes. Stateless."""
+    """One chat API. Stateless."""
 
     name: str
 
-    def read(self, body: Fields, *, remote_images: bool) -> Ask: ...
+    def read(self, body: bytes, *, remote_images: bool) -> Ask: ...
 
-    def whole(self, ask: Ask, reply: Reply, extra: Mapping[str, Any]) -> dict[str, Any]:
+    def whole(self, ask: Ask, reply: Reply, extra: Report) -> Mapping[str, Any]:
         """The body of an answer that is not streamed; `extra` is its `edgewise` object."""
         ...
 
     def writer(self, ask: Ask, request_id: str) -> Writer: ...
 
-    def error(self, fault: Fault) -> dict[str, Any]: ...
+    def error(self, fault: Fault) -> Mapping[str, Any]: ...
 
 
-def to_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+class DecisionReport(TypedDict):
+    code: Annotated[NotEmpty, Field(description="see decision-codes.md")]
+    reason: str
+    policy: str
+    handoff: Handoff
+    threshold: Chance | None
+    objective: Annotated[str, Field(description="what the threshold was found for")]
+    calibration: str
+    decided_after_tokens: Count | None
+    truncated: bool
 
 
-def sse(value: object, event: str = "") -> bytes:
-    """One server-sent event. JSON has no bare line ends, so one `data:` line is enough."""
-    head = b"event: " + event.encode() + b"\n" if event else b""
-    return head + b"data: " + to_json(value) + b"\n\n"
+class AttemptReport(TypedDict):
+    place: Place
+    backend: str
+    model: str
+    outcome: NotEmpty
+    error: str
+    tries: Count
+    first_token_ms: Amount | None
+    total_ms: Amount
+    input_tokens: Count
+    output_tokens: Count
+    cached_tokens: Count
+    cost_microdollars: Count
+    estimated: bool
+    shown_chars: Count
+    audio_seconds: Amount
+
+
+class ReportedUsage(TypedDict):
+    input_tokens: Count
+    output_tokens: Count
+
+
+class CallSource(TypedDict):
+    name: str
+    source: str
+    confidence: Chance | None
+
+
+class Report(TypedDict):
+    """The `edgewise` object of every answer. Holds no text of the conversation."""
+
+    id: NotEmpty
+    source: Source
+    model: Annotated[str, Field(description="empty where only signalled")]
+    confidence: Chance | None
+    cloud_handoff: bool
+    needs_cloud_handoff: bool
+    decision: DecisionReport
+    degraded: bool
+    degraded_code: str
+    cost_usd: Amount
+    cost_microdollars: Count
+    usage: ReportedUsage
+    attempts: list[AttemptReport]
+    first_token_ms: Amount | None
+    total_ms: Amount
+    success: NotRequired[Literal[True]]
+    response: NotRequired[None]
+    calls: NotRequired[list[CallSource]]
+    difficulty: NotRequired[Any]
+
+
+def report(reply: Reply) -> Report:
+    """Where an answer came from, how sure it is, why, and at what price."""
+    decision = reply.decision
+    found: Report = {
+        "id": reply.id,
+        "source": reply.source,
+        "model": reply.model,
+        "confidence": reply.confidence,
+        "cloud_handoff": reply.cloud_handoff,
+        "needs_cloud_handoff": reply.needs_cloud_handoff,
+        "decision": {
+            "code": decision.code,
+            "reason": masked_start(decision.reason)[0],  # it may quote a provider's error
+            "policy": decision.policy,
+            "handoff": decision.handoff,
+            "threshold": decision.threshold,
+            "objective": decision.objective,
+            "calibration": decision.calibration,
+            "decided_after_tokens": decision.decided_after_tokens,
+            "truncated": decision.truncated,
+        },
+        "degraded": reply.degraded,
+        "degraded_code": decision.degraded_code,
+        "cost_usd": reply.usage.cost_microdollars / 1_000_000,
+        "cost_microdollars": reply.usage.cost_microdollars,
+        "usage": {
+            "input_tokens": reply.usage.input_tokens,
+            "output_tokens": reply.usage.output_tokens,
+        },
+        "attempts": [_attempt(each) for each in reply.attempts],
+        "first_token_ms": reply.first_token_ms,
+        "total_ms": reply.total_ms,
+    }
+    if reply.signalled:  # the original handoff signal, for applications that route themselves
+        found |= {"success": True, "response": None}
+    if isinstance(reply, CallReply):
+        found["calls"] = [
+            {"name": call.name, "source": call.source, "confidence": call.confidence}
+            for call in reply.tool_calls
+        ]
+        found["difficulty"] = reply.difficulty
+    return found
+
+
+def _attempt(attempt: Attempt) -> AttemptReport:
+    return cast(AttemptReport, asdict(attempt) | {"error": short_error(attempt.error)})
+
+
+def report_headers(reply: Reply) -> dict[str, str]:
+    """The `edgewise` object in short."""
+    found = {
+        HEADER + "id": reply.id,
+        HEADER + "source": reply.source,
+        HEADER + "cost": f"{reply.usage.cost_microdollars / 1_000_000:.6f}",
+        HEADER + "reason": reply.decision.code,
+    }
+    if reply.confidence is not None:
+        found[HEADER + "confidence"] = f"{reply.confidence:.4f}"
+    if reply.degraded:
+        found[HEADER + "degraded"] = reply.decision.degraded_code
+    if reply.signalled:
+        found[HEADER + "handoff"] = "signal"
+    return found
+
+
+def switch_note(event: Switched) -> dict[str, Any]:
+    """What a stream says when the other side takes over."""
+    # The reason may quote a provider's error, and that a key.
+    reason = masked_start(event.reason)[0]
+    return {"switched_to": event.to, "code": event.code, "reason": reason}
 
 
 def call_ids(reply: Reply) -> list[tuple[str, ToolCall]]:

@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
-from edgewise.calls.tools import as_tools
-from edgewise.server.errors import Fault
-from edgewise.server.fields import Fields
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from edgewise.calls.tools import TOOLS_LIMIT, as_tools
+from edgewise.server.body import (
+    Flag,
+    Many,
+    Model,
+    Object,
+    OneOf,
+    Text,
+    TextOrMany,
+    decode_picture,
+    read_body,
+    read_picture,
+)
+from edgewise.server.errors import AnthropicError, Fault, anthropic_error
 from edgewise.server.openai.chat import (
-    MOST_TOKENS,
+    JsonSchema,
+    ModelName,
+    PictureUrl,
+    Seed,
+    Temperature,
+    Texts,
+    TokenLimit,
+    ToolDescription,
+    ToolName,
+    ToolParameters,
+    chosen_tool,
     sampling,
     system_first,
 )
-from edgewise.server.pictures import decoded, read_picture
+from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
     Ask,
+    NotEmpty,
     Opening,
+    Report,
+    ReportedUsage,
     answered_usage,
     arguments_text,
     call_ids,
@@ -27,167 +54,257 @@ from edgewise.server.wire import (
 )
 from edgewise.types.messages import Image, Message, ResponseFormat, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
+from edgewise.types.tokens import FinishReason
 
 
-def read_messages(body: Fields, *, remote_images: bool) -> Ask:
-    body.whole("max_tokens", low=1, high=MOST_TOKENS)  # required here
-    options = sampling(body, ("max_tokens",)) | _tools(body)
-    if (schema := _response_format(body.inner("output_config").inner("format"))) is not None:
-        options["response_format"] = schema
+class Base64Source(Model):
+    type: Literal["base64"]
+    media_type: Text
+    data: Text
+
+
+class UrlSource(Model):
+    type: Literal["url"]
+    url: PictureUrl
+
+
+class TextBlock(Model):
+    type: Literal["text"]
+    text: Text
+
+
+class ImageBlock(Model):
+    type: Literal["image"]
+    source: Annotated[Base64Source | UrlSource, OneOf("type")]
+
+
+class ThinkingBlock(Model):
+    """Another model's thoughts; passed over."""
+
+    type: Literal["thinking", "redacted_thinking"]
+
+
+class ToolUseBlock(Model):
+    type: Literal["tool_use"]
+    id: Text
+    name: Text
+    input: Object | None = None
+
+
+class ToolResultBlock(Model):
+    type: Literal["tool_result"]
+    tool_use_id: Text
+    content: TextOrMany[Annotated[TextBlock | ImageBlock, OneOf("type")]] | None = None
+
+
+class UserTurn(Model):
+    role: Literal["user"]
+    content: TextOrMany[
+        Annotated[TextBlock | ThinkingBlock | ImageBlock | ToolResultBlock, OneOf("type")]
+    ]
+
+
+class AssistantTurn(Model):
+    role: Literal["assistant"]
+    content: TextOrMany[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, OneOf("type")]]
+
+
+class SystemTurn(Model):
+    role: Literal["system"]
+    content: TextOrMany[Annotated[TextBlock | ThinkingBlock, OneOf("type")]]
+
+
+Turn = UserTurn | AssistantTurn | SystemTurn
+
+
+class SystemText(Model):
+    text: Text
+
+
+class CustomTool(Model):
+    type: Literal["custom"] | None = None
+    name: ToolName
+    description: ToolDescription = None
+    input_schema: ToolParameters = None
+
+
+class AnyChoice(Model):
+    type: Literal["auto", "any", "none"] | None = None
+
+
+class NamedChoice(Model):
+    type: Literal["tool"]
+    name: Text
+
+
+class OutputFormat(Model):
+    type: Literal["json_schema"]
+    schema_: Annotated[JsonSchema, Field(alias="schema")]
+
+
+class OutputConfig(Model):
+    format: OutputFormat | None = None
+
+
+class MessagesRequest(Model):
+    model: ModelName
+    max_tokens: TokenLimit
+    messages: Annotated[
+        Many[Annotated[Turn, OneOf("role")]],
+        Field(description="at least one with words", json_schema_extra={"minItems": 1}),
+    ]
+    system: TextOrMany[SystemText] | None = None
+    temperature: Temperature | None = None
+    seed: Seed | None = None
+    stop_sequences: Texts | None = None
+    tools: (
+        Annotated[Many[CustomTool], Field(json_schema_extra={"maxItems": TOOLS_LIMIT})] | None
+    ) = None
+    tool_choice: Annotated[AnyChoice | NamedChoice, OneOf("type")] | None = None
+    output_config: OutputConfig | None = None
+    stream: Flag | None = None
+    metadata: Metadata | None = None
+
+
+def read_messages(body: bytes, *, remote_images: bool) -> Ask:
+    asked = read_body(MessagesRequest, body)
+    options = sampling(asked.max_tokens, asked.temperature, asked.seed, asked.stop_sequences)
+    options |= _tools(asked)
+    if asked.output_config and (held := asked.output_config.format):
+        options["response_format"] = ResponseFormat(held.schema_, strict=True)
+    system = asked.system or ""
+    if not isinstance(system, str):
+        system = joined([each.text for each in system])
     turns = (
         message
-        for each in body.each("messages", required=True)
-        for message in _turn(each, remote_images)
+        for number, turn in enumerate(asked.messages)
+        for message in _read_turn(turn, f"messages[{number}].content", remote_images)
     )
     return Ask(
-        model=body.text("model"),
-        messages=system_first(_system(body), turns),
+        model=asked.model,
+        messages=system_first(system, turns),
         options=options,
-        metadata=body.inner("metadata"),
-        stream=body.flag("stream"),
+        metadata=asked.metadata or {},
+        stream=bool(asked.stream),
     )
 
 
-def _system(body: Fields) -> str:
-    if isinstance(body.values.get("system"), list):
-        return joined([each.text("text") for each in body.each("system")])
-    return body.text("system", "")
-
-
-def _response_format(given: Fields) -> ResponseFormat | None:
-    if not given.values:
-        return None
-    given.choice("type", "", ("json_schema",))
-    schema = given.inner("schema")
-    if not schema.values:
-        raise given.bad("schema", "is required")
-    return ResponseFormat(schema.values, strict=True)
-
-
-def _tools(body: Fields) -> dict[str, Any]:
-    given: list[dict[str, Any]] = []
-    for each in body.each("tools"):
-        if each.text("type", "custom") != "custom":
-            raise each.bad("type", "only tools that the client runs")
-        given.append(
-            {name: each.values.get(name) for name in ("name", "description", "input_schema")}
-        )
+def _tools(asked: MessagesRequest) -> dict[str, Any]:
+    names = ("name", "description", "input_schema")
+    given = [{name: getattr(each, name) for name in names} for each in asked.tools or ()]
     tools = as_tools(given)  # none may be wrong, whichever is chosen
-    choice = body.inner("tool_choice")
-    match choice.choice("type", "auto", ("auto", "any", "tool", "none")):
-        case "none":
-            tools = ()
-        case "tool":
-            name = choice.text("name")
-            tools = tuple(tool for tool in tools if tool.name == name)
-            if not tools:
-                raise choice.bad("name", f"there is no tool {name[:80]!r}")
-    return {"tools": tools} if tools else {}
+    if isinstance(asked.tool_choice, NamedChoice):
+        return {"tools": chosen_tool(tools, asked.tool_choice.name, "tool_choice.name")}
+    none = asked.tool_choice is not None and asked.tool_choice.type == "none"
+    return {"tools": tools} if tools and not none else {}
 
 
-def _turn(given: Fields, remote: bool) -> Iterator[Message]:
+def _read_turn(turn: Turn, path: str, remote: bool) -> Iterator[Message]:
     """A turn of Anthropic's may hold results of tools and words: those are messages of ours."""
-    role = given.choice("role", "", ("user", "assistant", "system"))
     texts: list[str] = []
     images: list[Image] = []
     calls: list[ToolCall] = []
-    content = given.values.get("content")
-    blocks = [] if isinstance(content, str) else given.each("content", required=True)
-    if isinstance(content, str):
-        texts.append(content)
-    for block in blocks:
-        match block.text("type"):
-            case "text":
-                texts.append(block.text("text"))
-            case "image" if role == "user":
-                images.append(_picture(block.inner("source"), remote))
-            case "tool_use" if role == "assistant":
-                arguments = block.inner("input").values
-                calls.append(ToolCall(block.text("name"), arguments, block.text("id")))
-            case "tool_result" if role == "user":
-                yield _result(block, remote)
-            case "thinking" | "redacted_thinking":
-                continue  # another model's thoughts are not ours to continue
-            case kind:
-                raise block.bad("type", f"{kind[:40]!r} is not supported here")
+    if isinstance(turn.content, str):
+        texts.append(turn.content)
+    else:
+        for number, block in enumerate(turn.content):
+            match block:
+                case TextBlock():
+                    texts.append(block.text)
+                case ImageBlock():
+                    images.append(_picture(block, f"{path}[{number}].source", remote))
+                case ToolUseBlock():
+                    calls.append(ToolCall(block.name, block.input or {}, block.id))
+                case ToolResultBlock():
+                    yield _result(block, f"{path}[{number}].content", remote)
     if texts or images or calls:
         words = joined(texts)
-        if role == "assistant":
+        if turn.role == "assistant":
             yield Message("assistant", words, tool_calls=tuple(calls))
         else:
-            yield Message("user" if role == "user" else "system", words, images=tuple(images))
+            yield Message(turn.role, words, images=tuple(images))
 
 
-def _result(block: Fields, remote: bool) -> Message:
-    content = block.values.get("content")
-    texts: list[str] = []
-    images: list[Image] = []
-    if isinstance(content, list):
-        for part in block.each("content"):
-            if part.text("type") == "image":
-                images.append(_picture(part.inner("source"), remote))
-            else:
-                texts.append(part.text("text"))
-    else:
-        texts.append(block.text("content", ""))
-    return Message(
-        "tool", joined(texts), images=tuple(images), tool_call_id=block.text("tool_use_id")
+def _result(block: ToolResultBlock, path: str, remote: bool) -> Message:
+    content = block.content or ""
+    parts: Sequence[TextBlock | ImageBlock] = () if isinstance(content, str) else content
+    texts = [content] if isinstance(content, str) else []
+    texts += [part.text for part in parts if isinstance(part, TextBlock)]
+    images = tuple(
+        _picture(part, f"{path}[{number}].source", remote)
+        for number, part in enumerate(parts)
+        if isinstance(part, ImageBlock)
     )
+    return Message("tool", joined(texts), images=images, tool_call_id=block.tool_use_id)
 
 
-def _picture(source: Fields, remote: bool) -> Image:
-    if source.choice("type", "", ("base64", "url")) == "url":
-        return read_picture(source.text("url"), source.name_of("url"), remote=remote)
-    kind = source.text("media_type")
-    return decoded(source.text("data"), kind, source.name_of("data"))
+def _picture(block: ImageBlock, path: str, remote: bool) -> Image:
+    source = block.source
+    if isinstance(source, UrlSource):
+        return read_picture(source.url, f"{path}.url", remote=remote)
+    return decode_picture(source.data, source.media_type, f"{path}.data")
 
 
-STOP = {
+StopReason = Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+STOP: dict[FinishReason, StopReason] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "filtered": "refusal",
 }
-ERRORS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-}
+
+
+class AnswerText(TypedDict):
+    type: Literal["text"]
+    text: NotEmpty
+
+
+class AnswerCall(TypedDict):
+    type: Literal["tool_use"]
+    id: NotEmpty
+    name: NotEmpty
+    input: dict[str, Any]
+
+
+class AnswerMessage(TypedDict):
+    id: NotEmpty
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[AnswerText | AnswerCall]
+    stop_reason: StopReason
+    stop_sequence: None
+    usage: ReportedUsage
+    edgewise: Report
 
 
 class MessagesWire:
     name = "messages"
 
-    def read(self, body: Fields, *, remote_images: bool) -> Ask:
+    def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_messages(body, remote_images=remote_images)
 
-    def whole(self, ask: Ask, reply: Reply, extra: Mapping[str, Any]) -> dict[str, Any]:
-        content: list[dict[str, Any]] = []
+    def whole(self, ask: Ask, reply: Reply, extra: Report) -> dict[str, Any]:
+        content: list[AnswerText | AnswerCall] = []
         if reply.text:
             content.append({"type": "text", "text": reply.text})
         content += [
             {"type": "tool_use", "id": name, "name": call.name, "input": dict(call.arguments)}
             for name, call in call_ids(reply)
         ]
-        counted = answered_usage(reply)
         return _message(
             reply.id,
             model_name(ask, reply),
             content=content,
             stop_reason=_stop_reason(reply),
-            usage={"input_tokens": counted.input_tokens, "output_tokens": counted.output_tokens},
-            edgewise=dict(extra),
+            usage=_usage(reply),
+            edgewise=extra,
         )
 
     def writer(self, ask: Ask, request_id: str) -> MessagesWriter:
         return MessagesWriter(ask, request_id)
 
-    def error(self, fault: Fault) -> dict[str, Any]:
+    def error(self, fault: Fault) -> AnthropicError:
         return anthropic_error(fault)
 
 
@@ -217,10 +334,9 @@ class MessagesWriter:
         yield _event("content_block_delta", index=0, delta=piece)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = switch_note(event)
-        yield _event("ping", edgewise=said)
+        yield _event("ping", edgewise=switch_note(event))
 
-    def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]:
+    def end(self, reply: Reply, extra: Report) -> Iterator[bytes]:
         if self._open:
             yield _event("content_block_stop", index=0)
         for index, (name, call) in enumerate(call_ids(reply), start=int(self._open)):
@@ -229,23 +345,16 @@ class MessagesWriter:
             piece = {"type": "input_json_delta", "partial_json": arguments_text(call)}
             yield _event("content_block_delta", index=index, delta=piece)
             yield _event("content_block_stop", index=index)
-        counted = answered_usage(reply)
         yield _event(
             "message_delta",
             delta={"stop_reason": _stop_reason(reply), "stop_sequence": None},
-            usage={"input_tokens": counted.input_tokens, "output_tokens": counted.output_tokens},
-            edgewise=dict(extra),
+            usage=_usage(reply),
+            edgewise=extra,
         )
         yield _event("message_stop")
 
     def failed(self, fault: Fault) -> Iterator[bytes]:
         yield sse(anthropic_error(fault), "error")
-
-
-def anthropic_error(fault: Fault) -> dict[str, Any]:
-    kind = ERRORS.get(fault.status, "api_error" if fault.status >= 500 else ERRORS[400])
-    error = {"type": kind, "message": fault.message, "code": fault.code}
-    return {"type": "error", "error": error}
 
 
 def _event(kind: str, **fields: Any) -> bytes:
@@ -265,5 +374,10 @@ def _message(request_id: str, model: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _stop_reason(reply: Reply) -> str:
+def _stop_reason(reply: Reply) -> StopReason:
     return "tool_use" if reply.tool_calls else STOP[reply.finish_reason]
+
+
+def _usage(reply: Reply) -> ReportedUsage:
+    counted = answered_usage(reply)
+    return {"input_tokens": counted.input_tokens, "output_tokens": counted.output_tokens}

@@ -6,9 +6,9 @@ import queue
 from typing import Any
 
 from edgewise.server.access_log import Served
-from edgewise.server.answer import EVENTS, Incoming
+from edgewise.server.answer import Incoming
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, sse
+from edgewise.server.wire import EVENTS, Head, Work, sse
 
 BEAT_S = 15.0  # between signs of life, so that nobody in between lets go
 LOOK_S = 0.5  # between looks at whether the server is going down

@@ -6,26 +6,115 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from typing_extensions import TypedDict
+
 import edgewise
 from edgewise.errors import EdgewiseError
 from edgewise.monitor.why import explain_row
-from edgewise.record.report import (
-    ProviderSpend,
-    parse_since,
-)
-from edgewise.server.answer import JSON, Incoming
-from edgewise.server.errors import (
-    fault_of,
-    refuse,
-)
-from edgewise.server.openai.chat import openai_error
+from edgewise.record.report import ProviderSpend, parse_since
+from edgewise.server.answer import Incoming
+from edgewise.server.errors import fault_of, openai_error, refuse
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, to_json
+from edgewise.server.wire import JSON, Chance, Count, Head, NotEmpty, Work, to_json
 
 STRETCHES = 48
 RECENT = 60
 TEXTS = ("prompt_text", "reply_text", "tool_calls_text")
 HEADERS = JSON | {"cache-control": "no-store"}
+
+
+class QueueState(TypedDict):
+    model: str
+    slots: Count
+    busy: Count
+    waiting: Count
+
+
+class Device(TypedDict):
+    model: str
+    trouble: str
+    in_flight: Count
+    queues: list[QueueState]
+
+
+class Totals(TypedDict):
+    """Among others."""
+
+    requests: Count
+    failed: Count
+    by_source: dict[str, Count]
+    share_on_device: Chance | None
+    spent_microdollars: Count
+    avoided_microdollars: Count
+
+
+class Stretch(TypedDict):
+    """With the requests of that time by source."""
+
+    start: float
+
+
+class Provider(TypedDict):
+    name: NotEmpty
+    model: str
+    state: NotEmpty
+
+
+class Budget(TypedDict):
+    key: str
+    window: NotEmpty
+    limit: Count
+    spent: Count
+    reserved: int
+    remaining: int
+    resets_at: float | None
+
+
+class Overview(TypedDict):
+    version: NotEmpty
+    device: Device
+    settings: dict[str, Any]
+    report: Totals
+    timeline: list[Stretch]
+    providers: list[Provider]
+    budgets: list[Budget]
+
+
+class Confidences(TypedDict):
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class LedgerRow(TypedDict):
+    """Among others: ledger.md lists the columns."""
+
+    id: NotEmpty
+    created_at: float
+    task: NotEmpty
+    policy: str
+    source: str
+    decision_code: str
+    reason: str
+    confidence: Chance | None
+    threshold: Chance | None
+    degraded: bool
+    cost_microdollars: Count
+    cost_avoided_microdollars: Count | None
+    error_code: str
+
+
+class Recent(TypedDict):
+    requests: list[LedgerRow]
+
+
+class Why(TypedDict):
+    sentence: str
+    changes: list[str]
+
+
+class LedgerRequest(LedgerRow):
+    attempts: list[dict[str, Any]]
+    why: Why
 
 
 def overview(state: ServerState, incoming: Incoming) -> Work:
@@ -71,12 +160,12 @@ def one_request(state: ServerState, incoming: Incoming) -> Work:
 def _told(incoming: Incoming, found: Callable[[float], dict[str, Any]]) -> Work:
     try:
         since = parse_since(incoming.path.get("since", "24h"))
-        status, body = 200, found(since)
+        status, body = 200, to_json(found(since))
     except EdgewiseError as error:
         fault = fault_of(error)
-        status, body = fault.status, openai_error(fault)
+        status, body = fault.status, to_json(openai_error(fault))
     yield Head(status, HEADERS)
-    yield to_json(body)
+    yield body
 
 
 def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from importlib import resources
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from edgewise.server.errors import Fault
-from edgewise.server.openai.chat import openai_error
+from edgewise.server.errors import Fault, openai_error
 
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -59,7 +58,7 @@ async def page(request: Request) -> Response:
 @cache
 def files() -> dict[str, bytes]:
     """By name."""
-    folder = resources.files("edgewise.server") / "dashboard"
+    folder = resources.files("edgewise.server.dashboard") / "static"
     return {
         each.name: each.read_bytes()
         for each in folder.iterdir()

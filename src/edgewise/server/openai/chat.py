@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
-from edgewise.calls.tools import as_tools
-from edgewise.server.errors import Fault
-from edgewise.server.fields import BadField, Fields
-from edgewise.server.pictures import read_picture
+from annotated_types import Ge, Le, MaxLen, MinLen
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from typing_extensions import TypedDict
+
+from edgewise.calls.tools import NAME_LIMIT, TOOLS_LIMIT, as_tools
+from edgewise.server.body import (
+    BadField,
+    Between,
+    Flag,
+    Many,
+    Model,
+    Object,
+    OneOf,
+    Refused,
+    Text,
+    TextOrMany,
+    read_body,
+    read_picture,
+    refused,
+)
+from edgewise.server.errors import Error, Fault, openai_error
+from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
     Ask,
+    Count,
+    NotEmpty,
     Opening,
+    Report,
     answered_usage,
     arguments_text,
     call_ids,
@@ -21,154 +42,381 @@ from edgewise.server.wire import (
     sse,
     switch_note,
 )
-from edgewise.types.messages import Image, Message, ResponseFormat, ToolCall
+from edgewise.types.messages import Image, Message, ResponseFormat, Tool, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
-from edgewise.types.tokens import Token
+from edgewise.types.tokens import FinishReason, Token
 
 MOST_TOKENS = 1_000_000
 MOST_ALTERNATIVES = 20  # OpenAI's limit; the device has five
-ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
-def read_chat(body: Fields, *, remote_images: bool) -> Ask:
-    _refuse_several(body)
-    messages = tuple(_message(each, remote_images) for each in body.each("messages", required=True))
-    options = sampling(body, ("max_completion_tokens", "max_tokens"))
-    options |= read_tools(body)
-    if (schema := _response_format(body.inner("response_format"))) is not None:
-        options["response_format"] = schema
-    logprobs = None
-    if body.flag("logprobs"):
-        logprobs = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
+def _arguments(value: Any) -> Any:
+    """The arguments of a call, which come as JSON text."""
+    if not isinstance(value, str | None):
+        raise ValueError("expected an object, as JSON text")
+    try:
+        arguments = json.loads(value or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if not isinstance(arguments, dict):
+        raise ValueError("expected an object, as JSON text")
+    return arguments
+
+
+# What the chat APIs have in common.
+ModelName = Annotated[
+    Text,
+    WithJsonSchema(
+        {
+            "anyOf": [{"enum": ["auto", "local", "cloud"]}, {"type": "string"}],
+            "description": "auto, local/NAME or cloud/PROVIDER/MODEL",
+        }
+    ),
+]
+TokenLimit = Annotated[int, Between(1, MOST_TOKENS)]
+Temperature = Annotated[float, Between(0, 2)]
+Seed = Annotated[int, Between(-(2**63), 2**63)]
+Alternatives = Annotated[int, Between(0, MOST_ALTERNATIVES)]
+Texts = TextOrMany[Text]
+Arguments = Annotated[
+    Object,
+    BeforeValidator(_arguments),
+    WithJsonSchema(
+        {
+            "anyOf": [{"enum": ["{}", None]}, {"type": "string"}],
+            "description": "an object, as JSON text",
+        }
+    ),
+]
+# Of tools, whatever `as_tools` checks itself is only described here.
+ToolName = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": "^[^\\s{}\\x00-\\x1f]([^{}\\x00-\\x1f]*[^\\s{}\\x00-\\x1f])?$",
+            "maxLength": NAME_LIMIT,
+        }
+    ),
+]
+ToolDescription = Annotated[Any, WithJsonSchema({"type": ["string", "null"]})]
+ToolParameters = Annotated[
+    Any,
+    WithJsonSchema(
+        {"type": ["object", "null"], "properties": {"type": {"enum": ["object", "dict"]}}}
+    ),
+]
+JsonSchema = Annotated[Object, MinLen(1)]
+PictureUrl = Annotated[
+    Text,
+    Field(description="data:image/…;base64,…; an address where the server fetches them"),
+]
+
+
+class TextPart(Model):
+    type: Literal["text", "input_text", "output_text"]
+    text: Text
+
+
+class RefusalPart(Model):
+    type: Literal["refusal"]
+    refusal: Text
+
+
+class ImageAddress(Model):
+    url: PictureUrl
+
+
+class ImageUrlPart(Model):
+    type: Literal["image_url"]
+    image_url: ImageAddress
+
+
+class InputImagePart(Model):
+    type: Literal["input_image"]
+    image_url: PictureUrl
+
+
+class ChatFunction(Model):
+    model_config = ConfigDict(extra="allow")  # schemas have other names elsewhere
+
+    name: ToolName
+    description: ToolDescription = None
+    parameters: ToolParameters = None
+
+
+class NestedTool(Model):
+    """As chat completions have it."""
+
+    type: Literal["function"]
+    function: ChatFunction
+
+
+class FlatTool(Model):
+    """As responses have it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["function"]
+    name: ToolName
+    description: ToolDescription = None
+    parameters: ToolParameters = None
+
+
+class FunctionName(Model):
+    name: Text
+
+
+class ChosenFunction(Model):
+    function: FunctionName
+
+
+TextParts = TextOrMany[Annotated[TextPart | RefusalPart, OneOf("type")]]
+Parts = TextOrMany[Annotated[TextPart | RefusalPart | ImageUrlPart | InputImagePart, OneOf("type")]]
+
+
+def _nested_or_flat(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return None
+    return "~nested" if value.get("function") is not None else "~flat"
+
+
+def _choice_kind(value: Any) -> str | None:
+    return "~word" if isinstance(value, str) else _nested_or_flat(value)
+
+
+Tools = Annotated[
+    Many[
+        Annotated[
+            Annotated[NestedTool, Tag("~nested")] | Annotated[FlatTool, Tag("~flat")],
+            Discriminator(
+                _nested_or_flat,
+                custom_error_type="one_of",
+                custom_error_message="type: expected one of function",
+            ),
+        ]
+    ],
+    Field(description="each name once", json_schema_extra={"maxItems": TOOLS_LIMIT}),
+]
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("~word")]
+    | Annotated[ChosenFunction, Tag("~nested")]
+    | Annotated[FunctionName, Tag("~flat")],
+    Discriminator(
+        _choice_kind,
+        custom_error_type="tool_choice",
+        custom_error_message="expected none, auto, required or an object",
+    ),
+    Field(description="a named one must be among the tools"),
+]
+
+
+class SystemMessage(Model):
+    role: Literal["system", "developer"]
+    content: TextParts | None = None
+
+
+class UserMessage(Model):
+    role: Literal["user"]
+    content: Parts | None = None
+
+
+class CalledFunction(Model):
+    name: Text
+    arguments: Arguments = Field(default_factory=dict)
+
+
+class AssistantCall(Model):
+    id: Text
+    function: CalledFunction
+
+
+class AssistantMessage(Model):
+    role: Literal["assistant"]
+    content: TextParts | None = None
+    tool_calls: Many[AssistantCall] | None = None
+
+
+class ToolMessage(Model):
+    role: Literal["tool"]
+    tool_call_id: Text
+    content: TextParts | None = None
+
+
+ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+class NamedSchema(Model):
+    schema_: Annotated[Object, MinLen(1), Field(alias="schema")]
+    name: Text | None = None
+    strict: Flag | None = None
+
+
+class PlainFormat(Model):
+    type: Literal["text", "json_object"] | None = None
+
+
+class SchemaFormat(Model):
+    type: Literal["json_schema"]
+    json_schema: NamedSchema
+
+
+class StreamOptions(Model):
+    include_usage: Flag | None = None
+
+
+class ChatRequest(Model):
+    model: ModelName
+    messages: Annotated[
+        Many[Annotated[ChatMessage, OneOf("role")]],
+        Field(description="at least one with words", json_schema_extra={"minItems": 1}),
+    ]
+    max_completion_tokens: TokenLimit | None = None
+    max_tokens: TokenLimit | None = None
+    temperature: Temperature | None = None
+    seed: Seed | None = None
+    stop: Texts | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    n: Annotated[int, Between(1, 1)] | None = None
+    response_format: Annotated[PlainFormat | SchemaFormat, OneOf("type")] | None = None
+    logprobs: Flag | None = None
+    top_logprobs: Annotated[Alternatives | None, Field(description="goes with logprobs = true")] = (
+        None
+    )
+    stream: Flag | None = None
+    stream_options: StreamOptions | None = None
+    modalities: Annotated[
+        Texts | None,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"enum": ["text", None]},
+                    {"type": "array", "items": {"enum": ["text"]}},
+                ]
+            }
+        ),
+    ] = None
+    functions: Annotated[Refused, refused("use tools")] = None
+    metadata: Metadata | None = None
+
+
+def read_chat(body: bytes, *, remote_images: bool) -> Ask:
+    asked = read_body(ChatRequest, body)
+    if "audio" in listed(asked.modalities):
+        raise BadField("modalities", "only text")
+    if asked.top_logprobs is not None and not asked.logprobs:
+        raise BadField("top_logprobs", "goes with logprobs = true")
+    limit = asked.max_completion_tokens or asked.max_tokens
+    options = sampling(limit, asked.temperature, asked.seed, asked.stop)
+    options |= tool_options(asked.tools, asked.tool_choice)
+    given = asked.response_format
+    if isinstance(given, SchemaFormat):
+        options["response_format"] = held_to(given.json_schema)
+    elif given is not None and given.type == "json_object":
+        options["response_format"] = ResponseFormat()
+    if asked.logprobs:
         options["evidence"] = True
-    elif body.has("top_logprobs"):
-        raise body.bad("top_logprobs", "goes with logprobs = true")
     return Ask(
-        model=body.text("model"),
-        messages=messages,
+        model=asked.model,
+        messages=tuple(
+            _read_message(each, f"messages[{number}]", remote_images)
+            for number, each in enumerate(asked.messages)
+        ),
         options=options,
-        metadata=body.inner("metadata"),
-        stream=body.flag("stream"),
-        usage=body.inner("stream_options").flag("include_usage"),
-        logprobs=logprobs,
+        metadata=asked.metadata or {},
+        stream=bool(asked.stream),
+        usage=bool(asked.stream_options and asked.stream_options.include_usage),
+        logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
     )
 
 
-def _refuse_several(body: Fields) -> None:
-    if body.whole("n", 1, low=1, high=128) != 1:
-        raise body.bad("n", "one answer per request")
-    if body.has("functions"):
-        raise body.bad("functions", "use tools")
-    if "audio" in body.texts("modalities"):
-        raise body.bad("modalities", "only text")
-
-
-def sampling(body: Fields, limits: tuple[str, ...]) -> dict[str, Any]:
-    """The options that all three APIs have; what is not given is the engine's to say."""
+def sampling(
+    max_tokens: int | None,
+    temperature: float | None,
+    seed: int | None,
+    stop: str | list[str] | None,
+) -> dict[str, Any]:
+    """The options that the chat APIs have; what is not given is the engine's to say."""
     options: dict[str, Any] = {}
-    for name in reversed(limits):  # the first of them wins, and none may be wrong
-        if body.has(name):
-            options["max_tokens"] = body.whole(name, low=1, high=MOST_TOKENS)
-    if body.has("temperature"):
-        options["temperature"] = body.number("temperature", low=0, high=2)
-    if body.has("seed"):
-        # The runtime's are 32 bits wide; equal seeds stay equal.
-        options["seed"] = body.whole("seed", low=-(2**63), high=2**63) & 0x7FFFFFFF
-    if stops := body.texts("stop") + body.texts("stop_sequences"):
-        options["stop"] = tuple(stop for stop in stops if stop)
+    if max_tokens is not None:
+        options["max_tokens"] = max_tokens
+    if temperature is not None:
+        options["temperature"] = temperature
+    if seed is not None:
+        options["seed"] = seed & 0x7FFFFFFF  # the runtime's have 32 bits; equal ones stay equal
+    if stop:
+        options["stop"] = tuple(filter(None, listed(stop)))
     return options
 
 
-def read_tools(body: Fields) -> dict[str, Any]:
+def listed(texts: str | list[str] | None) -> list[str]:
+    """One text may stand for a list of one."""
+    return [texts] if isinstance(texts, str) else texts or []
+
+
+def tool_options(
+    given: Sequence[NestedTool | FlatTool] | None,
+    choice: str | ChosenFunction | FunctionName | None,
+) -> dict[str, Any]:
     """Functions, in either of OpenAI's forms; `tool_choice` may leave one of them, or none."""
-    tools = as_tools([_function(each) for each in body.each("tools")])  # none may be wrong
-    choice = body.values.get("tool_choice")
-    if isinstance(choice, dict):
-        chosen = body.inner("tool_choice")
-        name = (chosen.inner("function") if chosen.has("function") else chosen).text("name")
-        tools = tuple(tool for tool in tools if tool.name == name)
-        if not tools:
-            raise body.bad("tool_choice", f"there is no tool {name[:80]!r}")
-    elif body.choice("tool_choice", "auto", ("none", "auto", "required")) == "none":
-        tools = ()
-    return {"tools": tools} if tools else {}
+    plain = [
+        {"function": dict(each.function)} if isinstance(each, NestedTool) else dict(each)
+        for each in given or ()
+    ]
+    tools = as_tools(plain)  # none may be wrong, whichever is chosen
+    if isinstance(choice, Model):
+        name = (choice.function if isinstance(choice, ChosenFunction) else choice).name
+        return {"tools": chosen_tool(tools, name, "tool_choice")}
+    return {"tools": tools} if tools and choice != "none" else {}
 
 
-def _function(tool: Fields) -> dict[str, Any]:
-    if tool.text("type") != "function":
-        raise tool.bad("type", "only functions")
-    return dict(tool.values)
+def chosen_tool(tools: tuple[Tool, ...], name: str, path: str) -> tuple[Tool, ...]:
+    found = tuple(tool for tool in tools if tool.name == name)
+    if not found:
+        raise BadField(path, f"there is no tool {name[:80]!r}")
+    return found
 
 
-def _response_format(given: Fields) -> ResponseFormat | None:
-    kind = given.choice("type", "text", ("text", "json_object", "json_schema"))
-    if kind == "text":
-        return None
-    return ResponseFormat() if kind == "json_object" else read_schema(given.inner("json_schema"))
+def held_to(named: NamedSchema) -> ResponseFormat:
+    return ResponseFormat(named.schema_, named.name or "answer", bool(named.strict))
 
 
-def read_schema(named: Fields) -> ResponseFormat:
-    schema = named.inner("schema")
-    if not schema.values:
-        raise named.bad("schema", "is required")
-    return ResponseFormat(schema.values, named.text("name", "answer"), named.flag("strict"))
-
-
-def _message(given: Fields, remote: bool) -> Message:
-    role = given.choice("role", "", ROLES)
-    texts, images = read_parts(given, remote)
-    if images and role != "user":
-        raise given.bad("content", "only a user's message may hold images")
-    if role == "tool":
-        return Message("tool", texts, tool_call_id=given.text("tool_call_id"))
-    if role == "assistant":
-        calls = tuple(_call(each) for each in given.each("tool_calls"))
+def _read_message(given: ChatMessage, path: str, remote: bool) -> Message:
+    texts, images = read_content(given.content, f"{path}.content", remote)
+    if isinstance(given, ToolMessage):
+        return Message("tool", texts, tool_call_id=given.tool_call_id)
+    if isinstance(given, AssistantMessage):
+        calls = tuple(
+            ToolCall(each.function.name, each.function.arguments, each.id)
+            for each in given.tool_calls or ()
+        )
         return Message("assistant", texts, tool_calls=calls)
-    return Message("user" if role == "user" else "system", texts, images=images)
+    return Message("user" if given.role == "user" else "system", texts, images=images)
 
 
-def read_parts(given: Fields, remote: bool) -> tuple[str, tuple[Image, ...]]:
+def read_content(
+    content: str | Sequence[TextPart | RefusalPart | ImageUrlPart | InputImagePart] | None,
+    path: str,
+    remote: bool,
+) -> tuple[str, tuple[Image, ...]]:
     """The text and the pictures of a message whose content is a text or a list of parts."""
-    content = given.values.get("content")
     if content is None or isinstance(content, str):
         return content or "", ()
     texts: list[str] = []
     images: list[Image] = []
-    for part in given.each("content"):
-        match part.text("type"):
-            case "text" | "input_text" | "output_text":
-                texts.append(part.text("text"))
-            case "refusal":
-                texts.append(part.text("refusal"))
-            case "image_url":
-                url = part.inner("image_url")
-                images.append(read_picture(url.text("url"), url.name_of("url"), remote=remote))
-            case "input_image":
-                place = part.name_of("image_url")
-                images.append(read_picture(part.text("image_url"), place, remote=remote))
-            case kind:
-                raise part.bad("type", f"{kind[:40]!r} is not supported")
+    for number, part in enumerate(content):
+        place = f"{path}[{number}].image_url"
+        match part:
+            case TextPart():
+                texts.append(part.text)
+            case RefusalPart():
+                texts.append(part.refusal)
+            case ImageUrlPart():
+                images.append(read_picture(part.image_url.url, f"{place}.url", remote=remote))
+            case InputImagePart():
+                images.append(read_picture(part.image_url, place, remote=remote))
     return joined(texts), tuple(images)
-
-
-def _call(given: Fields) -> ToolCall:
-    function = given.inner("function")
-    return ToolCall(
-        function.text("name"),
-        read_arguments(function),
-        given.text("id"),
-    )
-
-
-def read_arguments(given: Fields) -> dict[str, Any]:
-    text = given.text("arguments", "{}") or "{}"
-    try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise given.bad("arguments", "not JSON") from error
-    if not isinstance(arguments, dict):
-        raise BadField(given.name_of("arguments"), "expected an object, as JSON text")
-    return arguments
 
 
 def system_first(text: str, messages: Iterator[Message]) -> tuple[Message, ...]:
@@ -177,7 +425,67 @@ def system_first(text: str, messages: Iterator[Message]) -> tuple[Message, ...]:
     return (*system, *messages)
 
 
-FINISH = {
+class NamedLogprob(TypedDict):
+    token: str
+    logprob: Annotated[float, Le(0)]
+    bytes: list[Annotated[int, Ge(0), Le(255)]]
+
+
+class TokenLogprob(NamedLogprob):
+    top_logprobs: Annotated[list[NamedLogprob], MaxLen(MOST_ALTERNATIVES)]
+
+
+class Logprobs(TypedDict):
+    content: list[TokenLogprob]
+    refusal: None
+
+
+class FunctionCall(TypedDict):
+    name: NotEmpty
+    arguments: str
+
+
+class ChatToolCall(TypedDict):
+    id: NotEmpty
+    type: Literal["function"]
+    function: FunctionCall
+
+
+class ChatAnswer(TypedDict):
+    role: Literal["assistant"]
+    content: str | None
+    refusal: None
+    tool_calls: NotRequired[Annotated[list[ChatToolCall], MinLen(1)]]
+
+
+ChatFinish = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class ChatChoice(TypedDict):
+    index: Literal[0]
+    message: ChatAnswer
+    logprobs: Logprobs | None
+    finish_reason: ChatFinish
+
+
+class ChatUsage(TypedDict):
+    prompt_tokens: Count
+    completion_tokens: Count
+    total_tokens: Count
+
+
+class ChatCompletion(TypedDict):
+    id: NotEmpty
+    object: Literal["chat.completion"]
+    created: Count
+    model: str
+    choices: Annotated[list[ChatChoice], MinLen(1), MaxLen(1)]
+    usage: ChatUsage
+    system_fingerprint: None
+    edgewise: Report
+
+
+FINISH: dict[FinishReason, ChatFinish] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -188,18 +496,18 @@ FINISH = {
 class ChatWire:
     name = "chat.completions"
 
-    def read(self, body: Fields, *, remote_images: bool) -> Ask:
+    def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_chat(body, remote_images=remote_images)
 
-    def whole(self, ask: Ask, reply: Reply, extra: Mapping[str, Any]) -> dict[str, Any]:
-        message: dict[str, Any] = {
+    def whole(self, ask: Ask, reply: Reply, extra: Report) -> ChatCompletion:
+        message: ChatAnswer = {
             "role": "assistant",
             "content": reply.text or (None if reply.tool_calls or reply.signalled else ""),
             "refusal": None,
         }
         if reply.tool_calls:
             message["tool_calls"] = tool_calls(reply)
-        choice = {
+        choice: ChatChoice = {
             "index": 0,
             "message": message,
             "logprobs": _whole_logprobs(ask, reply),
@@ -213,13 +521,13 @@ class ChatWire:
             "choices": [choice],
             "usage": usage(reply),
             "system_fingerprint": None,
-            "edgewise": dict(extra),
+            "edgewise": extra,
         }
 
     def writer(self, ask: Ask, request_id: str) -> ChatWriter:
         return ChatWriter(ask, request_id)
 
-    def error(self, fault: Fault) -> dict[str, Any]:
+    def error(self, fault: Fault) -> Error:
         return openai_error(fault)
 
 
@@ -245,13 +553,13 @@ class ChatWriter:
         yield self._chunk({"content": delta.text}, logprobs=evidence)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = switch_note(event)
-        yield self._chunk({}, edgewise=said | {"confidence": event.confidence})
+        note = switch_note(event) | {"confidence": event.confidence}
+        yield self._chunk({}, edgewise=note)
 
-    def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]:
+    def end(self, reply: Reply, extra: Report) -> Iterator[bytes]:
         for index, call in enumerate(tool_calls(reply)):
             yield self._chunk({"tool_calls": [{"index": index, **call}]})
-        yield self._chunk({}, finish_reason(reply), edgewise=dict(extra))
+        yield self._chunk({}, finish_reason(reply), edgewise=extra)
         if self._ask.usage:
             yield sse({**self._head, "choices": [], "usage": usage(reply)})
         yield b"data: [DONE]\n\n"
@@ -276,22 +584,11 @@ class ChatWriter:
         return sse(body)
 
 
-def openai_error(fault: Fault) -> dict[str, Any]:
-    return {
-        "error": {
-            "message": fault.message,
-            "type": fault.kind,
-            "param": fault.param or None,
-            "code": fault.code,
-        }
-    }
-
-
-def finish_reason(reply: Reply) -> str:
+def finish_reason(reply: Reply) -> ChatFinish:
     return "tool_calls" if reply.tool_calls else FINISH[reply.finish_reason]
 
 
-def tool_calls(reply: Reply) -> list[dict[str, Any]]:
+def tool_calls(reply: Reply) -> list[ChatToolCall]:
     return [
         {
             "id": name,
@@ -302,7 +599,7 @@ def tool_calls(reply: Reply) -> list[dict[str, Any]]:
     ]
 
 
-def usage(reply: Reply) -> dict[str, int]:
+def usage(reply: Reply) -> ChatUsage:
     counted = answered_usage(reply)
     return {
         "prompt_tokens": counted.input_tokens,
@@ -311,7 +608,7 @@ def usage(reply: Reply) -> dict[str, int]:
     }
 
 
-def logprobs(tokens: Sequence[Token], wanted: int) -> dict[str, Any]:
+def logprobs(tokens: Sequence[Token], wanted: int) -> Logprobs:
     """Evidence in OpenAI's form. A token inside a character has no text of its own."""
     return {
         "content": [
@@ -326,11 +623,11 @@ def logprobs(tokens: Sequence[Token], wanted: int) -> dict[str, Any]:
     }
 
 
-def _named(text: str, logprob: float) -> dict[str, Any]:
+def _named(text: str, logprob: float) -> NamedLogprob:
     return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
 
 
-def _whole_logprobs(ask: Ask, reply: Reply) -> dict[str, Any] | None:
+def _whole_logprobs(ask: Ask, reply: Reply) -> Logprobs | None:
     """Only the device has evidence, and only an answer that is all its own is described by it."""
     if ask.logprobs is None or reply.source != "local":
         return None

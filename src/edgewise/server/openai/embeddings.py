@@ -5,17 +5,29 @@ from __future__ import annotations
 import base64
 import sys
 from array import array
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from edgewise.errors import DoesNotFit, EdgewiseError
-from edgewise.server import report
 from edgewise.server.access_log import Served
-from edgewise.server.answer import JSON, Incoming, noted, only, routed_options
-from edgewise.server.fields import Fields, parse_body
-from edgewise.server.openai.chat import openai_error
-from edgewise.server.routing import HEADER
+from edgewise.server.answer import Incoming, noted, only, routed_options
+from edgewise.server.body import Between, DescribedBy, Model, Text, read_body, read_model
+from edgewise.server.errors import openai_error
+from edgewise.server.openai.chat import ModelName
+from edgewise.server.routing import HEADER, Routing
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, to_json
+from edgewise.server.wire import (
+    JSON,
+    Count,
+    Head,
+    Report,
+    Work,
+    report,
+    report_headers,
+    to_json,
+)
 from edgewise.types.embeddings import Embeddings
 from edgewise.types.objectives import OBJECTIVES
 
@@ -23,54 +35,105 @@ MOST_TEXTS = 2048  # as OpenAI's
 MOST_DIMENSIONS = 65_536
 
 
+def _texts(value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts:
+        raise ValueError("expected text or a list of texts")
+    if not all(isinstance(text, str) for text in texts):
+        # Some clients cut texts into one vendor's tokens first, which mean nothing to a model here.
+        raise ValueError(
+            "expected texts, not tokens (LangChain: OpenAIEmbeddings("
+            "check_embedding_ctx_length=False))"
+        )
+    if len(texts) > MOST_TEXTS:
+        raise ValueError(f"at most {MOST_TEXTS} texts at once, got {len(texts)}")
+    return texts
+
+
+_NOT_EMPTY = {"type": "string", "minLength": 1}
+
+
+class EmbeddingsMetadata(Routing):
+    space: Annotated[Text | None, Field(description="refuse vectors of another space")] = None
+
+
+class EmbeddingsRequest(Model):
+    input: Annotated[
+        Any,
+        AfterValidator(_texts),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    _NOT_EMPTY,
+                    {"type": "array", "items": _NOT_EMPTY, "minItems": 1, "maxItems": MOST_TEXTS},
+                ]
+            }
+        ),
+    ]
+    model: ModelName | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: Annotated[int, Between(1, MOST_DIMENSIONS)] | None = None
+    metadata: Annotated[dict[str, Any], DescribedBy(EmbeddingsMetadata)] | None = None
+
+
+class Embedding(TypedDict):
+    object: Literal["embedding"]
+    index: Count
+    embedding: Annotated[list[float] | str, Field(description="base64 of 32-bit floats")]
+
+
+class EmbeddingsUsage(TypedDict):
+    prompt_tokens: Count
+    total_tokens: Count
+
+
+class EmbeddingsReport(Report):
+    space: Annotated[str, Field(description="vectors of two spaces must not be compared")]
+    dimensions: Count
+    windows: list[Count]
+    codes: list[str]
+    text_codes: list[list[str]]
+
+
+class EmbeddingList(TypedDict):
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingsUsage
+    edgewise: EmbeddingsReport
+
+
 def embeddings(state: ServerState, incoming: Incoming) -> Work:
     """The whole of one request, on its own thread."""
     served = Served(endpoint="embeddings", client=incoming.client.name)
 
     def work() -> Work:
-        body = parse_body(incoming.body)
-        served.model = body.text("model", "auto")[:80]
-        texts = _texts(body)
-        style = body.choice("encoding_format", "float", ("float", "base64"))
-        options = _options(state, incoming, body)
+        asked = read_body(EmbeddingsRequest, incoming.body)
+        served.model = (asked.model or "auto")[:80]
+        options = _options(state, incoming, asked)
         incoming.cancellation.check()
-        made = _embedded(state, texts, options)
+        made = _embedded(state, asked.input, options)
         served.reply, served.status, served.code = made, 200, made.decision.code
         served.id = made.id
-        answer = to_json(_written(made, style))
-        yield Head(200, JSON | report.headers(made) | {"content-length": str(len(answer))})
+        answer = to_json(_written(made, asked.encoding_format or "float"))
+        yield Head(200, JSON | report_headers(made) | {"content-length": str(len(answer))})
         yield answer
 
     yield from noted(state, served, incoming.cancellation, work, openai_error)
 
 
-def _texts(body: Fields) -> list[str]:
-    value = body.values.get("input")
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts:
-        raise body.bad("input", "expected text or a list of texts")
-    if not all(isinstance(text, str) for text in texts):
-        # Some clients cut texts into one vendor's tokens first, which mean nothing to a model here.
-        raise body.bad(
-            "input",
-            "expected texts, not tokens (LangChain: OpenAIEmbeddings("
-            "check_embedding_ctx_length=False))",
-        )
-    if len(texts) > MOST_TEXTS:
-        raise body.bad("input", f"at most {MOST_TEXTS} texts at once, got {len(texts)}")
-    return texts
-
-
-def _options(state: ServerState, incoming: Incoming, body: Fields) -> dict[str, Any]:
-    metadata = body.inner("metadata")
-    model = body.text("model", "auto")
+def _options(state: ServerState, incoming: Incoming, asked: EmbeddingsRequest) -> dict[str, Any]:
+    metadata = asked.metadata or {}
+    model = asked.model or "auto"
     options = routed_options(state, incoming, model, metadata, state.engine._open_embedder)
     # Vectors have no confidence.
     options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
-    if body.has("dimensions"):
-        options["dimensions"] = body.whole("dimensions", low=1, high=MOST_DIMENSIONS)
-    space = incoming.headers.get(HEADER + "space") or metadata.text("space", "")
-    return options | ({"space": space} if space else {})
+    if asked.dimensions is not None:
+        options["dimensions"] = asked.dimensions
+    space = {"space": metadata.get("space")}
+    own = read_model(EmbeddingsMetadata, space, named="metadata.space").space
+    wanted = incoming.headers.get(HEADER + "space") or own
+    return options | ({"space": wanted} if wanted else {})
 
 
 def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> Embeddings:
@@ -86,11 +149,12 @@ def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> 
         raise
 
 
-def _written(made: Embeddings, style: str) -> dict[str, Any]:
+def _written(made: Embeddings, style: str) -> EmbeddingList:
     name = f"local/{made.model}" if made.source == "local" else made.model
     if made.source == "cloud":
         name = f"cloud/{made.attempts[-1].backend}/{made.model}"
-    extra = report.report(made) | {
+    extra: EmbeddingsReport = {
+        **report(made),
         "space": made.space,
         "dimensions": made.dimensions,
         "windows": list(made.windows),

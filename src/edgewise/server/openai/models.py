@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Literal
 
-from edgewise.server.answer import JSON, Incoming
-from edgewise.server.errors import (
-    fault_of,
-    refuse,
-)
-from edgewise.server.openai.chat import openai_error
+from annotated_types import MinLen
+from typing_extensions import TypedDict
+
+from edgewise.server.answer import Incoming
+from edgewise.server.errors import fault_of, openai_error, refuse
 from edgewise.server.routing import AUTO
 from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, to_json
+from edgewise.server.wire import JSON, Count, Head, NotEmpty, Work, to_json
 
 CREATED = 1_760_000_000  # the shape wants a time; names have none
 
 
+class ModelEntry(TypedDict):
+    id: NotEmpty
+    object: Literal["model"]
+    created: Count
+    owned_by: NotEmpty
+
+
+class ModelList(TypedDict):
+    object: Literal["list"]
+    data: Annotated[list[ModelEntry], MinLen(1)]
+
+
 def model_list(state: ServerState, _: Incoming) -> Work:
+    found: ModelList = {"object": "list", "data": models(state)}
     yield Head(200, JSON)
-    yield to_json({"object": "list", "data": models(state)})
+    yield to_json(found)
 
 
 def one_model(state: ServerState, incoming: Incoming) -> Work:
@@ -34,7 +46,7 @@ def one_model(state: ServerState, incoming: Incoming) -> Work:
     yield to_json(openai_error(fault))
 
 
-def models(state: ServerState) -> list[dict[str, Any]]:
+def models(state: ServerState) -> list[ModelEntry]:
     """`auto`, the local model, and what the chain of providers names."""
     names = [(AUTO, "edgewise")]
     if state.local_model:

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from edgewise.server.errors import Fault
-from edgewise.server.fields import Fields
+from annotated_types import MaxLen
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from edgewise.server.body import (
+    BadField,
+    Flag,
+    Model,
+    OneOf,
+    Refused,
+    Text,
+    TextOrMany,
+    read_body,
+    refused,
+)
+from edgewise.server.errors import Error, Fault, openai_error
 from edgewise.server.openai.chat import (
-    MOST_ALTERNATIVES,
+    Alternatives,
+    Arguments,
+    ModelName,
+    NamedSchema,
+    Parts,
+    PlainFormat,
+    Seed,
+    Temperature,
+    TextParts,
+    Texts,
+    TokenLimit,
+    TokenLogprob,
+    ToolChoice,
+    Tools,
+    held_to,
+    listed,
     logprobs,
-    openai_error,
-    read_arguments,
-    read_parts,
-    read_schema,
-    read_tools,
+    read_content,
     sampling,
     system_first,
+    tool_options,
 )
+from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
     Ask,
+    Count,
+    NotEmpty,
     Opening,
+    Report,
     answered_usage,
     arguments_text,
     call_ids,
@@ -32,88 +62,209 @@ from edgewise.types.messages import Message, ResponseFormat, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
 from edgewise.types.tokens import Token
 
-STATEFUL = ("previous_response_id", "conversation", "prompt")
 LOGPROBS = "message.output_text.logprobs"
+NO_STATE = "this server keeps no state; send the whole conversation"
+
+Stateful = Annotated[Refused, refused(NO_STATE), Field(description="refused: nothing is kept")]
 
 
-def read_response(body: Fields, *, remote_images: bool) -> Ask:
-    for name in STATEFUL:
-        if body.has(name):
-            raise body.bad(name, "this server keeps no state; send the whole conversation")
-    if body.flag("background"):
-        raise body.bad("background", "this server keeps no state; stream it instead")
-    options = sampling(body, ("max_output_tokens",)) | read_tools(body)
-    if (schema := _response_format(body.inner("text").inner("format"))) is not None:
-        options["response_format"] = schema
-    alternatives = body.whole("top_logprobs", 0, low=0, high=MOST_ALTERNATIVES)
-    logprobs = None
-    if LOGPROBS in body.texts("include"):
-        logprobs = alternatives
+class ResponseMessage(Model):
+    """Only a user's may hold images."""
+
+    type: Literal["message"] | None = None
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Parts | None = None
+
+
+class ResponseCall(Model):
+    type: Literal["function_call"]
+    name: Text
+    call_id: Text
+    arguments: Arguments = Field(default_factory=dict)
+
+
+class ResponseCallOutput(Model):
+    type: Literal["function_call_output"]
+    call_id: Text
+    output: TextParts | None = None
+
+
+class ResponseReasoning(Model):
+    """Another model's thoughts; passed over."""
+
+    type: Literal["reasoning"]
+
+
+ResponseItem = ResponseMessage | ResponseCall | ResponseCallOutput | ResponseReasoning
+
+
+class ResponseSchemaFormat(NamedSchema):
+    type: Literal["json_schema"]
+
+
+class ResponseText(Model):
+    format: Annotated[PlainFormat | ResponseSchemaFormat, OneOf("type")] | None = None
+
+
+class ResponseRequest(Model):
+    model: ModelName
+    input: TextOrMany[Annotated[ResponseItem, OneOf("type")]]
+    max_output_tokens: TokenLimit | None = None
+    temperature: Temperature | None = None
+    seed: Seed | None = None
+    stop: Texts | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    previous_response_id: Stateful = None
+    conversation: Stateful = None
+    prompt: Stateful = None
+    background: Annotated[Flag | None, WithJsonSchema({"enum": [False, None]})] = None
+    instructions: Text | None = None
+    text: ResponseText | None = None
+    include: Annotated[
+        Texts | None,
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": ["string", "null"]},
+                    {
+                        "type": "array",
+                        "items": {"anyOf": [{"enum": [LOGPROBS]}, {"type": "string"}]},
+                    },
+                ]
+            }
+        ),
+    ] = None
+    top_logprobs: Alternatives | None = None
+    stream: Flag | None = None
+    metadata: Metadata | None = None
+
+
+def read_response(body: bytes, *, remote_images: bool) -> Ask:
+    asked = read_body(ResponseRequest, body)
+    if asked.background:
+        raise BadField("background", "this server keeps no state; stream it instead")
+    options = sampling(asked.max_output_tokens, asked.temperature, asked.seed, asked.stop)
+    options |= tool_options(asked.tools, asked.tool_choice)
+    given = asked.text.format if asked.text else None
+    if isinstance(given, ResponseSchemaFormat):
+        options["response_format"] = held_to(given)
+    elif given is not None and given.type == "json_object":
+        options["response_format"] = ResponseFormat()
+    evidence = LOGPROBS in listed(asked.include)
+    if evidence:
         options["evidence"] = True
     return Ask(
-        model=body.text("model"),
-        messages=system_first(body.text("instructions", ""), _turns(body, remote_images)),
+        model=asked.model,
+        messages=system_first(asked.instructions or "", _turns(asked.input, remote_images)),
         options=options,
-        metadata=body.inner("metadata"),
-        stream=body.flag("stream"),
-        logprobs=logprobs,
+        metadata=asked.metadata or {},
+        stream=bool(asked.stream),
+        logprobs=(asked.top_logprobs or 0) if evidence else None,
     )
 
 
-def _response_format(given: Fields) -> ResponseFormat | None:
-    kind = given.choice("type", "text", ("text", "json_object", "json_schema"))
-    if kind == "text":
-        return None
-    return ResponseFormat() if kind == "json_object" else read_schema(given)
-
-
-def _turns(body: Fields, remote: bool) -> Iterator[Message]:
-    if isinstance(body.values.get("input"), str):
-        yield Message("user", body.text("input"))
+def _turns(given: str | Sequence[ResponseItem], remote: bool) -> Iterator[Message]:
+    if isinstance(given, str):
+        yield Message("user", given)
         return
     calls: list[ToolCall] = []
-    for item in body.each("input", required=True):
-        kind = item.text("type", "message")
-        if kind == "function_call":  # calls of one turn stand side by side
-            calls.append(ToolCall(item.text("name"), read_arguments(item), item.text("call_id")))
+    for number, item in enumerate(given):
+        if isinstance(item, ResponseCall):  # calls of one turn stand side by side
+            calls.append(ToolCall(item.name, item.arguments, item.call_id))
             continue
         if calls:
             yield Message("assistant", tool_calls=tuple(calls))
             calls = []
-        if kind == "message":
-            yield _read_message(item, remote)
-        elif kind == "function_call_output":
-            text, _ = read_parts(_as_content(item), remote)
-            yield Message("tool", text, tool_call_id=item.text("call_id"))
-        elif kind != "reasoning":  # another model's thoughts are not ours to continue
-            raise item.bad("type", f"{kind[:40]!r} is not supported")
+        if isinstance(item, ResponseMessage):
+            yield _read_message(item, f"input[{number}].content", remote)
+        elif isinstance(item, ResponseCallOutput):
+            text, _ = read_content(item.output, f"input[{number}].output", remote)
+            yield Message("tool", text, tool_call_id=item.call_id)
     if calls:
         yield Message("assistant", tool_calls=tuple(calls))
 
 
-def _as_content(item: Fields) -> Fields:
-    return Fields({"content": item.values.get("output")}, item.path)
+def _read_message(item: ResponseMessage, path: str, remote: bool) -> Message:
+    text, images = read_content(item.content, path, remote)
+    if images and item.role != "user":
+        raise BadField(path, "only a user's message may hold images")
+    role = "system" if item.role == "developer" else item.role
+    return Message(role, text, images=images)
 
 
-def _read_message(item: Fields, remote: bool) -> Message:
-    role = item.choice("role", "", ("system", "developer", "user", "assistant"))
-    text, images = read_parts(item, remote)
-    if images and role != "user":
-        raise item.bad("content", "only a user's message may hold images")
-    if role == "assistant":
-        return Message("assistant", text)
-    return Message("user" if role == "user" else "system", text, images=images)
+class OutputText(TypedDict):
+    type: Literal["output_text"]
+    text: str
+    annotations: Annotated[list[Any], MaxLen(0)]
+    logprobs: list[TokenLogprob]
+
+
+class OutputMessage(TypedDict):
+    id: NotEmpty
+    type: Literal["message"]
+    status: Literal["in_progress", "completed"]
+    role: Literal["assistant"]
+    content: list[OutputText]
+
+
+class OutputCall(TypedDict):
+    id: NotEmpty
+    type: Literal["function_call"]
+    status: Literal["completed"]
+    call_id: NotEmpty
+    name: NotEmpty
+    arguments: str
+
+
+class CachedTokens(TypedDict):
+    cached_tokens: Count
+
+
+class ReasoningTokens(TypedDict):
+    reasoning_tokens: Count
+
+
+class ResponseUsage(TypedDict):
+    input_tokens: Count
+    input_tokens_details: CachedTokens
+    output_tokens: Count
+    output_tokens_details: ReasoningTokens
+    total_tokens: Count
+
+
+class IncompleteDetails(TypedDict):
+    reason: Literal["max_output_tokens", "content_filter"]
+
+
+class Response(TypedDict):
+    """Besides these there is what the official client expects to find."""
+
+    id: NotEmpty
+    object: Literal["response"]
+    created_at: Count
+    status: Literal["completed", "incomplete"]
+    model: str
+    output: list[OutputMessage | OutputCall]
+    error: None
+    incomplete_details: IncompleteDetails | None
+    metadata: dict[str, Any]
+    temperature: float
+    usage: ResponseUsage
+    edgewise: Report
 
 
 class ResponsesWire:
     name = "responses"
 
-    def read(self, body: Fields, *, remote_images: bool) -> Ask:
+    def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_response(body, remote_images=remote_images)
 
-    def whole(self, ask: Ask, reply: Reply, extra: Mapping[str, Any]) -> dict[str, Any]:
+    def whole(self, ask: Ask, reply: Reply, extra: Report) -> dict[str, Any]:
         evidence = reply.decision.evidence if reply.source == "local" else ()
-        output = [_message(reply.id, [_text(ask, reply.text, evidence)])] if reply.text else []
+        output: list[OutputMessage | OutputCall] = []
+        if reply.text:
+            output.append(_message(reply.id, [_text(ask, reply.text, evidence)]))
         output += [_call(reply, number) for number in range(len(reply.tool_calls))]
         short = reply.finish_reason in ("length", "filtered") and not reply.tool_calls
         reason = "max_output_tokens" if reply.finish_reason == "length" else "content_filter"
@@ -125,13 +276,13 @@ class ResponsesWire:
             output=output,
             incomplete_details={"reason": reason} if short else None,
             usage=_usage(reply),
-            edgewise=dict(extra),
+            edgewise=extra,
         )
 
     def writer(self, ask: Ask, request_id: str) -> ResponsesWriter:
         return ResponsesWriter(ask, request_id)
 
-    def error(self, fault: Fault) -> dict[str, Any]:
+    def error(self, fault: Fault) -> Error:
         return openai_error(fault)
 
 
@@ -162,13 +313,13 @@ class ResponsesWriter:
         yield self._part("response.output_text.delta", delta=delta.text, logprobs=evidence)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        said = switch_note(event)
-        going = _response(self._ask, self._id, status="in_progress", edgewise=said)
+        note = switch_note(event)
+        going = _response(self._ask, self._id, status="in_progress", edgewise=note)
         yield self._event("response.in_progress", response=going)
 
-    def end(self, reply: Reply, extra: Mapping[str, Any]) -> Iterator[bytes]:
+    def end(self, reply: Reply, extra: Report) -> Iterator[bytes]:
         if self._texts:
-            yield from self._end_of_text(reply)
+            yield from self._end_of_text()
         first = 1 if self._texts else 0
         for number in range(len(reply.tool_calls)):
             yield from self._call(_call(reply, number), first + number)
@@ -180,7 +331,7 @@ class ResponsesWriter:
         broken = _response(self._ask, self._id, status="failed", error=error)
         yield self._event("response.failed", response=broken)
 
-    def _end_of_text(self, reply: Reply) -> Iterator[bytes]:
+    def _end_of_text(self) -> Iterator[bytes]:
         part = _text(self._ask, "".join(self._texts), self._tokens)
         done = {"text": part["text"], "logprobs": part["logprobs"]}
         yield self._part("response.output_text.done", **done)
@@ -223,7 +374,7 @@ def _response(ask: Ask, request_id: str, **fields: Any) -> dict[str, Any]:
         "error": None,
         "incomplete_details": None,
         "instructions": None,
-        "metadata": dict(ask.metadata.values),
+        "metadata": dict(ask.metadata),
         "parallel_tool_calls": True,
         "previous_response_id": None,
         "store": False,
@@ -239,8 +390,11 @@ def _response(ask: Ask, request_id: str, **fields: Any) -> dict[str, Any]:
 
 
 def _message(
-    request_id: str, content: list[dict[str, Any]], *, status: str = "completed"
-) -> dict[str, Any]:
+    request_id: str,
+    content: list[OutputText],
+    *,
+    status: Literal["in_progress", "completed"] = "completed",
+) -> OutputMessage:
     return {
         "id": f"msg_{request_id}",
         "type": "message",
@@ -250,12 +404,12 @@ def _message(
     }
 
 
-def _text(ask: Ask, text: str, tokens: Any) -> dict[str, Any]:
+def _text(ask: Ask, text: str, tokens: Sequence[Token]) -> OutputText:
     evidence = logprobs(tokens, ask.logprobs)["content"] if ask.logprobs is not None else []
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": evidence}
 
 
-def _call(reply: Reply, number: int) -> dict[str, Any]:
+def _call(reply: Reply, number: int) -> OutputCall:
     name, call = call_ids(reply)[number]
     return {
         "id": f"fc_{reply.id}_{number}",
@@ -267,7 +421,7 @@ def _call(reply: Reply, number: int) -> dict[str, Any]:
     }
 
 
-def _usage(reply: Reply) -> dict[str, Any]:
+def _usage(reply: Reply) -> ResponseUsage:
     counted = answered_usage(reply)
     return {
         "input_tokens": counted.input_tokens,

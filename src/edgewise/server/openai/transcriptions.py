@@ -9,30 +9,170 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from edgewise.errors import EdgewiseError
-from edgewise.server import report
 from edgewise.server.access_log import Served
-from edgewise.server.answer import (
+from edgewise.server.answer import Incoming, fault_to_tell, noted, only, routed_options
+from edgewise.server.body import (
+    BadField,
+    Many,
+    Model,
+    Text,
+    Upload,
+    parse_form,
+    read_model,
+)
+from edgewise.server.errors import openai_error
+from edgewise.server.openai.chat import ModelName, NamedLogprob
+from edgewise.server.state import ServerState
+from edgewise.server.wire import (
     EVENTS,
     JSON,
-    Incoming,
-    fault_to_tell,
-    noted,
-    only,
-    routed_options,
+    Amount,
+    Chance,
+    Count,
+    Head,
+    Report,
+    Work,
+    report,
+    report_headers,
+    sse,
+    to_json,
 )
-from edgewise.server.fields import BadField, Fields
-from edgewise.server.multipart import Form, Upload, parse_form
-from edgewise.server.openai.chat import openai_error
-from edgewise.server.state import ServerState
-from edgewise.server.wire import Head, Work, sse, to_json
 from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.types.messages import Audio, SpeechOptions
+from edgewise.types.replies import Place
 from edgewise.types.transcripts import Segment, Transcript, Word
 
 LEAST = -100.0  # the log of a chance of nothing, in OpenAI's spelling
+MOST_TEMPERATURE = 1.0  # as OpenAI's
+TEXT = {"content-type": "text/plain; charset=utf-8"}
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
+
+
+def _truth(value: str) -> bool:
+    if value.lower() not in _TRUTHS:
+        raise ValueError("expected true or false")
+    return _TRUTHS[value.lower()]
+
+
+def _temperature(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= MOST_TEMPERATURE:
+        raise ValueError(f"expected 0 to {MOST_TEMPERATURE:g}")
+    return number
+
+
+class TranscriptionForm(Model):
+    """All fields of a form are text. A list may be called `name` or `name[]`."""
+
+    model_config = ConfigDict(loc_by_alias=False)
+
+    file: Annotated[
+        Any,
+        WithJsonSchema({"type": "string", "format": "binary", "description": "a sound file"}),
+    ]
+    model: ModelName = "auto"
+    language: Annotated[
+        Text,
+        Field(
+            description="a code like en; empty: found out",
+            json_schema_extra={"pattern": "^([A-Za-z]{2,3}([-_].*)?|[Aa]uto)?$"},
+        ),
+    ] = ""
+    prompt: Annotated[Text, Field(description="words that show how it is spelt")] = ""
+    temperature: Annotated[
+        float | None,
+        BeforeValidator(lambda value: _temperature(value) if value.strip() else None),
+        WithJsonSchema({"type": "number", "minimum": 0, "maximum": MOST_TEMPERATURE}),
+    ] = None
+    response_format: Annotated[
+        Literal["json", "text", "srt", "verbose_json", "vtt"],
+        BeforeValidator(lambda value: value or "json"),
+    ] = "json"
+    timestamp_granularities: Annotated[
+        Many[Literal["word", "segment"]], Field(alias="timestamp_granularities[]")
+    ] = Field(default_factory=list)
+    include: Annotated[Many[Literal["logprobs"]], Field(alias="include[]")] = Field(
+        default_factory=list
+    )
+    stream: Annotated[
+        bool,
+        BeforeValidator(_truth),
+        WithJsonSchema({"enum": ["true", "false", "1", "0", ""]}),
+    ] = False
+
+
+class WordTimes(TypedDict):
+    word: str
+    start: Amount
+    end: Amount
+
+
+class VerboseSegment(TypedDict):
+    """Evidence that nobody measured is null."""
+
+    id: Count
+    seek: Count
+    start: Amount
+    end: Amount
+    text: str
+    tokens: list[int]
+    temperature: float | None
+    avg_logprob: float | None
+    compression_ratio: float | None
+    no_speech_prob: float | None
+
+
+class Duration(TypedDict):
+    type: Literal["duration"]
+    seconds: Count
+
+
+class SegmentReport(TypedDict):
+    id: Count
+    start: Amount
+    end: Amount
+    source: Place
+    confidence: Chance | None
+    expected_error: float | None
+    corrected: bool
+    codes: list[str]
+    error: str
+
+
+class SpeechReport(Report):
+    language: str
+    seconds: Amount
+    speech_seconds: Amount
+    codes: list[str]
+    segments: list[SegmentReport]
+    dropped: Count
+
+
+class Transcription(TypedDict):
+    text: str
+    logprobs: NotRequired[list[NamedLogprob]]
+    usage: Duration
+    edgewise: SpeechReport
+
+
+class VerboseTranscription(TypedDict):
+    task: Literal["transcribe"]
+    language: str
+    duration: Amount
+    text: str
+    segments: NotRequired[list[VerboseSegment]]
+    words: NotRequired[list[WordTimes]]
+    usage: Duration
+    edgewise: SpeechReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,117 +182,6 @@ class Wanted:
     words: bool = False
     segments: bool = True
     logprobs: bool = False
-
-
-def json_body(heard: Transcript, wanted: Wanted) -> dict[str, Any]:
-    body: dict[str, Any] = {"text": heard.text}
-    if wanted.logprobs:
-        body["logprobs"] = _logprobs(heard.words)
-    return body | {"usage": usage(heard), "edgewise": full_report(heard)}
-
-
-def verbose_body(heard: Transcript, wanted: Wanted) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "task": "transcribe",
-        "language": heard.language,
-        "duration": heard.seconds,
-        "text": heard.text,
-    }
-    if wanted.segments:
-        body["segments"] = [_segment(each) for each in heard.segments]
-    if wanted.words:
-        body["words"] = [
-            {"word": word.text, "start": word.start, "end": word.end} for word in heard.words
-        ]
-    return body | {"usage": usage(heard), "edgewise": full_report(heard)}
-
-
-def plain_body(heard: Transcript, style: str) -> str:
-    if style == "srt":
-        return as_srt(heard.segments)
-    return as_vtt(heard.segments) if style == "vtt" else f"{heard.text}\n"
-
-
-def delta_event(segment: Segment, wanted: Wanted, *, first: bool) -> dict[str, Any]:
-    """The text of one segment; texts put together are the transcript's."""
-    event: dict[str, Any] = {
-        "type": "transcript.text.delta",
-        "delta": segment.text if first else f" {segment.text}",
-        "segment_id": str(segment.id),
-    }
-    if wanted.logprobs:
-        event["logprobs"] = _logprobs(segment.words)
-    return event | {"edgewise": segment_report(segment)}
-
-
-def done_event(heard: Transcript, wanted: Wanted) -> dict[str, Any]:
-    return {"type": "transcript.text.done"} | json_body(heard, wanted)
-
-
-def full_report(heard: Transcript) -> dict[str, Any]:
-    """The `edgewise` object: as of every answer, and where each segment comes from."""
-    return report.report(heard) | {
-        "language": heard.language,
-        "seconds": heard.seconds,
-        "speech_seconds": heard.speech_seconds,
-        "codes": list(heard.codes),
-        "segments": [segment_report(each) for each in heard.segments],
-        "dropped": len(heard.dropped),
-    }
-
-
-def segment_report(segment: Segment) -> dict[str, Any]:
-    return {
-        "id": segment.id,
-        "start": segment.start,
-        "end": segment.end,
-        "source": segment.source,
-        "confidence": segment.confidence,
-        "expected_error": segment.expected_error,
-        "corrected": segment.replaced is not None,
-        "codes": list(segment.codes),
-        "error": segment.error,
-    }
-
-
-def usage(heard: Transcript) -> dict[str, Any]:
-    return {"type": "duration", "seconds": math.ceil(heard.seconds)}
-
-
-def _segment(segment: Segment) -> dict[str, Any]:
-    """Evidence is the device's; where the cloud's words stand there is none about them."""
-    evidence = segment.features if segment.source == "local" else {}
-    return {
-        "id": segment.id,
-        "seek": round(100 * segment.start),
-        "start": segment.start,
-        "end": segment.end,
-        "text": segment.text,
-        "tokens": [],
-        "temperature": evidence.get("temperature"),
-        "avg_logprob": evidence.get("mean_logprob"),
-        "compression_ratio": evidence.get("compression"),
-        "no_speech_prob": evidence.get("no_speech"),
-    }
-
-
-def _logprobs(words: Sequence[Word]) -> list[dict[str, Any]]:
-    """One entry a word: words are what the device has evidence for."""
-    return [
-        {
-            "token": word.text,
-            "bytes": list(word.text.encode()),
-            "logprob": math.log(word.probability) if word.probability else LEAST,
-        }
-        for word in words
-        if word.probability is not None
-    ]
-
-
-TEXT = {"content-type": "text/plain; charset=utf-8"}
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
-MOST_TEMPERATURE = 1.0  # as OpenAI's
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,50 +211,32 @@ def transcriptions(state: ServerState, incoming: Incoming) -> Work:
 
 def _read(state: ServerState, incoming: Incoming) -> Asked:
     form = parse_form(incoming.headers.get("content-type", ""), incoming.body)
-    if "file" not in form.files:
+    audio = form.files.get("file")
+    if audio is None:
         raise BadField("file", "is required")
-    style = _one_of("response_format", form.text("response_format") or "json", FORMATS)
-    times = form.listed("timestamp_granularities")
-    for name in times:
-        _one_of("timestamp_granularities", name, ("word", "segment"))
-    for name in form.listed("include"):
-        _one_of("include", name, ("logprobs",))
-    if form.text("stream").lower() not in _TRUTHS:
-        raise BadField("stream", "expected true or false")
-    model = form.text("model", "auto")
-    metadata = Fields(form.inner("metadata"), "metadata")
-    options = routed_options(state, incoming, model, metadata, state.engine._open_transcriber)
+    values: dict[str, Any] = {name: texts[-1] for name, texts in form.texts.items()}
+    values |= {
+        f"{name}[]": list(form.listed(name)) for name in ("timestamp_granularities", "include")
+    }
+    given = read_model(TranscriptionForm, values | {"file": audio})
+    metadata = form.inner("metadata")
+    options = routed_options(state, incoming, given.model, metadata, state.engine._open_transcriber)
+    guide: dict[str, Any] = {"language": given.language, "hint": given.prompt}
+    if given.temperature is not None:
+        guide["temperature"] = given.temperature
+    times = given.timestamp_granularities
     return Asked(
-        audio=form.files["file"],
-        model=model,
-        style=style,
+        audio=audio,
+        model=given.model,
+        style=given.response_format,
         wanted=Wanted(
             words="word" in times,
             segments="segment" in times or not times,
-            logprobs="logprobs" in form.listed("include"),
+            logprobs="logprobs" in given.include,
         ),
-        stream=_TRUTHS[form.text("stream").lower()],
-        options=only(options, without=("deadline_ms",)) | _guide(form),
+        stream=given.stream,
+        options=only(options, without=("deadline_ms",)) | guide,
     )
-
-
-def _guide(form: Form) -> dict[str, Any]:
-    """What is asked of whoever hears it."""
-    given: dict[str, Any] = {"language": form.text("language"), "hint": form.text("prompt")}
-    if text := form.text("temperature").strip():
-        try:
-            given["temperature"] = float(text)
-        except ValueError:
-            given["temperature"] = math.nan
-        if not 0 <= given["temperature"] <= MOST_TEMPERATURE:
-            raise BadField("temperature", f"expected 0 to {MOST_TEMPERATURE:g}")
-    return given
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise BadField(name, f"expected one of {', '.join(known)}, got {value[:40]!r}")
-    return value
 
 
 def _hear(
@@ -250,7 +261,7 @@ def _whole(state: ServerState, incoming: Incoming, asked: Asked, served: Served)
         kind, body = JSON, to_json(write(heard, asked.wanted))
     else:
         kind, body = TEXT, plain_body(heard, asked.style).encode()
-    yield Head(200, kind | report.headers(heard) | {"content-length": str(len(body))})
+    yield Head(200, kind | report_headers(heard) | {"content-length": str(len(body))})
     yield body
 
 
@@ -270,7 +281,7 @@ def _streamed(state: ServerState, incoming: Incoming, asked: Asked, served: Serv
             told.put(None)  # in case of what nobody foresaw
 
     context = contextvars.copy_context()
-    worker = threading.Thread(target=context.run, args=(hear,), name="edgewise-request-ears")
+    worker = threading.Thread(target=context.run, args=(hear,), name="edgewise-request-hearing")
     worker.start()
     try:
         shown = False
@@ -298,3 +309,115 @@ def _streamed(state: ServerState, incoming: Incoming, asked: Asked, served: Serv
 def _note(served: Served, heard: Transcript) -> None:
     served.reply, served.status, served.code = heard, 200, heard.decision.code
     served.id = heard.id
+
+
+def json_body(heard: Transcript, wanted: Wanted) -> Transcription:
+    body: Transcription = {
+        "text": heard.text,
+        "usage": usage(heard),
+        "edgewise": full_report(heard),
+    }
+    if wanted.logprobs:
+        body["logprobs"] = _logprobs(heard.words)
+    return body
+
+
+def verbose_body(heard: Transcript, wanted: Wanted) -> VerboseTranscription:
+    body: VerboseTranscription = {
+        "task": "transcribe",
+        "language": heard.language,
+        "duration": heard.seconds,
+        "text": heard.text,
+        "usage": usage(heard),
+        "edgewise": full_report(heard),
+    }
+    if wanted.segments:
+        body["segments"] = [_segment(each) for each in heard.segments]
+    if wanted.words:
+        body["words"] = [
+            {"word": word.text, "start": word.start, "end": word.end} for word in heard.words
+        ]
+    return body
+
+
+def plain_body(heard: Transcript, style: str) -> str:
+    if style == "srt":
+        return as_srt(heard.segments)
+    return as_vtt(heard.segments) if style == "vtt" else f"{heard.text}\n"
+
+
+def delta_event(segment: Segment, wanted: Wanted, *, first: bool) -> dict[str, Any]:
+    """The text of one segment; texts put together are the transcript's."""
+    event: dict[str, Any] = {
+        "type": "transcript.text.delta",
+        "delta": segment.text if first else f" {segment.text}",
+        "segment_id": str(segment.id),
+    }
+    if wanted.logprobs:
+        event["logprobs"] = _logprobs(segment.words)
+    return event | {"edgewise": segment_report(segment)}
+
+
+def done_event(heard: Transcript, wanted: Wanted) -> dict[str, Any]:
+    return {"type": "transcript.text.done", **json_body(heard, wanted)}
+
+
+def full_report(heard: Transcript) -> SpeechReport:
+    """The `edgewise` object: as of every answer, and where each segment comes from."""
+    return {
+        **report(heard),
+        "language": heard.language,
+        "seconds": heard.seconds,
+        "speech_seconds": heard.speech_seconds,
+        "codes": list(heard.codes),
+        "segments": [segment_report(each) for each in heard.segments],
+        "dropped": len(heard.dropped),
+    }
+
+
+def segment_report(segment: Segment) -> SegmentReport:
+    return {
+        "id": segment.id,
+        "start": segment.start,
+        "end": segment.end,
+        "source": segment.source,
+        "confidence": segment.confidence,
+        "expected_error": segment.expected_error,
+        "corrected": segment.replaced is not None,
+        "codes": list(segment.codes),
+        "error": segment.error,
+    }
+
+
+def usage(heard: Transcript) -> Duration:
+    return {"type": "duration", "seconds": math.ceil(heard.seconds)}
+
+
+def _segment(segment: Segment) -> VerboseSegment:
+    """Evidence is the device's; where the cloud's words stand there is none about them."""
+    evidence = segment.features if segment.source == "local" else {}
+    return {
+        "id": segment.id,
+        "seek": round(100 * segment.start),
+        "start": segment.start,
+        "end": segment.end,
+        "text": segment.text,
+        "tokens": [],
+        "temperature": evidence.get("temperature"),
+        "avg_logprob": evidence.get("mean_logprob"),
+        "compression_ratio": evidence.get("compression"),
+        "no_speech_prob": evidence.get("no_speech"),
+    }
+
+
+def _logprobs(words: Sequence[Word]) -> list[NamedLogprob]:
+    """One entry a word: words are what the device has evidence for."""
+    return [
+        {
+            "token": word.text,
+            "bytes": list(word.text.encode()),
+            "logprob": math.log(word.probability) if word.probability else LEAST,
+        }
+        for word in words
+        if word.probability is not None
+    ]

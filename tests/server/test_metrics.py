@@ -59,16 +59,31 @@ def test_what_happened_is_counted(serving: Serving, cloud: LoopbackCloud) -> Non
 
 
 def test_the_text_is_well_formed() -> None:
-    metrics = Metrics()
-    metrics.add("edgewise_requests_total", endpoint='a"b\\c\nd')
-    metrics.observe("edgewise_request_seconds", 0.3, source="local")
-    metrics.observe("edgewise_request_seconds", 1000, source="local")
-    lines = metrics.written({("edgewise_slots", ()): 4.0}).splitlines()
-    assert 'edgewise_requests_total{endpoint="a\\"b\\\\c\\nd"} 1' in lines
-    assert 'edgewise_request_seconds_bucket{source="local",le="0.5"} 1' in lines
-    assert 'edgewise_request_seconds_bucket{source="local",le="+Inf"} 2' in lines
-    assert "edgewise_slots 4" in lines
+    metrics = Metrics(lambda: [("edgewise_slots", {"model": 'a"b\\c\nd'}, 4)])
+    where = {"endpoint": "chat", "source": "local"}
+    metrics.requests.labels(**where, code="kept", status="200").inc()
+    metrics.seconds.labels(**where).observe(0.3)
+    metrics.seconds.labels(**where).observe(1000)
+    lines = metrics.written().decode().splitlines()
+    labels = 'code="kept",endpoint="chat",source="local",status="200"'
+    assert f"edgewise_requests_total{{{labels}}} 1.0" in lines
+    bucket = 'edgewise_request_seconds_bucket{endpoint="chat",le="%s",source="local"}'
+    assert f"{bucket % '0.5'} 1.0" in lines
+    assert f"{bucket % '+Inf'} 2.0" in lines
+    assert 'edgewise_slots{model="a\\"b\\\\c\\nd"} 4.0' in lines
     assert lines.count("# TYPE edgewise_request_seconds histogram") == 1
+
+
+def test_a_server_counts_for_itself_and_nothing_but_what_is_described(serving: Serving) -> None:
+    first, second = serving(), serving()
+    first.chat()
+    first.settle()
+    assert first.metric("edgewise_requests_total") == 1
+    assert second.metric("edgewise_requests_total") == 0
+    lines = first.http.get("/metrics").text.splitlines()
+    names = {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")}
+    assert all(name.startswith("edgewise_") for name in names)
+    assert not any(name.endswith("_created") for name in names)
 
 
 def test_every_request_is_one_line_without_words_or_secrets(

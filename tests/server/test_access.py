@@ -61,12 +61,31 @@ def test_the_server_s_own_page_may_ask(served: Served) -> None:
 def test_an_allowed_origin_gets_its_headers(serving: Serving) -> None:
     served = serving(origins=["https://app.example"])
     origin = {"origin": "https://app.example"}
-    asked = served.http.options("/v1/chat/completions", headers=origin)
-    assert asked.status_code == 204
+    asked = served.http.options(
+        "/v1/chat/completions",
+        headers=origin
+        | {
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "authorization,x-edgewise-policy",
+        },
+    )
+    assert asked.status_code == 200
     assert asked.headers["access-control-allow-origin"] == "https://app.example"
+    assert "authorization" in asked.headers["access-control-allow-headers"]
     answer = served.chat(headers=origin)
     assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert answer.headers["access-control-expose-headers"] == "*"
     assert "access-control-allow-origin" not in served.chat().headers
+
+
+def test_a_preflight_needs_no_key_and_what_follows_does(serving: Serving) -> None:
+    served = serving(key="k", origins=["https://app.example"])
+    origin = {"origin": "https://app.example"}
+    asking = origin | {"access-control-request-method": "POST"}
+    asked = served.http.options("/v1/chat/completions", headers=asking)
+    assert asked.headers["access-control-allow-origin"] == "https://app.example"
+    assert served.http.options("/v1/chat/completions", headers=origin).status_code == 401
+    assert served.http.post("/v1/chat/completions", headers=asking, json={}).status_code == 401
 
 
 def test_a_key_is_asked_for_everywhere_but_for_health(serving: Serving) -> None:

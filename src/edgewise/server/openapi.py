@@ -1,0 +1,332 @@
+"""`/openapi.json`: the description of the server in OpenAPI 3.1.
+
+The shapes are those of the models that read requests and of the types that answers are made of.
+What is written here is a table: which path takes and gives what, and which statuses it has.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
+from pydantic_core import core_schema
+from starlette.requests import Request
+from starlette.responses import Response
+from typing_extensions import TypedDict, override
+
+import edgewise
+from edgewise.server.anthropic.messages import AnswerMessage, MessagesRequest
+from edgewise.server.dashboard.overview import Confidences, LedgerRequest, Overview, Recent
+from edgewise.server.dashboard.page import KINDS, files
+from edgewise.server.errors import AnthropicError, Error
+from edgewise.server.metrics import CONTENT_TYPE
+from edgewise.server.openai.chat import ChatCompletion, ChatRequest
+from edgewise.server.openai.embeddings import EmbeddingList, EmbeddingsRequest
+from edgewise.server.openai.models import ModelEntry, ModelList
+from edgewise.server.openai.responses import Response as ResponsesAnswer
+from edgewise.server.openai.responses import ResponseRequest
+from edgewise.server.openai.transcriptions import (
+    Transcription,
+    TranscriptionForm,
+    VerboseTranscription,
+)
+from edgewise.server.routing import HEADER, Routing
+from edgewise.server.wire import NotEmpty, to_json
+from edgewise.types.messages import Source
+
+Schema = dict[str, Any]
+
+VERSION = "3.1.0"
+EVENTS = "text/event-stream"
+TEXT: Schema = {"type": "string"}
+WORD: Schema = {"type": "string", "minLength": 1}
+WORDS = {
+    "400": "a field is wrong, or the request does not fit",
+    "401": "no key, or a wrong one",
+    "403": "Host or Origin not allowed",
+    "404": "no such thing",
+    "408": "the body took too long to arrive",
+    "413": "the body is too large",
+    "429": "busy, too often, or the budget is spent; Retry-After where waiting helps",
+    "4XX": "the cloud's own refusal of the request",
+    "500": "the server failed",
+    "501": "an extra is not installed; the message names the command",
+    "502": "the cloud failed",
+    "503": "no local model, or the cloud is closed",
+    "504": "it took too long",
+}
+GUARDED = ("401", "403", "429")
+READ = (*GUARDED, "500")  # by a thread, from the ledger or from memory
+ANSWERED = ("400", *GUARDED, "404", "408", "413", "4XX", "500", "501", "502", "503", "504")
+INTRODUCTION = (
+    "Any client of OpenAI's or Anthropic's API, answered on the device where it is sure and by "
+    "your cloud where it is not. Fields that are not described are ignored, a described one of "
+    "the wrong type is a 400 that names it, and bodies may be nested 64 deep. "
+    "`/v1/realtime` is a WebSocket and beyond this description: see docs/server.md."
+)
+SINCE: Schema = {
+    "description": "30m, 24h, 7d, or a date or time in UTC",
+    "anyOf": [
+        {"type": "string", "pattern": "^[0-9]{1,6}[smhdw]$"},
+        {"type": "string", "format": "date"},
+        {"type": "string", "format": "date-time"},
+    ],
+}
+
+
+class Alive(TypedDict):
+    status: Literal["ok"]
+
+
+class Ready(TypedDict):
+    status: Literal["ready", "starting", "draining"]
+    local_model: NotEmpty | None
+
+
+# What travels, by the mode in which it is read from or written to JSON.
+SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
+    "validation": (
+        *(ChatRequest, ResponseRequest, MessagesRequest),
+        *(EmbeddingsRequest, TranscriptionForm, Routing),
+    ),
+    "serialization": (
+        *(ChatCompletion, ResponsesAnswer, AnswerMessage, EmbeddingList),
+        *(Transcription, VerboseTranscription, ModelList, ModelEntry),
+        *(Overview, Confidences, Recent, LedgerRequest, Alive, Ready, Error, AnthropicError),
+    ),
+}
+
+
+async def description(_: Request) -> Response:
+    """Made once; there is nothing in it that a stranger may not know."""
+    return Response(_written(), media_type="application/json")
+
+
+@cache
+def _written() -> bytes:
+    return to_json(document())
+
+
+def document() -> dict[str, Any]:
+    schemas = _schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for (method, path), operation in _operations(schemas).items():
+        paths.setdefault(path, {})[method] = operation
+    return {
+        "openapi": VERSION,
+        "info": {
+            "title": "edgewise",
+            "version": edgewise.__version__,
+            "description": INTRODUCTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
+        },
+        "security": [{}, {"bearer": []}, {"header": []}],
+    }
+
+
+class _Generator(GenerateJsonSchema):
+    """Fields need no titles: they have names. Shapes of a union may overlap: anyOf, not oneOf."""
+
+    @override
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    @override
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        found = super().tagged_union_schema(schema)
+        return {"anyOf": found.pop("oneOf"), **found} if "oneOf" in found else found
+
+
+def _schemas() -> dict[str, Schema]:
+    """By name. A form names the entries of its metadata as fields of its own."""
+    inputs = [
+        (shape.__name__, mode, TypeAdapter(shape))
+        for mode, shapes in SHAPES.items()
+        for shape in shapes
+    ]
+    _, found = TypeAdapter.json_schemas(
+        inputs,
+        ref_template="#/components/schemas/{model}",
+        schema_generator=_Generator,
+    )
+    schemas: dict[str, Schema] = found["$defs"]
+    form = schemas[TranscriptionForm.__name__]["properties"]
+    for name, schema in schemas[Routing.__name__]["properties"].items():
+        form[f"metadata[{name}]"] = _without_null(schema)
+    return schemas
+
+
+def _without_null(schema: Schema) -> Schema:
+    """Of a field that may be left out: what it holds where it is there, numbers as numbers."""
+    kept = [each for each in schema["anyOf"] if each != {"type": "null"}]
+    first: Schema = kept[0]["anyOf"][0] if "anyOf" in kept[0] else kept[0]
+    words = {"description": schema["description"]} if "description" in schema else {}
+    return first | words
+
+
+def _named(shape: Any) -> Schema:
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _refusals(statuses: tuple[str, ...], shape: Any = Error) -> dict[str, Any]:
+    content = _json(_named(shape))
+    return {status: {"description": WORDS[status], "content": content} for status in statuses}
+
+
+def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, Any]]:
+    routing = {
+        name: _without_null(schema)
+        for name, schema in schemas[Routing.__name__]["properties"].items()
+    }
+
+    def asking(
+        name: str,
+        words: str,
+        request: Any,
+        *answers: Any,
+        error: Any = Error,
+        kind: str = "application/json",
+        other: tuple[str, ...] = (),
+        **more: Schema,
+    ) -> dict[str, Any]:
+        """An endpoint of a model. Its headers say in short where the answer is from."""
+        shapes = [_named(each) for each in answers]
+        content = _json(shapes[0] if len(shapes) == 1 else {"anyOf": shapes})
+        if EVENTS in other:
+            content[EVENTS] = {}  # whose shapes this language has no words for
+        if "text/plain" in other:
+            content["text/plain"] = {"schema": TEXT}
+        shown = {
+            "id": WORD,
+            "source": TypeAdapter(Source).json_schema(),
+            **dict.fromkeys(("reason", "cost", "confidence", "degraded"), WORD),
+        }
+        return {
+            "operationId": name,
+            "summary": words,
+            "parameters": [
+                {"name": HEADER + each.replace("_", "-"), "in": "header", "schema": schema}
+                for each, schema in (routing | more).items()
+            ],
+            "requestBody": {"required": True, "content": {kind: {"schema": _named(request)}}},
+            "responses": {
+                "200": {
+                    "description": words,
+                    "headers": {
+                        HEADER + each: {
+                            "schema": schema,
+                            "required": each in ("id", "source") and EVENTS not in other,
+                        }
+                        for each, schema in shown.items()
+                    },
+                    "content": content,
+                },
+                **_refusals(ANSWERED, error),
+            },
+        }
+
+    def looking(
+        name: str,
+        words: str,
+        content: dict[str, Any],
+        refused: tuple[str, ...] = READ,
+        /,
+        **path: Schema,
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "operationId": name,
+            "summary": words,
+            "responses": {"200": {"description": words, "content": content}, **_refusals(refused)},
+        }
+        if path:
+            found["parameters"] = [
+                {"name": part, "in": "path", "required": True, "schema": schema}
+                for part, schema in path.items()
+            ]
+        return found
+
+    def shape(of: Any) -> dict[str, Any]:
+        return _json(_named(of))
+
+    ready = looking("ready", "Whether it takes requests", shape(Ready), ("403",))
+    ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
+    stream = (EVENTS,)
+    form = "multipart/form-data"
+    space = {"type": "string", "pattern": r"\S", "maxLength": 128}
+    page = {"text/html": {"schema": TEXT}}
+    file = {each.partition(";")[0]: {"schema": TEXT} for each in KINDS.values()}
+    return {
+        ("post", "/v1/chat/completions"): asking(
+            "chat", "OpenAI's chat", ChatRequest, ChatCompletion, other=stream
+        ),
+        ("post", "/v1/responses"): asking(
+            "respond", "OpenAI's responses", ResponseRequest, ResponsesAnswer, other=stream
+        ),
+        ("post", "/v1/messages"): asking(
+            "message",
+            "Anthropic's messages",
+            MessagesRequest,
+            AnswerMessage,
+            error=AnthropicError,
+            other=stream,
+        ),
+        ("post", "/v1/embeddings"): asking(
+            "embed", "OpenAI's embeddings", EmbeddingsRequest, EmbeddingList, space=space
+        ),
+        ("post", "/v1/audio/transcriptions"): asking(
+            "transcribe",
+            "What is said in a sound file",
+            TranscriptionForm,
+            Transcription,
+            VerboseTranscription,
+            kind=form,
+            other=(EVENTS, "text/plain"),
+        ),
+        ("get", "/v1/models"): looking("models", "The names a request may use", shape(ModelList)),
+        ("get", "/v1/models/{model}"): looking(
+            "model", "One of those names", shape(ModelEntry), (*READ, "404"), model=WORD
+        ),
+        ("get", "/metrics"): looking(
+            "metrics", "Counts for Prometheus", {CONTENT_TYPE: {"schema": TEXT}}
+        ),
+        ("get", "/edgewise/overview/{since}"): looking(
+            "overview", "Totals", shape(Overview), (*READ, "400", "503"), since=SINCE
+        ),
+        ("get", "/edgewise/confidences/{since}"): looking(
+            "confidences", "Judged requests", shape(Confidences), (*READ, "400"), since=SINCE
+        ),
+        ("get", "/edgewise/requests"): looking("requests", "The latest", shape(Recent)),
+        ("get", "/edgewise/requests/{id}"): looking(
+            "request", "One with its attempts", shape(LedgerRequest), (*READ, "404"), id=WORD
+        ),
+        ("get", "/edgewise/events"): looking(
+            "events", "Requests as they end, until you leave", {EVENTS: {}}
+        ),
+        ("get", "/healthz"): looking("alive", "Whether it lives", shape(Alive), ("403",)),
+        ("get", "/readyz"): ready,
+        ("get", "/openapi.json"): looking(
+            "description", "This description", _json({"type": "object"}), ("403",)
+        ),
+        ("get", "/"): looking("page", "The dashboard", page, ("403",)),
+        ("get", "/dashboard/{name}"): looking(
+            "file",
+            "A file of the dashboard",
+            file,
+            ("403", "404"),
+            name={"enum": list(files())},
+        ),
+    }
