@@ -1,3 +1,3 @@
 """Measures edgewise from outside: `edgewise bench NAME`."""
 
-__version__ = "0.1.1"
+__version__ = "0.2.0"
