@@ -22,7 +22,8 @@ from edgewise_bench.speech.deferral import Curve, Deferral
 def test_without_matplotlib_the_message_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # as if it were not there
+    for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not there
     with pytest.raises(SettingsError, match=r"pip install 'edgewise-bench\[plots\]'"):
         check_drawing()
 

@@ -153,10 +153,10 @@ def test_a_file_of_before_still_means_the_same() -> None:
     ("changes", "said"),
     [
         ({"format": 3}, "format 3 is not 2; fit it again"),
-        ({"name": None, "call": None}, "not a call calibration"),
-        ({"call": {"weights": [], "bias": 0.0}}, "not a call calibration"),
+        ({"name": None, "call": None}, "not a calibration of calls"),
+        ({"call": {"weights": [], "bias": 0.0}}, "not a calibration of calls"),
         ({"call": {"weights": {}, "bias": "much"}}, "much"),
-        ({"call": {"weights": {"luck": 1.0}, "bias": 0.0}}, "unknown feature 'luck'"),
+        ({"call": {"weights": {"luck": 1.0}, "bias": 0.0}}, r"unknown features \['luck'\]"),
         ({"call": {"weights": {"call_sum": -1.0}, "bias": 0.0}}, "'call_sum' would score"),
         ({"none": {"weights": {"entropy": 1.0}, "bias": 0.0}}, "'entropy' would score"),
         ({"worded_call": {"weights": {"call_sum": 1.0}, "bias": 0.0}}, "unknown feature"),

@@ -57,7 +57,7 @@ def test_the_help_lists_every_command_with_a_sentence(run: Run, flag: str) -> No
 def every_command(command: click.Command = cli, *path: str) -> Iterator[tuple[str, ...]]:
     """Every command and group, as the words that call it."""
     if isinstance(command, click.Group):
-        context = click.Context(command)
+        context = click.Context(command, help_option_names=["-h", "--help"])
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
-
-import numpy
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgewise.decide.objective import GRID, find_threshold
 from edgewise.types.measured import RiskRow, RiskTable
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import ArrayLike, NDArray
 
 TARGETS = (0.01, 0.05, 0.10, 0.20)
 DELTA = 0.10
@@ -77,6 +78,8 @@ class Kept(NamedTuple):
 
 def risk_table(confidences: ArrayLike, right: ArrayLike, grid: Sequence[float] = GRID) -> RiskTable:
     """How many rows are kept at each threshold, and how many of those are wrong."""
+    import numpy  # noqa: PLC0415  # training scores calls without it
+
     scores = numpy.asarray(confidences, dtype=numpy.float64)
     order = numpy.argsort(-scores, kind="stable")
     wrong = numpy.cumsum(1 - numpy.asarray(right, dtype=numpy.int64)[order])
@@ -101,6 +104,8 @@ def violations(
     `scores` are confidences from 0 to 1 that were not fitted on these rows; a row is kept where its
     score is at least the threshold, as `Engine.complete` does.
     """
+    import numpy  # noqa: PLC0415  # as above
+
     confidences = numpy.asarray(scores, dtype=numpy.float64)
     wrong = 1 - numpy.asarray(right, dtype=numpy.int64)
     generator = numpy.random.default_rng(seed)
