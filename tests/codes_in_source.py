@@ -27,8 +27,8 @@ def said_by(node: ast.AST) -> set[str]:
     if isinstance(node, ast.keyword) and node.arg in CODE_NAMES:
         return texts(node.value)
     if isinstance(node, ast.Call):
-        name = ast.unparse(node.func).rpartition(".")[2]
-        return texts(node.args[SAYS_CODES[name]]) if name in SAYS_CODES else set()
+        place = SAYS_CODES.get(ast.unparse(node.func).rpartition(".")[2])
+        return set() if place is None or place >= len(node.args) else texts(node.args[place])
     if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = {ast.unparse(target).rpartition(".")[2] for target in targets}

@@ -208,7 +208,8 @@ def test_every_command_exists_with_its_options(page: str) -> None:
 
 def parse(command: click.Command, arguments: list[str]) -> None:
     """Follow the words into sub-commands, then let click read the options. Nothing runs."""
-    context = click.Context(command, info_name=command.name)
+    # The names of the help option too: click keeps the option, and other tests print it.
+    context = click.Context(command, info_name=command.name, help_option_names=["-h", "--help"])
     if isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
         inner = command.get_command(context, arguments[0])
         if inner is None:
