@@ -60,9 +60,7 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=options.complete_models)
-@click.option(
-    "--keep-source", is_flag=True, help="Keep the published file beside the faster one."
-)
+@click.option("--keep-source", is_flag=True, help="Keep the published file beside the faster one.")
 @options.as_json
 def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
     """Get the weights of models (default: the chat model), verified by SHA-256.
