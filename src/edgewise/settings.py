@@ -28,7 +28,7 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 
 
 def default_threads(cores: int | None = None) -> int:
-    """All cores but one: two busy threads on one shared core slow each other down badly."""
+    """Half of the cores: busy threads on shared cores slow each other down badly."""
     return max(1, (cores or os.cpu_count() or 1) // 2)
 
 
@@ -267,7 +267,7 @@ def _read_env_file(path: Path, *, must_exist: bool) -> dict[str, str]:
         if must_exist:
             raise SettingsError(f"{path}: there is no such .env file")
         return {}
-    from dotenv import dotenv_values  # noqa: PLC0415  # few have such a file
+    from dotenv import dotenv_values  # noqa: PLC0415  # most users have none
 
     try:
         found = dotenv_values(path, interpolate=False, encoding="utf-8")

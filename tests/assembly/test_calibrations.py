@@ -38,7 +38,7 @@ def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> N
     assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
 
 
-def test_one_that_was_fitted_here_comes_first_and_again_when_it_is_fitted_again(
+def test_the_users_own_comes_first_and_is_read_again_after_a_refit(
     tmp_path: Path,
 ) -> None:
     settings = Settings(data_dir=tmp_path)

@@ -92,7 +92,7 @@ def test_what_was_changed_and_what_is_wrong_is_said_per_call(
     assert " · complaints missing_argument" in ran.err
 
 
-def test_a_part_that_got_no_call_is_said_beside_the_calls(
+def test_a_part_without_a_call_is_reported_beside_the_calls(
     run: Run, tools: str, write: Write
 ) -> None:
     write(WEATHER, "none")
@@ -232,7 +232,7 @@ def test_a_signalled_handoff_exits_10_without_calls(
     assert cloud.connections == 0
 
 
-def test_a_missing_caller_is_fetched_and_when_that_fails_the_cloud_is_asked(
+def test_a_missing_function_model_is_fetched_and_if_that_fails_the_cloud_is_asked(
     run: Run, tools: str, cloud: LoopbackCloud, no_model: Path
 ) -> None:
     cloud.always(Answer(text="I cannot do that."))
@@ -244,7 +244,7 @@ def test_a_missing_caller_is_fetched_and_when_that_fails_the_cloud_is_asked(
     assert "'Who wrote Faust?': refusal, the cloud declined in words\n└ cloud · " in ran.err
 
 
-def test_without_caller_and_cloud_the_error_says_what_to_do(
+def test_without_function_model_and_cloud_the_error_says_what_to_do(
     run: Run, tools: str, no_model: Path
 ) -> None:
     ran = run("call", "--json", "--tools", tools, "hi")

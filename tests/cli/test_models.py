@@ -67,7 +67,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
     assert [each["name"] for each in rows if each["embedder"]] == ["all-minilm-l6-v2"]
 
 
-def test_the_function_caller_is_marked(run: Run, no_model: Path) -> None:
+def test_the_function_model_is_marked(run: Run, no_model: Path) -> None:
     (line,) = [line for line in run("models").out.splitlines() if "calls functions" in line]
     words = " ".join(line.split())
     assert words == "· edgewise-caller 145 MB Apache-2.0 · packages · calls functions"

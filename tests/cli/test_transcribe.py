@@ -100,7 +100,7 @@ def test_one_bad_file_does_not_stop_the_others(run: Run, talk: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["missing.wav", "diary.wav"])
-def test_a_file_that_cannot_be_heard_is_a_line_and_a_code(
+def test_a_file_that_cannot_be_transcribed_is_a_line_and_a_code(
     run: Run, talk: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "diary.wav").write_text("dear diary " * 40)

@@ -811,7 +811,7 @@ def test_a_door_without_a_transcriber_says_what_is_missing(ledger: Ledger) -> No
     assert shut.code == "no_key" and "no cloud provider that transcribes" in str(shut)
 
 
-def test_a_provider_that_cannot_hear_has_no_lane(tmp_path: Path) -> None:
+def test_a_provider_that_cannot_transcribe_has_no_lane(tmp_path: Path) -> None:
     settings = Settings.load(
         {"ANTHROPIC_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY}, data_dir=tmp_path, config_dir=tmp_path
     )

@@ -231,7 +231,7 @@ def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) 
         assert (verdict is Verdict.KEEP) is (not kept), sentence
 
 
-def test_what_was_stopped_before_its_time_says_what_the_gate_would_have_waited_for() -> None:
+def test_an_answer_stopped_early_says_what_the_gate_would_have_waited_for() -> None:
     early = Asked(stayed=False, early=True, hold_tokens=16)
     assert changes(early, decided_after_tokens=3) == (
         "At a low enough threshold the gate would have waited for more evidence than 3 tokens.",

@@ -266,7 +266,7 @@ def test_a_full_queue_refuses_what_comes_next_and_blocks_nobody(
     assert [each.error for each in transcript.segments] == ["", "", "queue_full", "queue_full"]
 
 
-def test_where_the_cloud_hears_nobody_the_segment_is_taken_out(make: Make) -> None:
+def test_a_segment_without_speech_for_the_cloud_is_removed(make: Make) -> None:
     with make(HearingCloud({1: ""})).listen() as live:
         feed(live, TALK)
         transcript = live.stop()
@@ -548,7 +548,9 @@ def test_what_is_out_of_order_is_refused(make: Make) -> None:
     assert live.stop() is live.stop()
 
 
-def test_what_the_device_cannot_hear_is_refused_at_the_start(make: Make, tmp_path: Path) -> None:
+def test_what_the_device_cannot_transcribe_is_refused_at_the_start(
+    make: Make, tmp_path: Path
+) -> None:
     facts = DeviceFacts(
         backend="scripted", model="m", quantisation="none", context_tokens=1, languages=("en",)
     )

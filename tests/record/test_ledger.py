@@ -407,7 +407,7 @@ def test_a_call_that_cost_more_than_reserved_is_booked_as_it_was(ledger: Ledger)
 
 
 @pytest.mark.parametrize("amount", [-1, 2**63])
-def test_money_from_nowhere_is_refused(ledger: Ledger, amount: int) -> None:
+def test_a_negative_amount_is_refused(ledger: Ledger, amount: int) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         ledger.reserve("r/0", asking("r"), PROVIDER, amount)
     with pytest.raises(ValueError, match="not an amount"):

@@ -109,5 +109,5 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
         return ToolResult(call, call_function(function, call.arguments))
     except InvalidRequest as error:
         return ToolResult(call, error=f"{NOT_RUN} {error}")
-    except Exception as error:  # noqa: BLE001  # the user's own code: whatever it raises is its result
+    except Exception as error:  # noqa: BLE001  # the user's code may raise anything
         return ToolResult(call, error=f"{type(error).__name__}: {error}")

@@ -136,7 +136,7 @@ class Speculation:
         try:
             with closing(stream):
                 self._chunks += stream
-        except Exception as error:  # noqa: BLE001  # `answer` raises it where somebody can see it
+        except Exception as error:  # noqa: BLE001  # `answer` raises it again
             self._error = error
 
     def _hand_over(self, journal: list[Attempt]) -> None:

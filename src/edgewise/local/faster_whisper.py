@@ -52,7 +52,7 @@ class FasterWhisper(LazyModel[Any]):
     ) -> list[Heard]:
         with self._lock:
             model = self._loaded()
-            import ctranslate2  # noqa: PLC0415  # comes with what was just loaded
+            import ctranslate2  # noqa: PLC0415  # installed with what was just loaded
 
             ctranslate2.set_random_seed(SEED)  # or a later try would depend on earlier ones
             try:

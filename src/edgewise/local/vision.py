@@ -111,7 +111,7 @@ class ObjectFinder(LazyModel[Any]):
         height, width = pixels.shape[:2]
         with self._lock:
             network = self._loaded()
-            import cv2  # noqa: PLC0415  # comes with what was just loaded
+            import cv2  # noqa: PLC0415  # installed with what was just loaded
 
             try:
                 blob = cv2.dnn.blobFromImage(

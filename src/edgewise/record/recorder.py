@@ -70,7 +70,7 @@ class RequestRecorder:
         for watcher in self.watchers:
             try:
                 watcher(request, reply)
-            except Exception:  # noqa: BLE001  # one who looks on may not spoil the answer
+            except Exception:  # noqa: BLE001  # a watcher must not spoil the answer
                 _log.exception("a watcher failed at request %s", request.id)
 
     def failed(self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]) -> None:
