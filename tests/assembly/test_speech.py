@@ -140,7 +140,7 @@ def test_a_model_that_cannot_transcribe_and_a_missing_one_are_named(
     settings = Settings.load({}, data_dir=tmp_path, fetch_default_model=False)
     with (
         Engine(settings.with_changes(speech_model="smollm2-135m-instruct")) as engine,
-        pytest.raises(ModelNotFound, match="cannot hear"),
+        pytest.raises(ModelNotFound, match="cannot transcribe"),
     ):
         engine.transcribe(TALK)
     with (

@@ -97,7 +97,7 @@ def open_transcriber(settings: Settings) -> SpeechBackend:
     else:
         model = _find_or_fetch(settings, settings.speech_model, DEFAULT_SPEECH_MODEL)
     if model.row is not None and model.row.kind != "speech":
-        raise ModelNotFound(f"{model.name} cannot hear; run `edgewise models` for those that can")
+        raise ModelNotFound(f"{model.name} cannot transcribe; see `edgewise models`")
     opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
     transcriber: SpeechBackend = opener(model, threads=settings.threads)
     return transcriber

@@ -45,7 +45,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--task", type=click.Choice(list(KINDS)), help="With --from-ledger: the task.")
 @click.option("--show", is_flag=True, help="Only show which calibrations are in use.")
 @click.option("--model", "-m", help="Local model, instead of the settings'.")
-@click.option("--out", type=_file, help="Write to this file; the engine does not use it.")
+@click.option("--out", type=_file, help="Write to this file instead of the engine's.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
 @click.option("--dry-run", is_flag=True, help="Fit and report, but write nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Overwrite without asking.")
@@ -182,7 +182,7 @@ def _fit_audits(
         ledger.close()
     rows, floor = own.rows_of_audits(audits, str(base["name"]))
     data = {
-        "description": "answers kept on the device, held against the cloud's by the shadow audit",
+        "description": "answers kept on the device, compared with the cloud's by the shadow audit",
         "calibration": base["name"],
         "from_confidence": floor,
         "seed": seed,

@@ -29,7 +29,7 @@ _MISFITS = {
     "language_unsupported": "a local model that knows the language would have heard it first",
     "no_local_model": "with weights on the device it would have been asked first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
-    "schema_unsupported": "a runtime that holds answers to a schema would have been asked first",
+    "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
 }
 _POLICIES = {

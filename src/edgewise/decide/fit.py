@@ -61,7 +61,7 @@ def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
     if request.tools and not capacity.tools and not request.has_results:
         return Misfit("tools_unsupported", "the local model cannot call tools")
     if request.response_format is not None and not capacity.schemas:
-        return Misfit("schema_unsupported", "the local runtime cannot hold an answer to a schema")
+        return Misfit("schema_unsupported", "the local runtime cannot enforce a schema")
     characters = count_characters(request.messages)
     if characters > capacity.context_tokens * MOST_CHARACTERS_PER_TOKEN:
         return Misfit(

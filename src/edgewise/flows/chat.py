@@ -139,7 +139,7 @@ class TextDraft(Draft):
         if self.code != "kept_confident" or sure is None or sure >= usual:
             return
         self.doubted, self.degraded_code = True, "budget_paced"
-        kept = f"kept all the same from {self.gate.threshold:.2f} on, {self.gate.objective}"
+        kept = f"kept anyway from {self.gate.threshold:.2f} on, {self.gate.objective}"
         self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
 
     def _source(self) -> Source:

@@ -106,7 +106,7 @@ class LiveTranscriber:
             if self._running or self._transcript is not None:
                 raise InvalidRequest("start: it has been started before")
             if self.request.policy == "cloud_only":
-                raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
+                raise InvalidRequest("live captions need the device: cloud_only is not possible")
             transcriber, misfit = look_at_device(self.request, self._parts.transcriber)
             if transcriber is None or misfit is not None:
                 assert misfit is not None, "only cloud_only opens no model"
@@ -132,7 +132,7 @@ class LiveTranscriber:
         """
         with self._lock:
             if not self._running:
-                raise InvalidRequest("process: start it first, and not after it was stopped")
+                raise InvalidRequest("process: start it first, and call it before stop")
             self._hear(self._utterances.feed(self._pcm.read(chunk)), hurry)
             self._take(self._corrections.arrived())
             return self._update()

@@ -696,13 +696,11 @@ def _longest_run(required: Sequence[bool]) -> int:
 
 
 def _wrong(place: str, words: str) -> NoReturn:
-    raise InvalidRequest(f"the answer's schema cannot be held to: {_short(place)}: {words}")
+    raise InvalidRequest(f"no answer can follow this schema: {_short(place)}: {words}")
 
 
 def _too_much(place: str, words: str) -> NoReturn:
-    raise SchemaUnsupported(
-        f"the device cannot hold an answer to this schema: {_short(place)}: {words}"
-    )
+    raise SchemaUnsupported(f"the device cannot enforce this schema: {_short(place)}: {words}")
 
 
 def _short(place: str) -> str:
