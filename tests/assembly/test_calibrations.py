@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_passed_over(tmp_path: Pa
 
 
 def test_a_refit_counts_from_the_next_request_of_a_running_engine(tmp_path: Path) -> None:
-    """For every task: chat used to take a new calibration only when the engine was made anew."""
+    """For every task: chat once took a new calibration only with a new engine."""
     settings = Settings.load({}, data_dir=tmp_path)
     backend = ScriptedBackend.confident("Paris.")
     function_model = ScriptedFunctionModel(['set_timer {"minutes":5}'] * 2)

@@ -1,4 +1,4 @@
-"""Function calls through the engine: run, chatted about, written down, and thrown anything at."""
+"""Function calls through the engine: run, chatted about, recorded, and given random input."""
 
 from __future__ import annotations
 

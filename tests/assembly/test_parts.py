@@ -1,4 +1,4 @@
-"""What an engine's parts are made of: here the function caller."""
+"""An engine's parts: the function model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own rows change a calibration only where that helps on other rows, and measure it on those."""
+"""A user's rows change a calibration only if that helps on other rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled requests are read line by line, and what is wrong is said with its line."""
+"""Labelled requests are read line by line; an error names its line."""
 
 from __future__ import annotations
 

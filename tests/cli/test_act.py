@@ -1,4 +1,4 @@
-"""`edgewise act`: heard words, the calls they ask for, and what came of them."""
+"""`edgewise act`: transcribed words, the calls they ask for, and the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Script = Callable[..., None]
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """What the device will hear and write, without weights."""
+    """What the device will transcribe and write, without weights."""
 
     def same(settings: Settings, policy: str | None = None) -> Settings:
         return settings

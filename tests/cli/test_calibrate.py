@@ -49,7 +49,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, default_model: object) -> Scripte
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Answers of scripted models must not lie where those of real ones do."""
+    """Answers of scripted models must not mix with those of real ones."""
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "models").symlink_to(Settings.load().models_dir)

@@ -1,4 +1,4 @@
-"""`edgewise call`: the calls alone on standard output, all that is known of them beside it."""
+"""`edgewise call`: only the calls on standard output, everything else beside it."""
 
 from __future__ import annotations
 

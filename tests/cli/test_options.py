@@ -1,4 +1,4 @@
-"""The shared options: what was said counts, zero included; what excludes each other is refused."""
+"""The shared options: given values count, zero included; contradictions are refused."""
 
 from __future__ import annotations
 

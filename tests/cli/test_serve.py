@@ -1,4 +1,4 @@
-"""`edgewise serve` as a process of its own: starts, serves, drains, ends."""
+"""`edgewise serve` as a process: starts, serves, drains, ends."""
 
 from __future__ import annotations
 

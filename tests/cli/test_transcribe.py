@@ -18,7 +18,7 @@ KEY = "sk-never-shown-5512"
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of a made voice, which scripted ears hear as two segments."""
+    """A file of a synthetic voice, which a scripted transcriber hears as two segments."""
     monkeypatch.setattr(command, "ensure_transcriber", lambda settings, policy=None: settings)
     monkeypatch.setattr(
         command, "Engine", lambda settings: Engine(settings, transcriber=ScriptedTranscriber([TWO]))

@@ -1,4 +1,4 @@
-"""What every adapter must know of a request."""
+"""What every adapter must know about a request."""
 
 from __future__ import annotations
 

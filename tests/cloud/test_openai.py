@@ -338,7 +338,7 @@ def sent(request: Request, called: str = "openai") -> SeenRequest:
 
 
 def heard(value: Any, called: str = "openai") -> list[Chunk]:
-    """What becomes of a reply that no script of ours would send."""
+    """The result of a reply that our scripts would not send."""
     with RawServer(reply(json.dumps(value), kind="application/json")) as server:
         provider = open_adapter("openai", server.url, called=called)
         try:

@@ -1,4 +1,4 @@
-"""Two answers agree or not, whichever comes first; what needs a reader is left to one."""
+"""Two answers agree or not, in either order; doubtful pairs are left to a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drift is noticed where there is some, and claimed at most once in a hundred where it is not."""
+"""Drift is noticed, and false alarms are rarer than one in a hundred."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_distance_is_the_largest_gap_at_a_quantile() -> None:
 
 
 def test_the_distance_is_never_more_than_that_of_the_whole_samples() -> None:
-    """So the bound for whole samples holds for it; a quantile between two rows costs a row."""
+    """So the bound for whole samples holds too; a quantile between two rows costs a row."""
     source = random.Random(5)
     for draw in (smooth, stepped):
         for rows in (3, 30, 60):
@@ -149,7 +149,7 @@ def answers(seed: int, count: int) -> list[list[Reading]]:
 
 
 def test_rows_of_a_gate_are_compared_with_what_a_gate_records() -> None:
-    """The early score of a stopped answer is another number than the final score of a whole one."""
+    """The early score of a stopped answer differs from the final score of a whole one."""
     held_out, live = answers(1, 800), answers(2, 500)
     reference = Reference(
         800,

@@ -217,7 +217,7 @@ def test_a_higher_threshold_would_have_sent_it() -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) -> None:
-    """On an answer that was judged as a whole, which is where the sentence promises something."""
+    """Only for an answer that was judged as a whole does the sentence promise something."""
     plain = Score({"mean_logprob": 1.0}, 0.0)
     calibration = chat_calibration(name="x", early=plain, final=plain)
     reading = Reading(tokens=1, mean_logprob=8 * confidence - 4)

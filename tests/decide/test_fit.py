@@ -1,4 +1,4 @@
-"""Fit: what the device cannot take is said before it wastes any time on it."""
+"""Fit: a request that the device cannot take is refused before it wastes time."""
 
 from __future__ import annotations
 

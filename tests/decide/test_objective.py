@@ -1,4 +1,4 @@
-"""From what a caller aims at to a threshold and words for it."""
+"""From a user's objective to a threshold, and the words for it."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_what_was_never_kept_or_always_wrong_proves_nothing() -> None:
 
 
 def drawn(generator: random.Random, rows: int, *, flattery: float) -> RiskTable:
-    """Rows with even confidences, right with that chance less `flattery`."""
+    """Rows with evenly spread confidences, right with that chance minus `flattery`."""
     scores = sorted((generator.random() for _ in range(rows)), reverse=True)
     table, kept, wrong = [], 0, 0
     for threshold in GRID:
@@ -175,7 +175,7 @@ def drawn(generator: random.Random, rows: int, *, flattery: float) -> RiskTable:
 
 
 def true_error(threshold: float, flattery: float) -> float:
-    """Of all that such confidences keep: the mean chance of being wrong from there up to 1."""
+    """The mean chance of being wrong among the kept rows."""
     return 1 - (1 + threshold) / 2 + flattery
 
 
@@ -226,7 +226,7 @@ def test_a_confident_mistake_at_the_top_does_not_end_it() -> None:
 
 
 def test_a_bad_stretch_ends_what_began_before_it() -> None:
-    """Beyond it only a later start may go on: looser thresholds in between are not looked at."""
+    """After it only a later start may continue: lower thresholds in between are skipped."""
     rows = [RiskRow(0.9, 130, 0), RiskRow(0.8, 140, 30), RiskRow(0.7, 240, 0)]
     assert find_threshold(tuple(rows), 1000, 0.05, 0.1) == 0.9, "starts at 125 and 250 kept rows"
     assert find_threshold((*rows, RiskRow(0.6, 260, 1)), 1000, 0.05, 0.1) == 0.6

@@ -1,4 +1,4 @@
-"""Function calls, told as stories: who wrote each call, what left the device, what is admitted."""
+"""Function calls as stories: who wrote each call, what left the device, what the reply says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller has read already is not estimated again."""
+"""What a function model has read already is not estimated again."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_nothing_private_is_speculated_with(cloud: LoopbackCloud, options: dict[
 
 
 class Unruly:
-    """A `Cloud` of somebody's that raises what it likes, or waits to be stopped."""
+    """A `Cloud` that raises anything, or waits to be stopped."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

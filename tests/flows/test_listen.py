@@ -75,7 +75,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def over_http(server: LoopbackCloud, tmp_path: Path, **changes: Any) -> Engine:
-    """An engine whose cloud is real HTTP to a server that hears."""
+    """An engine whose cloud is real HTTP to a server that transcribes."""
     row = ProviderSettings(
         protocol="openai", base_url=server.openai_url, speech_model="gpt-transcribe"
     )
@@ -97,7 +97,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 class Reader:
-    """Somebody who reads the updates and believes only what is announced in them."""
+    """A reader of the updates who believes only what they announce."""
 
     def __init__(self) -> None:
         self.segments: dict[int, str] = {}
@@ -570,7 +570,7 @@ def test_the_real_model_captions_somebody_who_speaks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cloud is real HTTP; it is asked where the model is in doubt, if it is."""
+    """The cloud is real HTTP; it is asked if the model is in doubt."""
     monkeypatch.undo()
     with LoopbackCloud() as server:
         server.always(lambda seen: Answer(text="said better"))

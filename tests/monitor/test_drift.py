@@ -1,4 +1,4 @@
-"""Drift, from answers in the ledger to what a caller of the engine, the doctor and /metrics see."""
+"""Drift: from answers in the ledger to the engine, the doctor and /metrics."""
 
 from __future__ import annotations
 

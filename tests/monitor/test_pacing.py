@@ -1,4 +1,4 @@
-"""Pacing and what drift leads to, through a whole engine and a scripted cloud."""
+"""Pacing and on_drift, through a whole engine and a scripted cloud."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_sure_answer_is_the_same_under_a_paced_budget(
 
 
 def drifted(engine: Engine) -> None:
-    """Sixty answers that are surer than nearly all that the calibration was measured on."""
+    """Sixty answers that are surer than nearly all rows of the calibration."""
     ask(engine, 60)
     assert engine._watch.check("chat", NAME).drifted
 

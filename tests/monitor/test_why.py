@@ -159,7 +159,7 @@ def test_a_failure_is_explained_without_its_secrets(failing: LoopbackCloud, tmp_
     ],
 )
 def test_every_shipped_calibration_can_explain(kind: Any, name: str, tmp_path: Path) -> None:
-    """A row whose confidence one of its scores gives is explained by that score."""
+    """A row is explained by the score that gives its confidence."""
     settings = Settings.load({}, data_dir=tmp_path)
     data = find_document(settings, name, kind)
     assert data is not None

@@ -170,7 +170,7 @@ SDP = "v=0\r\nc=IN IP4 127.0.0.1\r\nm=audio 45680 RTP/AVP 0\r\na=rtpmap:0 PCMU/8
 
 @pytest.fixture
 def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with sound in it that nobody asked for."""
+    """A working folder with sound that nobody asked for."""
     (tmp_path / "secret.wav").write_bytes(as_wav(TONE))
     (tmp_path / "secret.ts").write_bytes(encoded(TONE, "mpegts", "aac", RATE, "mono"))
     monkeypatch.chdir(tmp_path)
@@ -216,7 +216,7 @@ def test_every_kind_that_is_read_is_one_that_ffmpeg_knows_and_holds_its_own_soun
 
 @pytest.mark.parametrize("lock", OPTIONS)
 def test_each_lock_holds_without_the_other(secrets: Path, lock: str) -> None:
-    """Were a kind added that points elsewhere, FFmpeg still could open nothing for it."""
+    """Even for a format that points elsewhere, FFmpeg can open nothing."""
     only = {lock: OPTIONS[lock]}
     with pytest.raises(av.FFmpegError):
         av.open(io.BytesIO(LIST.encode()), options=only)

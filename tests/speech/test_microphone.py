@@ -1,4 +1,4 @@
-"""The microphone, with a sound system of the test's own: no machine of ours has one."""
+"""The microphone, with a fake sound system: our machines have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be aimed at: one thing at a time, within bounds, as a share or in percent."""
+"""Objectives: one at a time, within bounds, as a share or in percent."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ CALLS: tuple[tuple[str, str], ...] = (
         "two function calls in one request",
         "Set an alarm for 6:30 and text Maria that I'm on my way",
     ),
-    ("none of these functions serves it", "Who painted the Mona Lisa?"),
+    ("none of these functions fits it", "Who painted the Mona Lisa?"),
 )
 
 

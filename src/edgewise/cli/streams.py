@@ -57,7 +57,7 @@ def _spell_plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def _ascii(character: str) -> str:
-    """The letter under an accent; a question mark where there is none."""
+    """The letter under an accent; a question mark if there is none."""
     return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"
 
 

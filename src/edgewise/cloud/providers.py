@@ -126,7 +126,7 @@ def custom_row(
     speech_model: str = "",
     embedding_model: str = "",
 ) -> Provider:
-    """Any base URL with a known protocol. It needs a key if it names key variables, unless told."""
+    """Any base URL with a known protocol. It needs a key if it names any, unless told otherwise."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(

@@ -20,7 +20,7 @@ Watcher = Callable[[Request, Reply], None]  # what it raises is only logged
 
 
 class Every:
-    """Calls a watcher at the first answer and at every so many after it."""
+    """Calls a watcher at the first answer, and at every nth after it."""
 
     def __init__(self, count: int, watcher: Watcher) -> None:
         self._count = count
