@@ -170,7 +170,7 @@ def test_calls_left_open_are_closed_by_the_next_turn() -> None:
     assert backend.requests[-1].messages[-1].content == "Hello!"
 
 
-def test_a_request_that_no_tool_serves_is_answered_in_words() -> None:
+def test_a_request_that_no_tool_fits_is_answered_in_words() -> None:
     engine, _ = made_engine("none", said="Goethe.")
     with engine:
         talk = Conversation(engine, tools=[get_weather])

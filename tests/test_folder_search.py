@@ -183,7 +183,7 @@ def test_wrong_folders_and_empty_queries_are_refused(engine: Engine, index: Fold
         index.find(" ")
 
 
-def test_the_index_lies_among_the_users_data(index: FolderIndex, engine: Engine) -> None:
+def test_the_index_is_kept_with_the_users_data(index: FolderIndex, engine: Engine) -> None:
     assert index.store.path.is_relative_to(engine.settings.data_dir)
     assert index.store.path == index_path(engine.settings, index.folder)
     assert sorted(path.name for path in index.folder.iterdir()) == ["bread.txt", "ferry.md"]

@@ -69,7 +69,7 @@ def run(site: Path, code: str, **environment: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_built_ins_come_through_the_same_door() -> None:
+def test_built_ins_are_entry_points_too() -> None:
     assert plugins.names("policies") == ["cloud_only", "local_only", "prefer_cloud", "prefer_local"]
     assert {row.protocol for row in PROVIDERS.values()} == set(plugins.names("cloud_providers"))
     assert Settings().backend in plugins.names("local_backends")

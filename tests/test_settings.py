@@ -339,7 +339,7 @@ def test_two_chat_models_of_a_provider_are_one_lane_for_speech() -> None:
     ]
 
 
-def test_a_server_of_ones_own_may_do_nothing_but_hear() -> None:
+def test_the_users_own_server_may_only_transcribe() -> None:
     transcriber = {"base_url": "http://127.0.0.1:9000/v1", "speech_model": "whisper-large"}
     chosen = Settings.load(KEYS, chain=["gemini", "ears"], providers={"ears": transcriber})
     assert models_for(chosen, "chat") == ["gemini/gemini-2.5-flash-lite"]

@@ -163,7 +163,7 @@ def test_a_share_of_the_cloud_is_a_quantile(engine: Engine) -> None:
     assert (sent.source, sent.decision.code) == ("cloud", "handoff_low_confidence")
 
 
-def test_what_a_request_aims_at_stands_in_place_of_the_settings(
+def test_a_requests_objective_replaces_that_of_the_settings(
     cloud: LoopbackCloud, tmp_path: Path, chat_file: Path
 ) -> None:
     def ask(settings: dict[str, float], **options: Any) -> Reply:
@@ -180,7 +180,7 @@ def test_what_a_request_aims_at_stands_in_place_of_the_settings(
     assert ask({"error_probability": 0.001}, max_error=0.1, error_probability=0.1) is not None
 
 
-def test_two_aims_in_one_place_are_refused(engine: Engine) -> None:
+def test_two_objectives_in_one_place_are_refused(engine: Engine) -> None:
     with pytest.raises(InvalidRequest, match="threshold and max_error: state one"):
         engine.complete("Where?", threshold=0.5, max_error=0.1)
     with pytest.raises(SettingsError, match="max_error and cloud_share: state one"):

@@ -20,9 +20,9 @@ NO_RESULT = "no result was given"
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of calls: the reply with what came of those that ran, and what a history gets.
+    """One round of calls: the reply with the results of the calls that ran, and its messages.
 
-    `open_calls` are those of tools that are only described: the application's to make.
+    `open_calls` are calls of tools that are only described; the application makes those.
     """
 
     reply: Reply
@@ -31,7 +31,7 @@ class Round:
 
 
 def run_round(reply: Reply, tools: Sequence[ToolLike]) -> Round:
-    """Run the calls of Python functions, in order. A result needs the id of its call."""
+    """Run the calls of Python functions, in order. Every result needs the id of its call."""
     functions = as_toolbox(tools).functions
     calls = tuple(
         replace(call, id=call.id or f"call_{new_request_id()}") for call in reply.tool_calls
@@ -46,7 +46,7 @@ def run_round(reply: Reply, tools: Sequence[ToolLike]) -> Round:
 
 
 def as_message(result: ToolResult) -> Message:
-    """A result in words that a model can read: text as it is, anything else as JSON."""
+    """A result as text for a model: text stays as it is, anything else becomes JSON."""
     if result.error:
         text = f"failed: {result.error}"
     elif result.value is None:
@@ -61,12 +61,12 @@ def as_message(result: ToolResult) -> Message:
 def _written(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError):  # keys that are no text, or a value that holds itself
+    except (TypeError, ValueError):  # keys that are not text, or a value that contains itself
         return repr(value)
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Calls of a history that have no result yet."""
+    """The calls of a history that have no result yet."""
     answered = {message.tool_call_id for message in messages if message.role == "tool"}
     return tuple(
         call for message in messages for call in message.tool_calls if call.id not in answered
@@ -74,7 +74,7 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def answer_all(messages: Sequence[Message], results: Sequence[ToolResult]) -> list[Message]:
-    """A message for each call that is still open; providers refuse a history with open calls."""
+    """One message for each open call: providers refuse a history with open calls."""
     waiting = {call.id: call for call in open_calls(messages)}
     given = {result.call.id: result for result in results}
     if strange := sorted(set(given) - set(waiting)):
@@ -92,12 +92,12 @@ class Conversation:
         conversation.ask("Who wrote Faust?")
         conversation.ask("When was he born?", policy="cloud_only")
 
-    With `tools` a turn may take several steps: calls of Python functions are run, and the answer
-    is made from what they returned. The last of `max_steps` has to answer. Calls of tools that are
-    only described come back as `reply.tool_calls`; `resume` takes their results.
+    With `tools` a turn may take several steps: calls of Python functions are run, and the model
+    answers from their results. The last of the `max_steps` steps must be an answer. Calls of tools
+    that are only described come back as `reply.tool_calls`; pass their results to `resume`.
 
-    Every turn sends the whole history. So once a private turn is in it, all later turns are
-    private too, whatever they say; a conversation without it may leave the device again.
+    Every turn sends the whole history. Once it contains a private turn, all later turns are
+    private too, whatever they say. Remove that turn, and they may leave the device again.
     """
 
     def __init__(
@@ -110,23 +110,23 @@ class Conversation:
         self.max_steps = max_steps
         self.messages: list[Message] = [Message("system", system)] if system else []
         self.options = options
-        self.steps: list[Reply] = []  # of the last turn: what each request of it came to
+        self.steps: list[Reply] = []  # the reply of each request of the last turn
         self._private: list[Message] = []
 
     @property
     def private(self) -> bool:
-        """Whether a turn of this history was private, so that none of it may leave the device."""
+        """Whether a turn of this history was private. If so, nothing of it may leave the device."""
         return any(message is secret for secret in self._private for message in self.messages)
 
     def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
         return _reply(self._turn(text, options, live=False))
 
     def stream(self, text: str, **options: Unpack[RequestOptions]) -> Generator[Event, None, None]:
-        """As `Engine.stream`. A turn that is left half way is remembered as far as it was shown."""
+        """Like `Engine.stream`. If a turn is left half way, the history keeps what was shown."""
         return self._turn(text, options, live=True)
 
     def resume(self, results: Sequence[ToolResult], **options: Unpack[RequestOptions]) -> Reply:
-        """Go on with the results of the calls that were the application's to make."""
+        """Continue with the results of the calls that the application made."""
         given = self._answer_calls(results)
         if not given:
             raise InvalidRequest("no call waits for a result")
@@ -140,7 +140,7 @@ class Conversation:
         yield from self._walk([*self._answer_calls(()), turn], merged, live=live)
 
     def _answer_calls(self, results: Sequence[ToolResult]) -> list[Message]:
-        """A result for every call of the history that has none."""
+        """One message for every call of the history that has no result."""
         if not any(message.tool_calls for message in self.messages):
             return []
 
@@ -149,21 +149,21 @@ class Conversation:
     def _walk(
         self, new: list[Message], options: RequestOptions, *, live: bool
     ) -> Generator[Event, None, None]:
-        """Steps until there is an answer, or a call that only the application can make."""
+        """Take steps until there is an answer, or a call that only the application can make."""
         self.steps = []
         for left in reversed(range(self.max_steps)):
             if self.private or options.get("private"):
                 options = {**options, "private": True}
                 self._private += new
             if not left:
-                # Providers refuse a history with results where the tools are not told of.
+                # Providers refuse tool results if the request does not name the tools.
                 options = {**options, "tool_choice": "none"}
             reply = yield from self._step(new, options, live=live)
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:
-                # It brings the patterns of function calls, which chat need not wait for.
+                # It compiles the patterns of function calls; chat need not wait for that.
 
-                # What is called against the ban is the application's to make.
+                # Calls made although tool_choice forbids them are left to the application.
                 made = run_round(reply, options.get("tools", ()) if left else ())
                 reply, calls = made.reply, made.open_calls
                 self._remember(made.messages)
@@ -172,12 +172,12 @@ class Conversation:
                 yield Finished(replace(reply, tool_calls=calls))
                 return
             new = []
-            options.pop("request_id", None)  # it named the first step
+            options.pop("request_id", None)  # only the first step has this id
 
     def _step(
         self, new: Sequence[Message], options: RequestOptions, *, live: bool
     ) -> Generator[Event, None, Reply]:
-        """One request. Remembers what was said and what was answered; calls are run first."""
+        """One request: run its calls, then remember question and answer."""
         shown: list[TextDelta] = []
         reply: Reply | None = None
         messages = [*self.messages, *new]
@@ -196,7 +196,7 @@ class Conversation:
                     said = "".join(delta.text for delta in shown)
                     self._remember([Message("assistant", said, source=shown[-1].source)])
         assert reply is not None, "a flow ends with Finished"
-        # A handoff that was only signalled is the application's to answer, and to append.
+        # If a handoff was only signalled, the application answers, and appends the answer.
         if not (reply.signalled or reply.tool_calls):
             self._remember([Message("assistant", reply.text, source=reply.source)])
         return reply
@@ -211,7 +211,7 @@ class Conversation:
     def _remember(self, messages: Sequence[Message]) -> None:
         self.messages += messages
         if self.private:
-            self._private += messages  # they may repeat what was told
+            self._private += messages  # the answer may repeat what the private turn said
 
 
 def _reply(events: Iterable[Event]) -> Reply:

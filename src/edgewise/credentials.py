@@ -1,7 +1,7 @@
 """Providers' keys: in the operating system's keyring, or in a file only the user can read.
 
-An index file says which providers have a key and where it lies, so that the keyring (which may
-ask the user for a password) is opened only for a key that is really there.
+An index file says which providers have a key and where it is. The keyring may ask the user for a
+password, so it is opened only if it really holds the key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Credentials:
         self.path = folder / "keys.json"
 
     def places(self) -> dict[str, Place]:
-        """Which providers have a stored key, and where; never the keys."""
+        """Which providers have a stored key, and where. Never the keys themselves."""
         return {name: entry["in"] for name, entry in self._read().items()}
 
     def get(self, name: str) -> str:
@@ -39,7 +39,7 @@ class Credentials:
         return _from_keyring(name)
 
     def set(self, name: str, key: str, *, prefer: Place = "keyring") -> Place:
-        """Store a key; says where it went. The file is used where there is no keyring."""
+        """Store a key and return where it went. Without a keyring, the file is used."""
         key = _checked(name, key)
         entries = self._read()
         place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
@@ -47,7 +47,7 @@ class Credentials:
         entries[name] = {"in": place} if place == "keyring" else {"in": place, "key": key}
         self._write(entries)
         if place == "file" and before == "keyring":
-            _forget_in_keyring(name)  # an old key must not outlive the one that replaced it
+            _forget_in_keyring(name)  # the old key must not outlive the new one
         return place
 
     def remove(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class Credentials:
         return True
 
     def open_to_others(self) -> bool:
-        """Whether other users of this machine may read the file, as after a careless copy."""
+        """Whether other users of this machine may read the file."""
         try:
             return os.name == "posix" and bool(self.path.stat().st_mode & 0o077)
         except OSError:
@@ -75,7 +75,7 @@ class Credentials:
             return {}
         except OSError as error:
             raise SettingsError(f"{self.path} cannot be read: {error.strerror}") from error
-        # Its content is not quoted, and no error that does is chained: there are keys in it.
+        # The file holds keys: do not quote it, and do not chain an error that quotes it.
         except (ValueError, AttributeError, KeyError, TypeError):
             raise SettingsError(
                 f"{self.path} is not a list of keys as `edgewise auth` writes it; "
@@ -85,7 +85,7 @@ class Credentials:
     def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Unreadable to others from the start; a chmod later would leave a moment to read it in.
+            # Created unreadable to others: a chmod afterwards would come a moment too late.
             descriptor, temporary = tempfile.mkstemp(prefix="keys-", dir=self.path.parent)
             try:
                 with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -98,7 +98,7 @@ class Credentials:
 
 
 def _checked(name: str, key: str) -> str:
-    """Keys travel in HTTP headers; what cannot is a mistake in copying. Never quotes the key."""
+    """Keys travel in HTTP headers: odd characters are copying mistakes. Never quotes the key."""
     key = key.strip()
     if not key:
         raise SettingsError(f"the key for {name} is empty")
@@ -133,7 +133,7 @@ def _from_keyring(name: str) -> str:
     try:
         return keyring.get_password(SERVICE, name) or ""
     except (KeyringError, RuntimeError):
-        return ""  # locked: the same as no key; `auth status` says so
+        return ""  # locked: the same as no key; `auth status` reports it
 
 
 def _forget_in_keyring(name: str) -> None:

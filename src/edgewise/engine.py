@@ -70,7 +70,7 @@ class Engine:
             print(reply.text, reply.source, reply.confidence)
 
     Parts are made when they are first needed. `backend`, `caller`, `cloud` and `ledger` replace the
-    ones the settings describe; `edgewise.testing` has scripted ones.
+    parts that the settings describe; `edgewise.testing` has scripted ones.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Engine:
         self._transcriber = transcriber
         self._embedder = embedder
         self._cloud = cloud
-        self._vision_skills: VisionSkills = {}  # device skills that were needed
+        self._vision_skills: VisionSkills = {}  # the vision skills opened so far
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
         self._cloud_rates: tuple[int, int] | None = None
@@ -113,7 +113,7 @@ class Engine:
         execute: bool = False,
         **options: Unpack[CallOptions],
     ) -> CallReply:
-        """The function calls that the words ask for; `execute` runs those of Python functions.
+        """The function calls that the words ask for. `execute` runs those of Python functions.
 
         Tools are JSON Schemas as in OpenAI's requests, `Tool`s, or plain Python functions.
         """
@@ -142,13 +142,13 @@ class Engine:
         return live
 
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
-        """A vector per text, all of the one `space` that the result names."""
+        """One vector per text, all in one `space`, which the result names."""
         from edgewise.assembly import embeddings  # noqa: PLC0415  # as in _calls
 
         return embeddings.embed(self, texts, options)
 
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
-        """One whole answer. Raises only where no honest answer can be given."""
+        """One whole answer. Raises only if no honest answer can be given."""
         for event in self._run(self._request(prompt, **options), live=False):
             if isinstance(event, Finished):
                 return event.reply
@@ -157,17 +157,17 @@ class Engine:
     def stream(
         self, prompt: Prompt, **options: Unpack[RequestOptions]
     ) -> Generator[Event, None, None]:
-        """Events as they happen; closing the generator cancels the work on both sides."""
+        """Yield events as they happen. Closing the generator cancels the work on both sides."""
         stream = self._run(self._request(prompt, **options), live=True)
         self._streams.add(stream)
         return stream
 
     def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
-        """A validated request, with the settings where the options are silent."""
+        """A validated request. Options that were not given come from the settings."""
         return new_request(prompt, options, self.settings, self.ledger.seen, self._steer)
 
     def _run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
-        """Run one request and write it down, however it ends."""
+        """Run one request and record it, however it ends."""
         attempts: list[Attempt] = []
         self._prepare(request)
         finished: Finished | None = None
@@ -184,19 +184,19 @@ class Engine:
             self._recorder.left(request, attempts)
             raise
         assert finished is not None, "a flow ends with Finished"
-        # Before it is told, so that no crash loses it.
+        # Recorded before the event is sent, so that a crash does not lose it.
         self._recorder.answered(request, finished.reply)
         yield finished
 
     def _keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
-        """What `work` answers to a request, written down however it ends."""
+        """Run `work` for a request and record it, however it ends."""
         self._prepare(request)
         return self._recorder.keep(request, work)
 
     def _events(
         self, request: Request, attempts: list[Attempt], live: bool
     ) -> Generator[Event, None, None]:
-        """Chat; with tools, the calls first, and chat where no tool serves the request."""
+        """Chat. With tools: the calls first, then chat if no tool fits the request."""
         if request.tools and request.policy != "cloud_only":
             if request.messages[-1].role == "user" and request.tool_choice == "auto":
                 reply = self._calls(request, attempts)
@@ -205,7 +205,7 @@ class Engine:
                         yield TextDelta(reply.text, "cloud")
                     yield Finished(reply)
                     return
-            if not request.has_results:  # a cloud that reads results wants to know the tools
+            if not request.has_results:  # a cloud that reads tool results must know the tools
                 request = replace(request, tools=())
         parts = chat.Parts(
             backend=self._open_backend,
@@ -223,7 +223,7 @@ class Engine:
         yield from chat.answer(request, parts, attempts, live=live)
 
     def _calls(self, request: Request, attempts: list[Attempt]) -> CallReply:
-        # Its patterns take a tenth of a second to compile, which chat need not wait for.
+        # This import compiles patterns for a tenth of a second; chat need not wait for it.
         from edgewise.assembly import calls as function_calls  # noqa: PLC0415
 
         return function_calls.answer(
@@ -236,7 +236,7 @@ class Engine:
         )
 
     def _open_backend(self) -> ChatBackend:
-        """The local model. Like the others below, raises ModelNotFound where it is missing."""
+        """The local model. Raises ModelNotFound if it is missing, like the methods below."""
         with self._lock:
             self._backend = self._backend or assembly.open_backend(self.settings)
             return self._backend
@@ -250,7 +250,7 @@ class Engine:
             return self._function_model
 
     def _open_transcriber(self) -> SpeechBackend:
-        """The model that hears speech."""
+        """The model that transcribes speech."""
         with self._lock:
             self._transcriber = self._transcriber or assembly.open_transcriber(self.settings)
             return self._transcriber
@@ -262,7 +262,7 @@ class Engine:
             return self._embedder
 
     def _cloud_for(self, task: Task) -> Cloud:
-        """The door for a task: its own models, the same breakers, budgets and privacy."""
+        """The cloud door for a task: its own models; shared breakers, budgets and privacy."""
         task = "chat" if task == "call" else task
         with self._lock:
             if self._cloud is not None:
@@ -278,7 +278,7 @@ class Engine:
         return find_calibration(self.settings, name, CHAT)
 
     def close(self) -> None:
-        """Cancel open streams, free the model and the connections. Using it again starts over."""
+        """Cancel open streams, free models and connections. The next request opens them again."""
         self._streams.close()
         with self._lock:
             models = (self._backend, self._function_model, self._transcriber, self._embedder)
@@ -302,7 +302,7 @@ class Engine:
         self.close()
 
     def _prepare(self, request: Request) -> None:
-        """Load in the background, while the device answers, what the end of a request needs."""
+        """While the device answers, load in the background what the end of a request needs."""
         if self._cloud_rates is None:
             threading.Thread(target=self._rates, name="edgewise-prices", daemon=True).start()
         door = self._cloud_for(request.task)

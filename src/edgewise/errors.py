@@ -5,17 +5,17 @@
     ├── InvalidRequest             the request itself is malformed
     ├── SpaceMismatch              vectors of the space asked for cannot be made here
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
-    ├── Cancelled                  whoever asked has left
-    ├── Unreadable                 a file that an index cannot read
+    ├── Cancelled                  the user has left
+    ├── Unreadable                 an index cannot read this file
     ├── LocalError                 something on the device
     │   ├── ExtraMissing           a part that is installed on request; the message says how
     │   ├── NoMicrophone           nothing here records sound
     │   ├── ModelNotFound          no weights; the message says how to get them
     │   ├── ContextExceeded        the prompt is longer than the context window
-    │   ├── SchemaUnsupported      the device cannot hold an answer to this JSON Schema
+    │   ├── SchemaUnsupported      the device cannot enforce this JSON Schema
     │   ├── StoreError             weights could not be fetched, joined or verified
     │   ├── GenerationFailed       the runtime broke off
-    │   └── DeviceBusy             too many wait for the model already (only on a server)
+    │   └── DeviceBusy             too many requests wait for the model (only on a server)
     ├── CloudError                 something over the network; always names its provider
     │   ├── CloudClosed            nothing was sent: private, no key, budget spent, breaker open
     │   ├── CloudUnreachable       DNS, refused, connect time-out, TLS
@@ -53,25 +53,25 @@ class InvalidRequest(EdgewiseError):
 
 
 class SpaceMismatch(EdgewiseError):
-    """Two models' vectors do not mix: the message says how to get those that were asked for."""
+    """Vectors of two models do not mix. The message says how to get the right ones."""
 
     code = "space_mismatch"
 
 
 class DoesNotFit(EdgewiseError):
-    """The device cannot serve the request and the cloud was not allowed or did not answer."""
+    """The device cannot serve the request, and the cloud may not or did not answer."""
 
     code = "does_not_fit"
 
 
 class Cancelled(EdgewiseError):
-    """Whoever asked has left. The ledger says so; a server raises it to end the work."""
+    """The user has left. The ledger records it; a server raises it to end the work."""
 
     code = "cancelled"
 
 
 class Unreadable(EdgewiseError):
-    """A file that an index cannot read; the message says why."""
+    """An index cannot read this file. The message says why."""
 
     code = "unreadable"
 
@@ -110,7 +110,7 @@ class ContextExceeded(LocalError):
 
 
 class SchemaUnsupported(LocalError):
-    """The message names the keyword that is not understood, or the limit that is passed."""
+    """The message names the unknown keyword or the exceeded limit."""
 
     code = "schema_unsupported"
 
@@ -124,7 +124,7 @@ class GenerationFailed(LocalError):
 
 
 class DeviceBusy(LocalError):
-    """Too many requests wait for the model. `retry_after_s` is about when there is room again."""
+    """Too many requests wait for the model. There may be room again in `retry_after_s`."""
 
     code = "device_busy"
 
@@ -134,7 +134,7 @@ class DeviceBusy(LocalError):
 
 
 class CloudError(EdgewiseError):
-    """A cloud call that gave no (complete) answer."""
+    """A cloud request that gave no answer, or not a complete one."""
 
     code = "cloud_failed"
 

@@ -1,4 +1,4 @@
-"""Search a folder by meaning: an index that is kept up to date, and questions answered from it."""
+"""Search a folder by meaning: keep an index up to date, and answer questions from it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray
 
 
-LONGEST_SIDE = 2000  # pixels; more tell the reader nothing, and cost it seconds
+LONGEST_SIDE = 2000  # pixels; more detail does not help the text reader, and costs seconds
 
 
 def picture_reader(threads: int) -> PictureReader | None:
-    """None where this installation cannot read images: they are skipped, and the report says so."""
+    """None if this installation cannot read images. They are skipped, and the report says so."""
     if any(importlib.util.find_spec(package) is None for package in ("rapidocr", "PIL")):
         return None
     reader = TextReader(threads=threads)
@@ -64,13 +64,13 @@ def _pixels(path: Path) -> PictureArray:
 
 
 def index_path(settings: Settings, folder: Path) -> Path:
-    """Among the user's data, not in the folder, which may be read-only or shared."""
+    """In the user's data folder: the folder itself may be read-only or shared."""
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
     return settings.data_dir / "indexes" / f"{name}.sqlite3"
 
 
 def silent(done: int, total: int, name: str) -> None:
-    """The progress callback of callers who show none."""
+    """The default progress callback."""
 
 
 class FolderIndex:
@@ -81,8 +81,8 @@ class FolderIndex:
             for hit in index.find("when does the ferry leave?"):
                 print(hit.place, hit.score)
 
-    Files are embedded under `policy`, which unlike that of a question is to stay on the device:
-    nobody expects a search to send a folder away. `pictures` reads the text in images.
+    Files are embedded under `policy`, by default on the device only: nobody expects a search to
+    upload a folder. `pictures` reads the text in images.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FolderIndex:
         self._scan: tuple[int, Scan] | None = None
 
     def update(self, progress: Progress = silent, *, rebuild: bool = False) -> IndexReport:
-        """Read what is new or changed, forget what is gone; `rebuild` starts over."""
+        """Index new and changed files, drop deleted ones. `rebuild` starts over."""
         if rebuild:
             self.store.clear()
         parts = Parts(embed=self._embed, pictures=self._pictures, progress=progress)
@@ -135,7 +135,7 @@ class FolderIndex:
     def cite(
         self, question: str, *, context_tokens: int, answer_tokens: int, most: int = 3
     ) -> tuple[str, list[Hit]]:
-        """The question with passages to answer it from, as many as the window holds, and those."""
+        """The question with as many passages as the context window holds, and those passages."""
         room = room_for_passages(context_tokens, question, answer_tokens)
         return cited_prompt(question, self.find(question, most), room)
 

@@ -1,4 +1,4 @@
-"""Entry points: runtimes, cloud providers, policies and commands. Built-ins use the same door."""
+"""Entry points: runtimes, cloud providers, policies, commands. Built-ins are entry points too."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _points(group: Group) -> dict[str, list[EntryPoint]]:
 
 
 def names(group: Group) -> list[str]:
-    """What is installed, ours and others'."""
+    """The names of everything installed, ours and others'."""
     return sorted(_points(group))
 
 
 @cache
 def load(group: Group, name: str) -> Any:
-    """The object an entry point names; a clear error when there is none or it does not load."""
+    """The object that an entry point names. A clear error if it is missing or does not load."""
     points = _points(group)
     if name not in points:
         near = difflib.get_close_matches(name, points, n=1)
@@ -38,13 +38,13 @@ def load(group: Group, name: str) -> Any:
             f"nothing called {name!r} in edgewise.{group}{hint} ({', '.join(points)})"
         )
     if len(points[name]) > 1:
-        # Which one came first would depend on the order of sys.path: nobody chose that.
+        # Which one comes first would depend on the order of sys.path, which nobody chose.
         owners = " and ".join(sorted(_owner(point) for point in points[name]))
         raise SettingsError(f"{name!r} in edgewise.{group} is registered by {owners}; remove one")
     point = points[name][0]
     try:
         return point.load()
-    except Exception as error:  # importing a stranger's module may raise anything
+    except Exception as error:  # importing somebody else's module may raise anything
         raise SettingsError(
             f"plug-in {point.value!r} of {_owner(point)} does not load: "
             f"{type(error).__name__}: {error}"

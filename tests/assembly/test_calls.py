@@ -1,4 +1,4 @@
-"""Function calls through the engine: run, chatted about, written down, and thrown anything at."""
+"""Function calls through the engine: run, chatted about, recorded, and given random input."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_complete_with_tools_calls(cloud: LoopbackCloud) -> None:
         assert isinstance(event, Finished) and event.reply.tool_calls == reply.tool_calls
 
 
-def test_complete_with_tools_chats_where_no_tool_serves(cloud: LoopbackCloud) -> None:
+def test_complete_with_tools_chats_if_no_tool_fits(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("Goethe wrote it.")
     with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS)
@@ -232,7 +232,9 @@ def test_cloud_only_hands_the_tools_to_the_provider(cloud: LoopbackCloud) -> Non
     assert device.asked == []
 
 
-def test_what_was_sure_ahead_of_a_chat_is_cancelled_and_paid_once(cloud: LoopbackCloud) -> None:
+def test_a_speculative_request_ahead_of_a_chat_is_cancelled_and_paid_once(
+    cloud: LoopbackCloud,
+) -> None:
     chat = ScriptedBackend.confident("Goethe.")
     with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS, speculative=True)
@@ -276,7 +278,7 @@ def test_a_weight_nobody_knows_is_refused_with_those_that_are(cloud: LoopbackClo
         call_rules(Settings(difficulty={"wrods": 1.0}))
 
 
-def test_a_caller_nobody_calibrated_says_so() -> None:
+def test_an_uncalibrated_function_model_says_so() -> None:
     assert find_call_calibration(Settings(), None).name == "uncalibrated"
     assert find_call_calibration(Settings(), ScriptedFunctionModel(["none"])).name == "uncalibrated"
 

@@ -86,12 +86,12 @@ def test_order_and_number_are_kept(make: Make) -> None:
     ("texts", "words"),
     [([], "no text"), (["good", " \n"], "text 2 is empty"), (["good", 3], "text 2 is a int")],
 )
-def test_texts_that_are_none_are_refused(make: Make, texts: list[str], words: str) -> None:
+def test_what_is_not_a_text_is_refused(make: Make, texts: list[str], words: str) -> None:
     with pytest.raises(InvalidRequest, match=words):
         make(ScriptedEmbedder()).embed(texts)
 
 
-def test_what_is_to_be_doubted_is_said_per_text(make: Make) -> None:
+def test_doubts_are_stated_per_text(make: Make) -> None:
     found = make(ScriptedEmbedder(window=3)).embed(["short", "longer than three words", "пингвин"])
     assert found.text_codes == ((), ("windowed",), ("language_outside_model",))
     assert found.windows == (1, 2, 1)

@@ -1,4 +1,4 @@
-"""What an engine's parts are made of: here the function caller."""
+"""An engine's parts: the function model."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_the_defaults_of_the_settings_are_the_embedded_models() -> None:
     assert DEFAULT_FUNCTION_MODEL == CALLER_MODEL
 
 
-def test_a_missing_caller_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
+def test_a_missing_function_model_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:
     settings = Settings(cache_dir=tmp_path, fetch_default_model=False)
     with pytest.raises(ModelNotFound, match=r"run `edgewise pull edgewise-caller`$"):
         assembly.open_function_model(settings)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_caller_that_cannot_be_fetched_says_why(
+def test_a_function_model_that_cannot_be_fetched_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate_pip(monkeypatch, tmp_path / "no-wheels")
@@ -42,7 +42,7 @@ def test_a_caller_that_cannot_be_fetched_says_why(
 
 
 @pytest.mark.real_model
-def test_a_caller_may_be_any_file_and_writes_beside_another_chat_backend(
+def test_any_file_may_be_the_function_model_beside_another_chat_backend(
     default_model: InstalledModel,
 ) -> None:
     settings = Settings(backend="some_other", function_model=str(default_model.path), threads=1)

@@ -134,13 +134,13 @@ def test_a_failure_is_written_down_too(tmp_path: Path) -> None:
         assert "generation_failed" in str(engine.ledger.get("lost"))
 
 
-def test_a_model_that_cannot_hear_and_one_that_is_not_there_are_said_to_be(
+def test_a_model_that_cannot_transcribe_and_a_missing_one_are_named(
     default_model: InstalledModel, tmp_path: Path
 ) -> None:
     settings = Settings.load({}, data_dir=tmp_path, fetch_default_model=False)
     with (
         Engine(settings.with_changes(speech_model="smollm2-135m-instruct")) as engine,
-        pytest.raises(ModelNotFound, match="cannot hear"),
+        pytest.raises(ModelNotFound, match="cannot transcribe"),
     ):
         engine.transcribe(TALK)
     with (

@@ -65,7 +65,7 @@ def test_the_feature_that_matters_is_chosen_and_its_weight_found() -> None:
 
 @pytest.fixture
 def few_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up answers have one that matters; looking for seven would take a minute."""
+    """Invented answers have one that matters; looking for seven would take a minute."""
     monkeypatch.setattr(fit, "MOST_FEATURES", 2)
 
 
@@ -122,7 +122,7 @@ def test_clear_scores_are_those_that_keep_their_word() -> None:
 
 
 def test_no_weight_rewards_an_answer_that_the_model_was_less_sure_of() -> None:
-    """Where only a smaller lead goes with being right, the leads are left out."""
+    """If only a smaller lead goes with being right, the leads are left out."""
     random = Random(7)
     samples = []
     for number in range(600):
@@ -144,7 +144,7 @@ def calibration() -> Calibration:
 
 
 def wandering(count: int, *, noise: float, seed: int = 0) -> list[Judged]:
-    """Answers whose score is where it ends plus a noise that dies away; in two folds."""
+    """Answers whose score is its final value plus decaying noise; in two folds."""
     random, folds = Random(seed), (calibration(), calibration())
     judged = []
     for number in range(count):

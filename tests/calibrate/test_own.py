@@ -1,4 +1,4 @@
-"""Own rows change a calibration only where that helps on other rows, and measure it on those."""
+"""A user's rows change a calibration only if that helps on other rows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_too_few_rows_are_refused_with_what_each_promise_needs(model: InstalledM
 
 
 @pytest.mark.parametrize("error", [0.01, 0.05, 0.1, 0.2])
-def test_so_many_rows_without_an_error_prove_a_promise_and_one_less_does_not(error: float) -> None:
+def test_enough_rows_without_an_error_prove_a_promise_and_one_less_does_not(error: float) -> None:
     level = 0.10 / 8
     assert tail(0, rows_needed(error), error) <= level < tail(0, rows_needed(error) - 1, error)
 
@@ -100,7 +100,7 @@ def test_a_score_that_promises_too_much_is_mapped_and_measured_on_other_rows(
     assert document["boundaries"] != BASE.get("boundaries", [{}])  # those had other numbers
 
 
-def test_evidence_that_counts_otherwise_gets_weights_of_its_own(model: InstalledModel) -> None:
+def test_evidence_that_counts_differently_gets_new_weights(model: InstalledModel) -> None:
     random = Random(2)
     rows = []
     for number in range(400):
@@ -170,7 +170,7 @@ def test_rows_of_one_file_are_not_split_between_fitting_and_measuring() -> None:
     assert document["report"]["measured_on"] == 200
 
 
-def test_an_answer_that_its_words_hold_back_is_never_counted_as_kept() -> None:
+def test_an_answer_held_back_for_its_words_never_counts_as_kept() -> None:
     rows = [Scored(number, 0.9, True, {}, gated=number % 2 == 0) for number in range(80)]
     document = fit_scored(rows, plain_document("calls"), {"final": UNMAPPED}, FRESH)
     measured = halves(80, 0)[1]

@@ -1,4 +1,4 @@
-"""The real gate decides what is kept, of whole answers and of streams, and that is counted."""
+"""The real gate decides what is kept of whole answers and streams, and that is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled requests are read line by line, and what is wrong is said with its line."""
+"""Labelled requests are read line by line; an error names its line."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_rows_without_a_kind_are_dealt_into_parts(tmp_path: Path) -> None:
         ([{"prompt": "?", "answer": "a"}, {"audio": "a.wav", "text": "b"}], "one task a file"),
         ([{"audio": "none.wav", "text": "b"}], "line 1: no file"),
         ([{"prompt": "?", "tools": [TOOL], "calls": "lamp"}], "calls must be a list"),
-        ([{"prompt": "?", "tools": [TOOL], "calls": [{}]}], "a call has a name"),
+        ([{"prompt": "?", "tools": [TOOL], "calls": [{}]}], "a call needs a name"),
         ([{"prompt": "?", "tools": [7], "calls": []}], "line 1: "),
     ],
 )

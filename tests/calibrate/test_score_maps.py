@@ -1,4 +1,4 @@
-"""A map makes chances of scores, never changes their order, and is used only where it helps."""
+"""A map turns scores into chances, keeps their order, and is used only if it helps."""
 
 from __future__ import annotations
 

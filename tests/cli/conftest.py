@@ -83,7 +83,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackCloud]:
 
 @pytest.fixture
 def plain_cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackCloud]:
-    """A cloud whose provider has no SDK to load: a second less for every script that asks it."""
+    """A cloud whose provider has no SDK: saves a second per script."""
     with LoopbackCloud() as server:
         monkeypatch.setenv("CACTUS_CLOUD_API_KEY", KEY)
         monkeypatch.setenv("EDGEWISE_CACTUS_CLOUD_BASE_URL", server.cactus_url)

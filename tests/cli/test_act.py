@@ -1,4 +1,4 @@
-"""`edgewise act`: heard words, the calls they ask for, and what came of them."""
+"""`edgewise act`: transcribed words, the calls they ask for, and the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Script = Callable[..., None]
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """What the device will hear and write, without weights."""
+    """What the device will transcribe and write, without weights."""
 
     def same(settings: Settings, policy: str | None = None) -> Settings:
         return settings
@@ -75,7 +75,7 @@ def test_what_was_heard_and_chosen_is_shown_and_the_result_is_on_standard_output
 def test_nothing_runs_unasked(run: Run, script: Script, audio: str, own_home: Path) -> None:
     script(WORDS, NOTE)
     ran = run("act", "--local", "--file", audio)
-    assert (ran.code, ran.out) == (0, "") and "not run: nobody to ask" in ran.err
+    assert (ran.code, ran.out) == (0, "") and "not run: there is nobody to ask" in ran.err
     ran = run("act", "--local", "--file", audio, "--json")
     assert not ran.json["ran"] and ran.json["calls"]["tool_calls"][0]["name"] == "add_note"
     assert not notes(own_home)
@@ -122,7 +122,7 @@ def test_nothing_heard_and_nothing_to_call_are_said(run: Run, script: Script, au
     assert (ran.code, ran.out) == (0, "") and "heard   nothing" in ran.err
     script("who painted the Mona Lisa", "none")
     ran = run("act", "--local", "--file", audio, "--yes")
-    assert (ran.code, ran.out) == (0, "") and "none of the tools serves this" in ran.err
+    assert (ran.code, ran.out) == (0, "") and "no tool fits this" in ran.err
     script("")
     assert run("act", "--local", "--file", audio, "--json").json["calls"] is None
 

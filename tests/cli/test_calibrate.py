@@ -49,7 +49,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, default_model: object) -> Scripte
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Answers of scripted models must not lie where those of real ones do."""
+    """Answers of scripted models must not mix with those of real ones."""
     cache = tmp_path / "cache"
     cache.mkdir()
     (cache / "models").symlink_to(Settings.load().models_dir)
@@ -87,7 +87,7 @@ def test_the_report_is_readable_and_a_dry_run_writes_nothing(
 
 
 @pytest.mark.usefixtures("own_cache", "answering")
-def test_a_file_that_is_there_is_asked_about(run: Run, tmp_path: Path) -> None:
+def test_before_overwriting_a_file_the_user_is_asked(run: Run, tmp_path: Path) -> None:
     rows, out = rows_file(tmp_path), tmp_path / "mine.json"
     out.write_text("kept", "utf-8")
     no = run("calibrate", str(rows), "--out", str(out), stdin="n\n")
@@ -118,14 +118,14 @@ def test_a_dozen_rows_are_refused_before_any_model_runs(
 
 
 @pytest.mark.parametrize("words", [(), ("--show", "--from-ledger"), ("x.jsonl", "--show")])
-def test_one_of_three_ways_must_be_said(run: Run, words: tuple[str, ...]) -> None:
+def test_one_of_three_ways_must_be_given(run: Run, words: tuple[str, ...]) -> None:
     ran = run("calibrate", *words)
     assert ran.code == 2
     assert "FILE" in ran.err
 
 
 @pytest.mark.usefixtures("own_cache", "default_function_model")
-def test_labelled_calls_fit_the_caller(
+def test_labelled_calls_fit_the_function_model(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = {
@@ -160,7 +160,7 @@ def test_labelled_calls_fit_the_caller(
 
 
 @pytest.mark.usefixtures("own_cache", "default_transcriber")
-def test_labelled_sound_fits_the_ears(
+def test_labelled_sound_fits_the_transcriber(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = []

@@ -1,4 +1,4 @@
-"""`edgewise call`: the calls alone on standard output, all that is known of them beside it."""
+"""`edgewise call`: only the calls on standard output, everything else beside it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_was_changed_and_what_is_wrong_is_said_per_call(
     assert " · complaints missing_argument" in ran.err
 
 
-def test_a_part_that_got_no_call_is_said_beside_the_calls(
+def test_a_part_without_a_call_is_reported_beside_the_calls(
     run: Run, tools: str, write: Write
 ) -> None:
     write(WEATHER, "none")
@@ -110,7 +110,7 @@ def test_no_call_leaves_standard_output_empty(run: Run, tools: str, write: Write
     write("none")
     ran = run("call", "--local", "--tools", tools, "Who wrote Faust?")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("no tool serves this\n└ device · ")
+    assert ran.err.startswith("no tool fits this\n└ device · ")
 
 
 def test_json_is_the_whole_reply(run: Run, tools: str, write: Write) -> None:
@@ -134,7 +134,7 @@ def test_why_tells_the_walk(run: Run, tools: str, write: Write) -> None:
     said = run("call", "--local", "--why", "--tools", tools, BOTH).err
     assert "intent 1: What's the weather in Zürich\n" in said
     assert "intent 2: set a timer for 5 minutes\n" in said
-    assert re.search(r"^difficulty 0\.\d\d \((easy|middling|hard): .+\)$", said, re.M)
+    assert re.search(r"^difficulty 0\.\d\d \((easy|medium|hard): .+\)$", said, re.M)
     assert re.search(r"^steps: split [\d.]+ ms, .*model [\d.]+ ms", said, re.M)
     assert "local: scripted/scripted-caller answered, " in said
 
@@ -232,7 +232,7 @@ def test_a_signalled_handoff_exits_10_without_calls(
     assert cloud.connections == 0
 
 
-def test_a_missing_caller_is_fetched_and_when_that_fails_the_cloud_is_asked(
+def test_a_missing_function_model_is_fetched_and_if_that_fails_the_cloud_is_asked(
     run: Run, tools: str, cloud: LoopbackCloud, no_model: Path
 ) -> None:
     cloud.always(Answer(text="I cannot do that."))
@@ -240,11 +240,11 @@ def test_a_missing_caller_is_fetched_and_when_that_fails_the_cloud_is_asked(
     assert (ran.code, ran.out) == (0, "")
     assert "Getting edgewise-caller, " in ran.err
     assert ran.err.count("pip could not fetch") == 1, "tried and said once"
-    assert "no tool serves this\ncloud: I cannot do that.\n" in ran.err
+    assert "no tool fits this\ncloud: I cannot do that.\n" in ran.err
     assert "'Who wrote Faust?': refusal, the cloud declined in words\n└ cloud · " in ran.err
 
 
-def test_without_caller_and_cloud_the_error_says_what_to_do(
+def test_without_function_model_and_cloud_the_error_says_what_to_do(
     run: Run, tools: str, no_model: Path
 ) -> None:
     ran = run("call", "--json", "--tools", tools, "hi")

@@ -65,7 +65,7 @@ def test_a_model_nobody_knows_is_no_model_to_pull(
     assert model["fix"].startswith("edgewise models")
 
 
-def test_a_caller_that_is_not_here_yet_is_a_note_with_the_command_that_gets_it(
+def test_a_missing_function_model_is_a_note_with_the_command_that_gets_it(
     run: Run, no_model: Path
 ) -> None:
     function_model = finding(check(run), "function model")
@@ -76,7 +76,7 @@ def test_a_caller_that_is_not_here_yet_is_a_note_with_the_command_that_gets_it(
     assert not no_model.exists()
 
 
-def test_a_caller_of_ones_own_is_shown_and_a_wrong_one_is_broken(
+def test_the_users_own_function_model_is_shown_and_a_wrong_one_is_broken(
     run: Run, monkeypatch: pytest.MonkeyPatch, default_model: InstalledModel, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("EDGEWISE_CALLER_MODEL", str(default_model.path))

@@ -1,4 +1,4 @@
-"""docs/cli.md: its help texts are the commands' own, and its tables say what is so."""
+"""docs/cli.md: its help texts are the commands' own, and its tables are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`edgewise listen`: captions beside, the transcript on standard output."""
+"""`edgewise listen`: captions on standard error, the transcript on standard output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TALK = numpy.concatenate(
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file that the device hears without weights."""
+    """A file that the device transcribes without weights."""
 
     def same(settings: Settings, policy: str | None = None) -> Settings:
         return settings

@@ -1,4 +1,4 @@
-"""`edgewise models` and `edgewise pull`: what is here, what can be had, and what is damaged."""
+"""`edgewise models` and `edgewise pull`: what is installed, available and damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def row(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def copied_model(
     tmp_path: Path, default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A cache of the test's own, with a copy of the default model that may be damaged."""
+    """A separate cache, with a copy of the default model that may be damaged."""
     cache = tmp_path / "cache"
     shutil.copytree(default_model.path.parent, cache / "models" / default_model.name)
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(cache))
@@ -67,7 +67,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
     assert [each["name"] for each in rows if each["embedder"]] == ["all-minilm-l6-v2"]
 
 
-def test_the_function_caller_is_marked(run: Run, no_model: Path) -> None:
+def test_the_function_model_is_marked(run: Run, no_model: Path) -> None:
     (line,) = [line for line in run("models").out.splitlines() if "calls functions" in line]
     words = " ".join(line.split())
     assert words == "· edgewise-caller 145 MB Apache-2.0 · packages · calls functions"

@@ -1,4 +1,4 @@
-"""The shared options: what was said counts, zero included; what excludes each other is refused."""
+"""The shared options: given values count, zero included; contradictions are refused."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ UNSAID: dict[str, Any] = {
 }
 
 
-def test_what_was_not_said_is_left_to_the_settings() -> None:
+def test_options_not_given_are_left_to_the_settings() -> None:
     settings, request = split(dict(UNSAID))
     assert request == {}
     assert settings.policy == "prefer_local"
 
 
-def test_a_threshold_of_zero_was_said() -> None:
+def test_a_threshold_of_zero_counts_as_given() -> None:
     _, request = split(UNSAID | {"threshold": 0.0, "temperature": 0.0, "private": True})
     assert request == {"threshold": 0.0, "temperature": 0.0, "private": True}
 
@@ -108,7 +108,7 @@ def test_every_command_that_routes_takes_a_risk(run: Run, command: str) -> None:
     assert "--cloud-share SHARE" in words
 
 
-def test_two_aims_exclude_each_other(run: Run) -> None:
+def test_two_objectives_exclude_each_other(run: Run) -> None:
     ran = run("ask", "--max-error", "5%", "--threshold", "0.5", "hi")
     assert ran.code == 2
     assert "--threshold and --max-error exclude each other" in ran.err

@@ -1,4 +1,4 @@
-"""A model that is missing: fetched once, never behind the user's back, never for a typing error."""
+"""A missing model: fetched once, never secretly, never for a typo."""
 
 from __future__ import annotations
 

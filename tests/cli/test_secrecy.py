@@ -1,4 +1,4 @@
-"""A key is printed by no command and written to no file but the one it belongs in."""
+"""No command prints a key, or writes it to any file but its own."""
 
 from __future__ import annotations
 

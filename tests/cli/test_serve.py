@@ -1,4 +1,4 @@
-"""`edgewise serve` as a process of its own: starts, serves, drains, ends."""
+"""`edgewise serve` as a process: starts, serves, drains, ends."""
 
 from __future__ import annotations
 
@@ -148,7 +148,9 @@ def test_the_log_is_json_without_words_or_keys(cloud: LoopbackCloud) -> None:
         (("--host", "256.1.1.1", "--key", "k"), "cannot listen"),
     ],
 )
-def test_what_cannot_be_is_said(cloud: LoopbackCloud, words: tuple[str, ...], said: str) -> None:
+def test_impossible_options_are_refused(
+    cloud: LoopbackCloud, words: tuple[str, ...], said: str
+) -> None:
     with process(cloud, *words) as started:
         assert started.wait(30) == 2
         assert started.stderr and said in started.stderr.read()

@@ -16,7 +16,7 @@ from tests.cli.conftest import SCRIPT, Run
 
 
 def asked(cloud: LoopbackCloud) -> str:
-    """The last question the cloud heard."""
+    """The last question the cloud got."""
     return str(cloud.requests[-1].body["text"])
 
 

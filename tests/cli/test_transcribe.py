@@ -18,7 +18,7 @@ KEY = "sk-never-shown-5512"
 
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file of a made voice, which scripted ears hear as two segments."""
+    """A file of a synthetic voice, which a scripted transcriber hears as two segments."""
     monkeypatch.setattr(command, "ensure_transcriber", lambda settings, policy=None: settings)
     monkeypatch.setattr(
         command, "Engine", lambda settings: Engine(settings, transcriber=ScriptedTranscriber([TWO]))
@@ -100,7 +100,7 @@ def test_one_bad_file_does_not_stop_the_others(run: Run, talk: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["missing.wav", "diary.wav"])
-def test_a_file_that_cannot_be_heard_is_a_line_and_a_code(
+def test_a_file_that_cannot_be_transcribed_is_a_line_and_a_code(
     run: Run, talk: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "diary.wav").write_text("dear diary " * 40)

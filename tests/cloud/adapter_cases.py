@@ -29,7 +29,7 @@ def open_adapter(
     first_token_s: float = 15.0,
     called: str = "",
 ) -> CloudProvider:
-    """`called` is the provider's name where it differs from its protocol's."""
+    """`called` is the provider's name, if it differs from its protocol's."""
     module = importlib.import_module(f"edgewise.cloud.{name}")
     row = PROVIDERS[called or name]
     config = ProviderConfig(

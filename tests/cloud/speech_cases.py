@@ -1,4 +1,4 @@
-"""A sound to send, and the three adapters that hear it, opened the same way."""
+"""A sound to send, and the three adapters that transcribe it, opened the same way."""
 
 from __future__ import annotations
 

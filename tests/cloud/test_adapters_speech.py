@@ -157,7 +157,7 @@ def test_waiting_for_a_silent_provider_has_an_end(cloud: LoopbackCloud, name: st
         list(provider.stream(spoken(), "try-1"))
 
 
-def test_nobody_there_is_noticed(name: str) -> None:
+def test_an_unreachable_provider_is_noticed(name: str) -> None:
     with opened(name, refused_url()) as provider, pytest.raises(CloudUnreachable) as caught:
         list(provider.stream(spoken(), "try-1"))
     assert caught.value.code == "cloud_refused"

@@ -225,7 +225,7 @@ def test_an_unknown_error_inside_a_stream_is_the_servers_fault() -> None:
         ask(server)
 
 
-def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
+def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "tool_choice" not in payload(request, "claude-haiku-5-5", ROW)
     body = payload(replace(request, tool_choice="none"), "claude-haiku-5-5", ROW)

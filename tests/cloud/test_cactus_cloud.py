@@ -132,7 +132,7 @@ def test_an_error_without_a_readable_body_still_has_its_status() -> None:
         ask(server)
 
 
-def test_where_words_are_due_no_tools_are_offered() -> None:
+def test_tool_choice_none_offers_no_tools() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "[tools]" in flattened(request)
     assert "[tools]" not in flattened(replace(request, tool_choice="none"))

@@ -1,4 +1,4 @@
-"""What every adapter must know of a request."""
+"""What every adapter must know about a request."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_openai_has_a_field_for_both() -> None:
     assert sent(PLAIN) is None
 
 
-def test_anthropic_has_a_field_for_schemas_and_hears_the_rest_in_words() -> None:
+def test_anthropic_has_a_field_for_schemas_and_gets_the_rest_in_words() -> None:
     def sent(request: Request) -> tuple[object, object]:
         body = anthropic.payload(request, "claude-haiku-5-5", PROVIDERS["anthropic"])
         return body.get("output_config"), body.get("system")
@@ -187,7 +187,7 @@ def test_gemini_has_fields_for_both() -> None:
     assert sent(PLAIN) == (None, None)
 
 
-def test_cactus_cloud_hears_it_in_words() -> None:
+def test_cactus_cloud_gets_it_in_words() -> None:
     config = ProviderConfig(name="cactus_cloud", protocol="cactus_cloud", model="any")
 
     def sent(request: Request) -> str:

@@ -77,7 +77,7 @@ LIMITS = TimeLimits(connect_s=0.4, first_token_s=0.6, total_s=2.0, patience_s=0.
 
 @dataclass
 class NotedBudgetGuard:
-    """Writes down what it was asked; refuses when told to."""
+    """Records what it was asked; refuses if told to."""
 
     refuse: Exception | None = None
     reserved: dict[str, int] = field(default_factory=dict)
@@ -386,7 +386,7 @@ def test_a_provider_that_cannot_be_opened_is_passed_over(
 
 
 def stopped(door: Door, journal: list[Attempt], stop: Stop) -> threading.Thread:
-    """Reads a stream on a thread of its own, as whoever will stop it does."""
+    """Reads a stream on its own thread, so that a test can stop it."""
     got: list[Chunk] = []
 
     def read() -> None:
@@ -811,7 +811,7 @@ def test_a_door_without_a_transcriber_says_what_is_missing(ledger: Ledger) -> No
     assert shut.code == "no_key" and "no cloud provider that transcribes" in str(shut)
 
 
-def test_a_provider_that_cannot_hear_has_no_lane(tmp_path: Path) -> None:
+def test_a_provider_that_cannot_transcribe_has_no_lane(tmp_path: Path) -> None:
     settings = Settings.load(
         {"ANTHROPIC_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY}, data_dir=tmp_path, config_dir=tmp_path
     )

@@ -182,7 +182,7 @@ def test_a_rate_limit_without_a_delay_is_one_all_the_same() -> None:
     assert caught.value.retry_after_s is None
 
 
-def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
+def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "toolConfig" not in sent_for(request)
     body = sent_for(replace(request, tool_choice="none"))

@@ -1,4 +1,4 @@
-"""The HTTP client under the adapters: TLS, proxies, limits, connections; its errors as ours."""
+"""The HTTP client of the adapters: TLS, proxies, limits, connections, errors."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ class Pair:
 
 
 class _Plain(httpcore2.NetworkStream):
-    """The least a network stream can be."""
+    """A minimal network stream."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock

@@ -318,7 +318,7 @@ def test_two_streams_run_side_by_side(cloud: LoopbackCloud) -> None:
     provider.close()
 
 
-def test_where_words_are_due_the_tools_are_told_of_and_calls_forbidden() -> None:
+def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "tool_choice" not in payload(request, "gpt-6-luna", OPENAI)
     body = payload(replace(request, tool_choice="none"), "gpt-6-luna", OPENAI)
@@ -338,7 +338,7 @@ def sent(request: Request, called: str = "openai") -> SeenRequest:
 
 
 def heard(value: Any, called: str = "openai") -> list[Chunk]:
-    """What becomes of a reply that no script of ours would send."""
+    """The result of a reply that our scripts would not send."""
     with RawServer(reply(json.dumps(value), kind="application/json")) as server:
         provider = open_adapter("openai", server.url, called=called)
         try:
@@ -385,7 +385,7 @@ def test_whispers_elsewhere_take_the_same_form(called: str) -> None:
     assert (seen.body["prompt"], seen.body["language"]) == ("before", "de")
 
 
-def test_together_is_told_to_find_out_the_language() -> None:
+def test_together_is_told_to_detect_the_language() -> None:
     assert sent(spoken(), "together").body["language"] == "auto"
     assert "language" not in sent(spoken(), "groq").body
 

@@ -236,10 +236,10 @@ def test_an_attempt_is_charged_for_what_its_finish_says() -> None:
     ids=lambda each: each.model,
 )
 @given(seconds=st.floats(0.0, 3600), words=st.text(max_size=200), heard=st.integers(0, 4000))
-def test_what_is_reserved_covers_what_an_estimate_charges(
+def test_a_reservation_covers_what_an_estimate_charges(
     where: ProviderConfig, seconds: float, words: str, heard: int
 ) -> None:
-    """`heard` tokens are more than anybody can say in a second, and are cut to what can be said."""
+    """`heard` tokens are cut to what can be said in that time."""
     request = spoken(Audio(b"x" * 1000, seconds=seconds), words)
     said = min(4 * heard, int(60 * (seconds or 0.1)))
     finish = estimated_finish(request, "stop", said)

@@ -74,14 +74,14 @@ def test_these_providers_transcribe_and_these_embed() -> None:
     ],
     ids=lambda row: row.name,
 )
-def test_models_that_hear_or_embed_have_a_price(row: Provider) -> None:
+def test_speech_and_embedding_models_have_a_price(row: Provider) -> None:
     for model in filter(None, (row.speech_model, row.embedding_model)):
         assert LibraryPrices().known(
             ProviderConfig(name=row.name, protocol=row.protocol, model=model)
         ), model
 
 
-def test_a_server_that_only_hears_needs_no_model_for_chat() -> None:
+def test_a_server_that_only_transcribes_needs_no_chat_model() -> None:
     own = custom_row("whisper", "http://127.0.0.1:9/v1", "", speech_model="whisper")
     assert parse_choice("whisper", custom=(own,)) == (own, "")
 

@@ -1,4 +1,4 @@
-"""Two answers agree or not, whichever comes first; what needs a reader is left to one."""
+"""Two answers agree or not, in either order; doubtful pairs are left to a reader."""
 
 from __future__ import annotations
 
@@ -83,12 +83,14 @@ def test_another_number_or_word_of_consent_disagrees(one: str, other: str, quest
         ("between 3 and 5", "4"),
     ],
 )
-def test_what_words_cannot_settle_is_left_to_a_reader(one: str, other: str) -> None:
+def test_what_words_cannot_decide_is_left_to_a_reader(one: str, other: str) -> None:
     assert agree_in_words(one, other) is None
 
 
 @given(WORDS, WORDS, WORDS)
-def test_neither_answer_in_words_is_taken_to_be_right(one: str, other: str, question: str) -> None:
+def test_neither_of_two_answers_in_words_is_assumed_to_be_right(
+    one: str, other: str, question: str
+) -> None:
     assert agree_in_words(one, other, question) == agree_in_words(other, one, question)
 
 

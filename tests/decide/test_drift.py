@@ -1,4 +1,4 @@
-"""Drift is noticed where there is some, and claimed at most once in a hundred where it is not."""
+"""Drift is noticed, and false alarms are rarer than one in a hundred."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_distance_is_the_largest_gap_at_a_quantile() -> None:
 
 
 def test_the_distance_is_never_more_than_that_of_the_whole_samples() -> None:
-    """So the bound for whole samples holds for it; a quantile between two rows costs a row."""
+    """So the bound for whole samples holds too; a quantile between two rows costs a row."""
     source = random.Random(5)
     for draw in (smooth, stepped):
         for rows in (3, 30, 60):
@@ -148,8 +148,8 @@ def answers(seed: int, count: int) -> list[list[Reading]]:
     return found
 
 
-def test_rows_of_a_gate_are_held_against_what_a_gate_notes() -> None:
-    """The early score of a stopped answer is another number than the final score of a whole one."""
+def test_rows_of_a_gate_are_compared_with_what_a_gate_records() -> None:
+    """The early score of a stopped answer differs from the final score of a whole one."""
     held_out, live = answers(1, 800), answers(2, 500)
     reference = Reference(
         800,
@@ -170,7 +170,9 @@ def test_rows_at_a_threshold_without_a_reference_are_left_out() -> None:
     assert found.distance is None
 
 
-def test_rows_between_two_thresholds_are_held_against_both_and_the_gentler_counts() -> None:
+def test_rows_between_two_thresholds_are_compared_with_both_and_the_smaller_distance_counts() -> (
+    None
+):
     plain = [step / 20 for step in range(21)]
     halved = [step / 40 for step in range(21)]
     reference = Reference(1000, (), [(0.5, halved), (0.525, plain)])
@@ -183,7 +185,7 @@ def test_rows_between_two_thresholds_are_held_against_both_and_the_gentler_count
     assert find_drift("x", reference, [Seen(each.confidence, 0.52) for each in seen], ()).drifted
 
 
-def test_different_rows_are_held_against_their_own_reference_in_one_distance() -> None:
+def test_one_distance_compares_each_row_with_its_own_reference() -> None:
     plain = [step / 20 for step in range(21)]
     halved = [step / 40 for step in range(21)]
     source = random.Random(3)

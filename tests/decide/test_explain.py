@@ -217,7 +217,7 @@ def test_a_higher_threshold_would_have_sent_it() -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) -> None:
-    """On an answer that was judged as a whole, which is where the sentence promises something."""
+    """Only for an answer that was judged as a whole does the sentence promise something."""
     plain = Score({"mean_logprob": 1.0}, 0.0)
     calibration = chat_calibration(name="x", early=plain, final=plain)
     reading = Reading(tokens=1, mean_logprob=8 * confidence - 4)
@@ -231,7 +231,7 @@ def test_the_gate_agrees_with_the_sentence(confidence: float, threshold: float) 
         assert (verdict is Verdict.KEEP) is (not kept), sentence
 
 
-def test_what_was_stopped_before_its_time_says_what_the_gate_would_have_waited_for() -> None:
+def test_an_answer_stopped_early_says_what_the_gate_would_have_waited_for() -> None:
     early = Asked(stayed=False, early=True, hold_tokens=16)
     assert changes(early, decided_after_tokens=3) == (
         "At a low enough threshold the gate would have waited for more evidence than 3 tokens.",

@@ -1,4 +1,4 @@
-"""Fit: what the device cannot take is said before it wastes any time on it."""
+"""Fit: a request that the device cannot take is refused before it wastes time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_short_question_fits() -> None:
     assert find_misfit(ask(), DEVICE) is None
 
 
-def test_images_need_eyes_and_tools_need_hands() -> None:
+def test_images_and_tools_need_a_model_that_takes_them() -> None:
     seen = Request(messages=(Message("user", "What is this?", images=(Image(b"png"),)),))
     handy = ask(tools=(Tool("alarm"),))
     image, tool = find_misfit(seen, DEVICE), find_misfit(handy, DEVICE)
@@ -52,7 +52,7 @@ def test_a_prompt_that_cannot_possibly_fit_is_refused_unless_it_may_be_truncated
 
 
 @pytest.mark.parametrize(("deadline", "late"), [(5000, False), (100, True)])
-def test_a_deadline_is_held_against_the_measured_speed(deadline: float, late: bool) -> None:
+def test_a_deadline_is_compared_with_the_measured_speed(deadline: float, late: bool) -> None:
     misfit = find_misfit(ask(max_tokens=100, deadline_ms=deadline), QUICK)
     assert (misfit is not None) == late
     if misfit:
@@ -103,6 +103,6 @@ def test_other_scripts_are_outside_an_english_model(text: str) -> None:
     assert outside_script(text, ("en",))
 
 
-def test_nothing_is_said_of_models_that_know_many_languages_or_other_scripts() -> None:
+def test_models_with_many_languages_or_other_scripts_are_not_judged() -> None:
     assert not outside_script("Где живут пингвины?", ())
     assert not outside_script("Где живут пингвины?", ("en", "ru"))

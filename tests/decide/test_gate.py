@@ -1,4 +1,4 @@
-"""The gate: holds for a bounded time, then decides; per-request thresholds count."""
+"""The gate: holds for a limited time, then decides; a request's threshold counts."""
 
 from __future__ import annotations
 

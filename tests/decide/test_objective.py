@@ -1,4 +1,4 @@
-"""From what a caller aims at to a threshold and words for it."""
+"""From a user's objective to a threshold, and the words for it."""
 
 from __future__ import annotations
 
@@ -55,26 +55,26 @@ def asks(**objectives: Any) -> Request:
     return Request(messages=(Message("user", "hi"),), **objectives)
 
 
-def test_without_an_aim_the_threshold_is_the_requests_or_the_calibrations() -> None:
+def test_without_an_objective_the_threshold_is_the_requests_or_the_calibrations() -> None:
     assert find_objective(asks(), FITTED) == find_objective(asks(threshold=0.6), FITTED)
     assert find_objective(asks(threshold=0.0), FITTED).threshold == 0.0
     assert find_objective(asks(), FITTED).words == ""
 
 
-def test_a_share_of_errors_becomes_the_proven_threshold_and_is_said() -> None:
+def test_a_share_of_errors_becomes_the_proven_threshold_with_a_reason() -> None:
     found = find_objective(asks(max_error=0.1), FITTED)
     assert (found.threshold, found.misfit) == (0.8, None)
     assert found.words == "an error of at most 10 % with probability 90 %"
     assert find_objective(asks(max_error=0.1), FITTED, "stream").threshold == 0.9
 
 
-def test_who_wants_to_be_surer_gets_a_stricter_threshold() -> None:
+def test_more_certainty_means_a_stricter_threshold() -> None:
     found = find_objective(asks(max_error=0.1, error_probability=0.001), FITTED)
     assert found.threshold == 0.9
     assert found.words == "an error of at most 10 % with probability 99.9 %"
 
 
-def test_where_nothing_is_proven_everything_is_to_leave_and_it_says_why() -> None:
+def test_if_nothing_is_proven_everything_leaves_and_the_reason_is_given() -> None:
     found = find_objective(asks(max_error=0.01), FITTED)
     assert found.threshold == ALL_LEAVE
     assert found.misfit is not None
@@ -106,7 +106,7 @@ def test_a_share_of_the_cloud_is_a_quantile_of_the_confidences(
     assert found.words == f"a cloud share of about {100 * share:g} %"
 
 
-def test_a_share_that_nobody_can_plan_leaves_the_calibrations_threshold_and_says_so() -> None:
+def test_without_quantiles_the_calibrations_threshold_applies_and_the_reason_is_given() -> None:
     found = find_objective(asks(cloud_share=0.2), CHAT.uncalibrated)
     assert found.threshold == CHAT.uncalibrated.threshold
     assert "no quantiles, so its own threshold applies" in found.words
@@ -114,7 +114,7 @@ def test_a_share_that_nobody_can_plan_leaves_the_calibrations_threshold_and_says
 
 @settings(deadline=None)
 @given(st.floats(0.001, 0.5), st.floats(0.0, 0.4))
-def test_who_allows_more_errors_is_never_told_a_higher_threshold(error: float, more: float) -> None:
+def test_more_allowed_errors_never_mean_a_higher_threshold(error: float, more: float) -> None:
     strict = find_objective(asks(max_error=error), FITTED).threshold
     assert find_objective(asks(max_error=error + more), FITTED).threshold <= strict
 
@@ -163,7 +163,7 @@ def test_what_was_never_kept_or_always_wrong_proves_nothing() -> None:
 
 
 def drawn(generator: random.Random, rows: int, *, flattery: float) -> RiskTable:
-    """Rows with even confidences, right with that chance less `flattery`."""
+    """Rows with evenly spread confidences, right with that chance minus `flattery`."""
     scores = sorted((generator.random() for _ in range(rows)), reverse=True)
     table, kept, wrong = [], 0, 0
     for threshold in GRID:
@@ -175,7 +175,7 @@ def drawn(generator: random.Random, rows: int, *, flattery: float) -> RiskTable:
 
 
 def true_error(threshold: float, flattery: float) -> float:
-    """Of all that such confidences keep: the mean chance of being wrong from there up to 1."""
+    """The mean chance of being wrong among the kept rows."""
     return 1 - (1 + threshold) / 2 + flattery
 
 
@@ -202,7 +202,7 @@ def test_data_prove_much_of_what_is_true() -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10_000), st.floats(0.01, 0.4), st.floats(0.0, 0.4))
-def test_who_allows_more_errors_keeps_no_less(seed: int, error: float, more: float) -> None:
+def test_more_allowed_errors_never_keep_less(seed: int, error: float, more: float) -> None:
     table = drawn(random.Random(seed), 400, flattery=0.0)
     strict = find_threshold(table, 400, error, 0.1)
     loose = find_threshold(table, 400, min(0.99, error + more), 0.1)
@@ -226,7 +226,7 @@ def test_a_confident_mistake_at_the_top_does_not_end_it() -> None:
 
 
 def test_a_bad_stretch_ends_what_began_before_it() -> None:
-    """Beyond it only a later start may go on: looser thresholds in between are not looked at."""
+    """After it only a later start may continue: lower thresholds in between are skipped."""
     rows = [RiskRow(0.9, 130, 0), RiskRow(0.8, 140, 30), RiskRow(0.7, 240, 0)]
     assert find_threshold(tuple(rows), 1000, 0.05, 0.1) == 0.9, "starts at 125 and 250 kept rows"
     assert find_threshold((*rows, RiskRow(0.6, 260, 1)), 1000, 0.05, 0.1) == 0.6
@@ -253,7 +253,7 @@ MONEY = st.builds(
 
 @settings(deadline=None)
 @given(SHARES, MONEY, CURVES)
-def test_what_is_paced_is_expected_to_cost_no_more_than_is_left(
+def test_paced_requests_are_expected_to_cost_no_more_than_is_left(
     usual: float, money: Money, curve: list[tuple[float, float]]
 ) -> None:
     threshold = pace(usual, money, curve)
@@ -364,7 +364,7 @@ def test_a_drifted_calibration_is_handed_to_the_cloud() -> None:
 
 
 @pytest.mark.parametrize("action", ["widen", "cloud"])
-def test_what_has_not_drifted_and_what_must_stay_is_left_alone(action: str) -> None:
+def test_a_calibration_without_drift_and_a_threshold_of_zero_are_left_alone(action: str) -> None:
     other = Steering(on_drift=action, drifted={"another": "x"})  # type: ignore[arg-type]
     assert find_objective(request(other), Fitted()).threshold == 0.5
     own = Steering(on_drift=action, drifted={"mine": "x"})  # type: ignore[arg-type]
@@ -380,7 +380,7 @@ def test_a_poor_budget_lowers_the_threshold_and_remembers_the_usual_one() -> Non
     assert (rich.threshold, rich.usual, rich.words) == (0.5, None, "")
 
 
-def test_a_flow_that_cannot_say_so_is_not_paced() -> None:
+def test_a_flow_that_cannot_report_pacing_is_not_paced() -> None:
     assert find_objective(request(Steering(money=POOR)), Fitted()).threshold == 0.5
 
 

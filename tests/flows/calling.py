@@ -1,4 +1,4 @@
-"""Tools, a doubtful caller and settings over loopback HTTP, for stories about function calls."""
+"""Tools, a doubtful function model and loopback settings, for stories about function calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LONDON = ToolCall("get_weather", {"location": "London"})
 def function_model(
     *answers: str, doubt: Sequence[str] = (), **options: Any
 ) -> ScriptedFunctionModel:
-    """Writes `answers`, each call near certain but those of the tools in `doubt`."""
+    """Writes `answers`; every call is nearly certain, except those of the tools in `doubt`."""
     evidence = []
     for answer in answers:
         doubted, logprobs = answer in doubt, []
@@ -72,7 +72,7 @@ def settings_for(cloud: LoopbackCloud, **overrides: Any) -> Settings:
 
 
 def calls(*made: ToolCall, **options: Any) -> Answer:
-    """What a cloud sends that calls functions and says nothing."""
+    """The answer of a cloud that calls functions and says nothing."""
     return Answer(text="", tool_calls=made, **options)
 
 

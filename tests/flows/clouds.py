@@ -1,4 +1,4 @@
-"""A cloud without a network, for flows: it says, or fails, what it was told to."""
+"""A cloud without a network, for flows: it answers or fails as scripted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgewise.types.tokens import Finish
 
 
 class PlayedCloud:
-    """Fulfils `Cloud`. `chunks` come, then `error`; not live, an error swallows the chunks."""
+    """Fulfils `Cloud`: first `chunks`, then `error`. If not live, an error replaces the chunks."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A cloud that hears: each segment gets the answer, the failure or the delay meant for it."""
+"""A cloud that transcribes: each segment gets its own answer, failure or delay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgewise.types.tokens import Finish
 
 
 class HearingCloud:
-    """Fulfils `Cloud`. Answers are found by the part of the request, `s3.` for segment 3.
+    """Fulfils `Cloud`. Answers are chosen by the part of the request: `s3.` for segment 3.
 
     Segments in `late` wait until `release` is called, or until they are stopped.
     """

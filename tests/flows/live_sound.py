@@ -1,4 +1,4 @@
-"""Sound that says exactly which words it holds, and ears and clouds that read them from it.
+"""Sound that encodes its words exactly; transcribers and clouds that decode them.
 
 Each word is a third of a second at its own level: word 300 is 0.300. So a text in the wrong place
 shows, whoever put it there.
@@ -48,7 +48,7 @@ def words_in(samples: Samples) -> list[tuple[int, int, int]]:
 
 
 def said_in(wav: bytes) -> str:
-    """What the cloud hears: the same words, in capitals."""
+    """What the cloud transcribes: the same words, in capitals."""
     with wave.open(io.BytesIO(wav)) as file:
         data = numpy.frombuffer(file.readframes(file.getnframes()), "<i2")
     samples = (data / 32767).astype("float32")
@@ -56,7 +56,7 @@ def said_in(wav: bytes) -> str:
 
 
 class LevelTranscriber:
-    """Fulfils SpeechBackend. A last word that is not whole yet is misheard as "uh"."""
+    """Fulfils SpeechBackend. An incomplete last word is transcribed as "uh"."""
 
     def __init__(self, *, fails: Sequence[int] = ()) -> None:
         self.listened: list[int] = []  # samples of each pass
@@ -103,7 +103,7 @@ class LevelTranscriber:
 
 
 class LoudnessActivity:
-    """In the place of voice activity: whatever is loud enough is a voice."""
+    """Replaces voice activity: whatever is loud enough is a voice."""
 
     def __init__(self) -> None:
         self._rest: Samples = numpy.zeros(0, "float32")

@@ -1,4 +1,4 @@
-"""Function calls, told as stories: who wrote each call, what left the device, what is admitted."""
+"""Function calls as stories: who wrote each call, what left the device, what the reply says."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_call_unfit_to_run_is_rescued_however_sure_it_is(cloud: LoopbackCloud)
     assert "missing_argument" in reply.decision.reason
 
 
-def test_the_clouds_calls_are_settled_like_the_devices(cloud: LoopbackCloud) -> None:
+def test_the_clouds_calls_are_normalized_like_the_devices(cloud: LoopbackCloud) -> None:
     cloud.script(calls(ToolCall("set_timer", {"minutes": "5"}), ToolCall("order_pizza", {})))
     reply = ask(cloud, function_model("none", doubt=["none"]), "Set a timer for 5 minutes")
     timer, pizza = reply.calls
@@ -218,7 +218,7 @@ def test_calls_the_cloud_writes_as_text_are_read(cloud: LoopbackCloud) -> None:
     assert made(reply) == [CLOUD_LONDON]
 
 
-def test_a_cloud_that_answers_in_words_says_that_no_tool_serves(cloud: LoopbackCloud) -> None:
+def test_a_cloud_that_answers_in_words_says_that_no_tool_fits(cloud: LoopbackCloud) -> None:
     cloud.script("No tool can do that.")
     reply = ask(cloud, function_model(PARIS, doubt=["get_weather"]), ONE)
     assert (reply.calls, reply.text, reply.source) == ((), "No tool can do that.", "cloud")
@@ -331,7 +331,7 @@ def test_prefer_cloud_lets_the_device_rest_and_cloud_only_never_opens_it(
         ask(cloud, function_model(PARIS), ONE, policy="cloud_only", private=True)
 
 
-def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
+def test_without_a_function_model_the_cloud_calls_or_an_error_is_raised(
     cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_here(settings: Settings) -> CallBackend:
@@ -347,7 +347,7 @@ def test_without_a_caller_the_cloud_calls_or_a_clear_error_comes(
         ask(cloud, None, ONE)
 
 
-def test_a_caller_that_breaks_off_hands_over_or_says_so(cloud: LoopbackCloud) -> None:
+def test_a_function_model_that_fails_hands_off_or_says_so(cloud: LoopbackCloud) -> None:
     broken = ScriptedFunctionModel(["none"], fails=True)
     reply = ask(cloud, broken, ONE)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_local_failed")
@@ -357,7 +357,7 @@ def test_a_caller_that_breaks_off_hands_over_or_says_so(cloud: LoopbackCloud) ->
             ask(cloud, broken, ONE, **options)
 
 
-def test_tools_that_do_not_fit_the_context_are_narrowed(cloud: LoopbackCloud) -> None:
+def test_if_tools_do_not_fit_the_context_fewer_are_offered(cloud: LoopbackCloud) -> None:
     extra = [tool(f"extra_{n}", "Feed the fish " * 20, fish={"type": "string"}) for n in range(8)]
     facts = replace(SCRIPTED_CALLER_FACTS, context_tokens=200)
     device = ScriptedFunctionModel(['get_weather {"location":"London"}'], facts=facts)
@@ -457,7 +457,7 @@ MADE_UP = 'send_message {"recipient":"Tom","message":"happy birthday"}'
         ),
     ],
 )
-def test_what_is_good_enough_for_an_easy_request_is_not_for_a_middling_one(
+def test_what_is_good_enough_for_an_easy_request_is_not_for_a_medium_one(
     cloud: LoopbackCloud, prompt: str, written: str, code: str
 ) -> None:
     for limits, asked in ((EASY, 0), (MIDDLING, 1)):
@@ -470,7 +470,7 @@ def test_what_is_good_enough_for_an_easy_request_is_not_for_a_middling_one(
         assert asked == (code in reply.decision.reason)
 
 
-def test_a_tool_that_another_one_fits_better_than_is_doubted_even_in_an_easy_request(
+def test_a_call_is_doubted_if_another_tool_fits_better_even_in_an_easy_request(
     cloud: LoopbackCloud,
 ) -> None:
     device = function_model('set_timer {"minutes":5}')
@@ -556,7 +556,7 @@ def test_calls_are_for_the_users_words(cloud: LoopbackCloud) -> None:
 
 
 @pytest.mark.parametrize(("bad", "words"), [([Tool("")], "name"), ([*TOOLS, *TOOLS], "set_timer")])
-def test_tools_that_cannot_be_are_refused_in_words(
+def test_impossible_tools_are_refused_in_words(
     cloud: LoopbackCloud, bad: list[Tool], words: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=words):

@@ -1,4 +1,4 @@
-"""What a caller has read already is not estimated again."""
+"""What a function model has read already is not estimated again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_two_prompts_begin_with_is_read_once(before: str, after: str) -> No
     assert not rest or not before.startswith(shared + rest[0])
 
 
-def test_each_caller_has_read_its_own() -> None:
+def test_each_function_model_has_read_its_own_prompt() -> None:
     one, other = ScriptedFunctionModel(["none"]), ScriptedFunctionModel(["none"])
     note(one, "tools and words")
     assert unread(one, "tools and more") == "more"

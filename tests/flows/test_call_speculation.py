@@ -179,9 +179,7 @@ def test_a_budget_that_is_spent_sends_nothing(cloud: LoopbackCloud) -> None:
 @pytest.mark.parametrize(
     "options", [{"private": True}, {"policy": "local_only"}, {"handoff": "signal"}]
 )
-def test_what_may_not_leave_is_not_speculated_with(
-    cloud: LoopbackCloud, options: dict[str, Any]
-) -> None:
+def test_nothing_private_is_speculated_with(cloud: LoopbackCloud, options: dict[str, Any]) -> None:
     for device in (function_model(BOTH), function_model(BOTH, doubt=sorted(NAMES))):
         reply = ask(settings_for(cloud), device, **options)
         assert {attempt.place for attempt in reply.attempts} == {"local"}
@@ -189,7 +187,7 @@ def test_what_may_not_leave_is_not_speculated_with(
 
 
 class Unruly:
-    """A `Cloud` of somebody's that raises what it likes, or waits to be stopped."""
+    """A `Cloud` that raises anything, or waits to be stopped."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error

@@ -55,7 +55,7 @@ def hesitant(answer: str, each: float, none: float) -> Hesitant:
     return device
 
 
-def test_no_call_is_made_where_none_was_likelier_than_the_whole_call(cloud: LoopbackCloud) -> None:
+def test_if_none_is_more_likely_than_the_call_no_call_is_made(cloud: LoopbackCloud) -> None:
     reply = ask(cloud, hesitant(TIMER_FIVE, each=-0.4, none=-1.2), "Set a timer for 5 minutes")
     assert (reply.calls, reply.finish_reason) == ((), "stop")
     assert [(one.code, one.intent) for one in reply.complaints] == [("withheld", 0)]
@@ -64,7 +64,7 @@ def test_no_call_is_made_where_none_was_likelier_than_the_whole_call(cloud: Loop
     assert reply.needs_cloud_handoff
 
 
-def test_a_call_that_is_likelier_than_none_is_made(cloud: LoopbackCloud) -> None:
+def test_a_call_more_likely_than_none_is_made(cloud: LoopbackCloud) -> None:
     reply = ask(cloud, hesitant(TIMER_FIVE, each=-0.02, none=-1.2), "Set a timer for 5 minutes")
     assert [call.name for call in reply.calls] == ["set_timer"]
 
@@ -106,7 +106,7 @@ def test_an_answer_that_is_likely_enough_is_not_written_again(cloud: LoopbackClo
     assert len(device.asked) == 1
 
 
-def test_intents_asked_alone_are_taken_where_they_are_likelier_together(
+def test_intents_asked_alone_are_used_if_together_they_are_more_likely(
     cloud: LoopbackCloud,
 ) -> None:
     mixed = 'set_timer {"minutes":50}\nget_weather {"location":"London"}'

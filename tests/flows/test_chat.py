@@ -1,4 +1,4 @@
-"""Chat, told as stories: who answered, what was shown, and what the reply says about it."""
+"""Chat as stories: who answered, what was shown, and what the reply says."""
 
 from __future__ import annotations
 

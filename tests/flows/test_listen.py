@@ -75,7 +75,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def over_http(server: LoopbackCloud, tmp_path: Path, **changes: Any) -> Engine:
-    """An engine whose cloud is real HTTP to a server that hears."""
+    """An engine whose cloud is real HTTP to a server that transcribes."""
     row = ProviderSettings(
         protocol="openai", base_url=server.openai_url, speech_model="gpt-transcribe"
     )
@@ -97,7 +97,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 class Reader:
-    """Somebody who reads the updates and believes only what is announced in them."""
+    """A reader of the updates who believes only what they announce."""
 
     def __init__(self) -> None:
         self.segments: dict[int, str] = {}
@@ -266,7 +266,7 @@ def test_a_full_queue_refuses_what_comes_next_and_blocks_nobody(
     assert [each.error for each in transcript.segments] == ["", "", "queue_full", "queue_full"]
 
 
-def test_where_the_cloud_hears_nobody_the_segment_is_taken_out(make: Make) -> None:
+def test_a_segment_without_speech_for_the_cloud_is_removed(make: Make) -> None:
     with make(HearingCloud({1: ""})).listen() as live:
         feed(live, TALK)
         transcript = live.stop()
@@ -548,7 +548,9 @@ def test_what_is_out_of_order_is_refused(make: Make) -> None:
     assert live.stop() is live.stop()
 
 
-def test_what_the_device_cannot_hear_is_refused_at_the_start(make: Make, tmp_path: Path) -> None:
+def test_what_the_device_cannot_transcribe_is_refused_at_the_start(
+    make: Make, tmp_path: Path
+) -> None:
     facts = DeviceFacts(
         backend="scripted", model="m", quantisation="none", context_tokens=1, languages=("en",)
     )
@@ -568,7 +570,7 @@ def test_the_real_model_captions_somebody_who_speaks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The cloud is real HTTP; it is asked where the model is in doubt, if it is."""
+    """The cloud is real HTTP; it is asked if the model is in doubt."""
     monkeypatch.undo()
     with LoopbackCloud() as server:
         server.always(lambda seen: Answer(text="said better"))

@@ -1,4 +1,4 @@
-"""One story of routing for every task: what a policy is asked, who answers, and what is said."""
+"""One story of routing for every task: what a policy is asked, who answers, and why."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DOUBTFUL = [[heard("mumble mumble", 0.6, 4.4, 0.1)]]
 
 
 class Asking:
-    """A policy that notes what it is asked before it decides as another does."""
+    """A policy that records its question, then decides like another."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -50,7 +50,7 @@ class Asking:
 
 @pytest.fixture
 def policy(monkeypatch: pytest.MonkeyPatch) -> Asking:
-    """Stands in for every policy that an engine loads."""
+    """Replaces every policy that an engine loads."""
     real = plugins.load
     asking = Asking(real("policies", "prefer_local"))
 
@@ -116,7 +116,7 @@ def test_a_skill_that_is_not_installed_is_told_as_a_missing_model(policy_name: s
 
 
 class Played(Flow):
-    """A task whose two sides do what they are told to."""
+    """A task whose two sides do as scripted."""
 
     def __init__(self, request: Request, device: Any, cloud: CloudError | None, shut: bool) -> None:
         self.draft = Draft(request=request, attempts=[], started=0.0)

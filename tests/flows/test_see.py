@@ -1,4 +1,4 @@
-"""The story of a request with pictures: kept, handed off, told, refused; always said why."""
+"""Requests with pictures: kept, handed off, described, refused; always with a reason."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def reads(text: str, score: float = 0.99) -> Sight:
 
 
 class Stage:
-    """Eyes, a cloud, and what came of a request."""
+    """Vision skills, a cloud, and the result of a request."""
 
     def __init__(
         self,

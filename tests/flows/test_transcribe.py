@@ -239,7 +239,7 @@ def test_prefer_cloud_falls_back_to_the_device_for_what_the_cloud_did_not_hear()
     assert result.degraded and result.decision.degraded_code == "cloud_server_error"
 
 
-def test_without_a_model_the_cloud_hears_all_and_without_both_there_is_an_error() -> None:
+def test_without_a_model_the_cloud_transcribes_all_and_without_both_there_is_an_error() -> None:
     missing = ModelNotFound("no ears")
     result = run(missing, HearingCloud({0: "all of it"}))
     assert (result.text, result.decision.code) == ("all of it", "handoff_no_local_model")
@@ -310,7 +310,7 @@ def test_the_same_segment_again_and_again_is_dropped_after_the_second() -> None:
     assert [segment.codes for segment in result.dropped] == [("repetition",)] * 3
 
 
-def test_where_the_cloud_hears_nobody_the_devices_words_are_dropped() -> None:
+def test_if_the_cloud_hears_no_speech_the_devices_words_are_dropped() -> None:
     result = run(ScriptedTranscriber([TWO]), HearingCloud({1: ""}))
     assert result.text == "the first part"
     assert [segment.replaced for segment in result.dropped] == ["mumble mumble"]
@@ -367,7 +367,7 @@ def test_no_more_than_a_few_segments_wait_for_the_cloud_at_once() -> None:
     assert cloud.most_busy <= 3 < MOST_OUTSTANDING
 
 
-def test_leaving_stops_what_is_under_way_and_settles_it() -> None:
+def test_leaving_stops_running_requests_and_settles_them() -> None:
     class Leaving(ScriptedTranscriber):
         @override
         def hear(self, samples: Samples, **options: Any) -> list[Heard]:

@@ -23,7 +23,7 @@ def transcriber(default_transcriber: InstalledModel) -> Iterator[FasterWhisper]:
     backend.close()
 
 
-def test_it_hears_a_person_with_times_and_probabilities(
+def test_it_transcribes_a_person_with_times_and_probabilities(
     transcriber: FasterWhisper, beckett: Path
 ) -> None:
     samples = sound_of(beckett)
@@ -88,7 +88,7 @@ def test_facts_are_known_before_anything_is_loaded(default_transcriber: Installe
     assert facts.languages == ("en",) and facts.word_times
 
 
-def test_a_folder_that_holds_no_model_is_said_to(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(b"not a model")
     (tmp_path / "tokenizer.json").write_text("{}")

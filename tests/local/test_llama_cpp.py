@@ -277,7 +277,7 @@ CITY = ResponseFormat(
 )
 
 
-def test_a_vocabulary_that_cannot_spell_every_text_is_held_to_nothing(
+def test_a_vocabulary_that_cannot_spell_every_text_gets_no_grammar(
     default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(llama_cpp, "spelt_bytes", lambda _: PLAIN_BYTES - {0xC3})
@@ -289,7 +289,7 @@ def test_a_vocabulary_that_cannot_spell_every_text_is_held_to_nothing(
     poor.close()
 
 
-def test_an_answer_is_held_to_its_schema(backend: LlamaCpp) -> None:
+def test_an_answer_follows_its_schema(backend: LlamaCpp) -> None:
     request = ask("Name a city and say how many live there.", response_format=CITY, max_tokens=60)
     answer = json.loads(text_of(split(list(backend.generate(request)))[0]))
     assert isinstance(answer["city"], str) and isinstance(answer["population"], int)

@@ -29,7 +29,7 @@ def transcriber() -> Iterator[Moonshine]:
     backend.close()
 
 
-def test_it_hears_a_person_with_probabilities(transcriber: Moonshine, beckett: Path) -> None:
+def test_it_transcribes_a_person_with_probabilities(transcriber: Moonshine, beckett: Path) -> None:
     samples = sound_of(beckett)
     (heard,) = transcriber.hear(samples)
     assert word_errors(BECKETT_WORDS, heard.text).rate <= 0.1
@@ -51,7 +51,7 @@ def test_too_little_sound_is_nothing(transcriber: Moonshine) -> None:
     assert transcriber.hear(silence(0.05)) == []
 
 
-def test_a_folder_that_holds_no_model_is_said_to(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "decoder_model_merged.ort"
     path.write_bytes(b"not a model")
     backend = open_backend(InstalledModel("mine", path, "INT8", "", 1), threads=1)

@@ -136,7 +136,7 @@ def test_a_missing_runtime_is_said_with_the_command(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.real_model
-def test_weights_that_are_none_are_refused(
+def test_a_file_that_is_not_weights_is_refused(
     default_embedder: InstalledModel, tmp_path: Path
 ) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no graph")

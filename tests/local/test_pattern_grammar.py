@@ -1,4 +1,4 @@
-"""Regular expressions as grammar rules: the same texts, one way to go, never too much of it."""
+"""Regular expressions as grammar rules: the same texts, one way at a time, within limits."""
 
 from __future__ import annotations
 

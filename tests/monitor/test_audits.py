@@ -186,7 +186,7 @@ def test_calls_are_audited_as_calls(cloud: LoopbackCloud) -> None:
     assert (audit.agree, audit.judged_by) == (1.0, "calls")
 
 
-def test_that_no_tool_serves_is_an_answer_too(cloud: LoopbackCloud) -> None:
+def test_no_fitting_tool_is_an_answer_too(cloud: LoopbackCloud) -> None:
     cloud.script(Answer(text="I know no joke."), calls(LONDON))
     device = function_model("none", "none")
     with engine_for(cloud, function_model=device) as engine:
@@ -354,7 +354,7 @@ def test_what_an_audit_costs_is_charged_to_its_budget(cloud: LoopbackCloud) -> N
     assert own.spent == overall.spent == audit.cost_microdollars > 0
 
 
-def test_closing_breaks_off_an_audit_that_hangs_and_settles_it(cloud: LoopbackCloud) -> None:
+def test_closing_aborts_a_hanging_audit_and_settles_it(cloud: LoopbackCloud) -> None:
     cloud.always(Silence())
     engine = engine_for(cloud)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Drift, from answers in the ledger to what a caller of the engine, the doctor and /metrics see."""
+"""Drift: from answers in the ledger to the engine, the doctor and /metrics."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_audits_count_for_every_task(settings: Settings, ledger: Ledger) -> None
     assert (found.audited_error, found.promised_error) == (0.5, 0.1)
 
 
-def test_the_engine_looks_at_the_first_answer_and_at_every_so_many(settings: Settings) -> None:
+def test_the_engine_checks_the_first_answer_and_then_every_nth(settings: Settings) -> None:
     looked: list[str] = []
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
         compare = engine._watch.compare

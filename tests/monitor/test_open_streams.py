@@ -29,7 +29,7 @@ def test_what_is_open_is_closed_with_its_owner() -> None:
     assert stream.closed == 1
 
 
-def test_one_that_runs_elsewhere_does_not_keep_the_others_open() -> None:
+def test_a_stream_running_elsewhere_does_not_keep_the_others_open() -> None:
     class Running(Stream):
         @override
         def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Pacing and what drift leads to, through a whole engine and a scripted cloud."""
+"""Pacing and on_drift, through a whole engine and a scripted cloud."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_sure_answer_is_the_same_under_a_paced_budget(
 
 
 def drifted(engine: Engine) -> None:
-    """Sixty answers that are surer than nearly all that the calibration was measured on."""
+    """Sixty answers that are surer than nearly all rows of the calibration."""
     ask(engine, 60)
     assert engine._watch.check("chat", NAME).drifted
 
@@ -109,7 +109,7 @@ def drifted(engine: Engine) -> None:
         ("cloud", "cloud", "handoff_drifted"),
     ],
 )
-def test_what_drift_leads_to(
+def test_on_drift_decides_what_drift_does(
     cloud: LoopbackCloud, tmp_path: Path, action: str, source: str, code: str
 ) -> None:
     settings = settings_for(cloud, tmp_path, on_drift=action)
@@ -122,7 +122,7 @@ def test_what_drift_leads_to(
         assert (reply.source, reply.decision.code) == (source, code), "another process knows it too"
 
 
-def test_a_drifted_calibration_is_held_to_more(cloud: LoopbackCloud, tmp_path: Path) -> None:
+def test_a_drifted_calibration_needs_more_confidence(cloud: LoopbackCloud, tmp_path: Path) -> None:
     settings = settings_for(cloud, tmp_path, on_drift="widen")
     with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
         drifted(engine)

@@ -57,7 +57,7 @@ def test_a_row_says_the_same_as_the_reply_it_was_written_from(settings: Settings
     assert {pull.feature for pull in from_reply.pulls} == set(shipped()["final"]["weights"])
 
 
-def test_a_row_of_before_the_calibration_was_fitted_again_says_so(settings: Settings) -> None:
+def test_a_row_from_before_a_refit_says_so(settings: Settings) -> None:
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
         reply = engine.complete("What is the capital of France?")
         row = row_of(engine, reply.id)
@@ -83,7 +83,7 @@ def test_a_row_is_explained_by_the_calibration_of_its_name_whatever_was_fitted_s
     assert not known_today(settings, "chat", f"{SHIPPED}+own.20250101").found
 
 
-def test_a_damaged_calibration_takes_nothing_but_the_chart(settings: Settings) -> None:
+def test_a_damaged_calibration_costs_only_the_chart(settings: Settings) -> None:
     mine = f"{SHIPPED}+own.1"
     Path(settings.calibration).write_text(json.dumps(shipped() | {"name": mine}), "utf-8")
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
@@ -159,7 +159,7 @@ def test_a_failure_is_explained_without_its_secrets(failing: LoopbackCloud, tmp_
     ],
 )
 def test_every_shipped_calibration_can_explain(kind: Any, name: str, tmp_path: Path) -> None:
-    """A row whose confidence one of its scores gives is explained by that score."""
+    """A row is explained by the score that gives its confidence."""
     settings = Settings.load({}, data_dir=tmp_path)
     data = find_document(settings, name, kind)
     assert data is not None

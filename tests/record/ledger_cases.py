@@ -1,4 +1,4 @@
-"""Requests, replies and attempts the ledger's tests write down, and a clock they can turn."""
+"""Requests, replies and attempts for the ledger's tests, and a clock they can set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROVIDER = ProviderConfig(name="openai", protocol="openai", model="gpt-5-nano", 
 
 @dataclass
 class TurnedClock:
-    """A clock that stands still until it is turned."""
+    """A clock that stands still until it is set."""
 
     now: float = NOON
 

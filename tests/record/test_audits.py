@@ -1,4 +1,4 @@
-"""Audits are written once, read back whole, and summed with an interval that says how sure."""
+"""Audits are written once, read back whole, and summed with an interval."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ DAILY, MONTHLY, ANNS = 1_000, 2_500, 400
 
 @dataclass
 class Entry:
-    """One attempt in the machine's own books."""
+    """One attempt in the machine's own accounts."""
 
     key: str
     day: str
@@ -114,7 +114,7 @@ class Entry:
 class SpendingMachine(RuleBasedStateMachine):
     """Two ledgers on one file, any order of reserve, settle, expiry, sweep and midnight.
 
-    The machine keeps its own books; the limits must hold at every moment and the ledger must
+    The machine keeps its own accounts; the limits must hold at every moment and the ledger must
     agree with the books to the micro-dollar.
     """
 

@@ -407,7 +407,7 @@ def test_a_call_that_cost_more_than_reserved_is_booked_as_it_was(ledger: Ledger)
 
 
 @pytest.mark.parametrize("amount", [-1, 2**63])
-def test_money_from_nowhere_is_refused(ledger: Ledger, amount: int) -> None:
+def test_a_negative_amount_is_refused(ledger: Ledger, amount: int) -> None:
     with pytest.raises(ValueError, match="not an amount"):
         ledger.reserve("r/0", asking("r"), PROVIDER, amount)
     with pytest.raises(ValueError, match="not an amount"):
@@ -453,7 +453,7 @@ def open_ledger(path: Path) -> Ledger:
 
 
 def spend(path: Path, number: int, start: Barrier, results: Results) -> None:
-    """Reserve, settle for no more, record; then tell what was spent and how often refused."""
+    """Reserve, settle for no more, record; return what was spent and how often it was refused."""
     chance = random.Random(number)
     ledger = open_ledger(path)
     spent = {"": 0, "ann": 0}
@@ -477,7 +477,7 @@ def spend(path: Path, number: int, start: Barrier, results: Results) -> None:
 
 
 def spend_the_same(path: Path, number: int, start: Barrier, results: Results) -> None:
-    """Every process does the same attempts of the same requests, at a price of its own."""
+    """Every process makes the same attempts of the same requests, at its own price."""
     ledger = open_ledger(path)
     start.wait()
     for index in range(ROUNDS):
@@ -492,7 +492,7 @@ def spend_the_same(path: Path, number: int, start: Barrier, results: Results) ->
 def run(
     work: Callable[[Path, int, Barrier, Results], None], path: Path
 ) -> list[tuple[int, int, int]]:
-    """Start all at one moment, look at the budgets until all are done, return what they told."""
+    """Start all at once, watch the budgets until all are done, return their reports."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(PROCESSES + 1), context.Queue()
     children = [
@@ -598,7 +598,7 @@ def kill_many(path: Path, *, rounds: int, children: int, how: str) -> Announced:
 
 
 def check_attempts(path: Path, announced: Announced) -> Counter[str]:
-    """Hold every row against what was announced; says how the attempts ended."""
+    """Compare every row with what was announced; return how the attempts ended."""
     connection = sqlite3.connect(path)
     found = connection.execute("SELECT id, state, outcome, cost_microdollars FROM attempts")
     rows = {row[0]: row[1:] for row in found if "/local-" not in row[0]}

@@ -1,4 +1,4 @@
-"""What is read of the ledger: reports, history, what monitors look at."""
+"""Reading the ledger: reports, history, and the monitors' queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that are masked, in linear time, and how much of a text is kept."""
+"""Secrets are masked in linear time, and how much of a text is kept."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_cut_says_how_much_is_left_out_and_keeps_whole_words() -> None:
 def test_half_a_key_at_the_end_of_what_is_searched_is_not_shown(
     key: str, filler: str, inside: int
 ) -> None:
-    """Spaces are squeezed, so that the end of what was searched may come to be shown."""
+    """Spaces are squeezed, so the end of the searched part may be shown."""
     start = SEARCHED_CHARS - inside - 1
     text = (filler * SEARCHED_CHARS)[:start] + " " + key + " and so on"
     assert key[:inside][4:] not in short_error(text) or inside <= 5
@@ -213,7 +213,7 @@ def pumps() -> list[tuple[str, str]]:
 
 
 def seconds(work: Callable[[str], object], text: str) -> float:
-    """The best of a few, so that what else the machine does is left out."""
+    """The best of a few, to ignore what else the machine does."""
     best = float("inf")
     for _ in range(4):
         started = time.process_time()
@@ -223,7 +223,7 @@ def seconds(work: Callable[[str], object], text: str) -> float:
 
 
 def growth(work: Callable[[str], object], opening: str, pump: str) -> float:
-    """How many times as long four times the text takes; measured again where it seems too much."""
+    """How much longer four times the text takes; measured again if it seems too much."""
     short = opening + pump * (CHARS // len(pump))
     long = opening + pump * (4 * CHARS // len(pump))
     for _ in range(3):

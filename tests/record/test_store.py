@@ -57,7 +57,7 @@ def test_the_file_keeps_a_write_ahead_log_and_syncs_every_commit(tmp_path: Path)
     ledger.close()
 
 
-def test_only_what_costs_nothing_is_not_waited_for(tmp_path: Path) -> None:
+def test_only_free_requests_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     """Commits of local answers need not reach the disk at once; those around money must."""
     ledger = Ledger(tmp_path / "ledger.db")
     seen: list[tuple[str, int]] = []

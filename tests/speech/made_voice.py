@@ -25,7 +25,7 @@ SYLLABLE_S = 0.18
 
 
 def voice(seconds: float, seed: int = 0) -> Samples:
-    """Syllables for so many seconds."""
+    """Syllables for this many seconds."""
     random = numpy.random.default_rng(seed)
     parts: list[NDArray[numpy.float64]] = []
     while sum(map(len, parts)) < seconds * RATE:

@@ -127,7 +127,7 @@ def test_sound_without_a_head_is_known_by_its_name(
     ("container", "codec", "rate", "layout"),
     [each for each in FORMATS if each[0] in ("wav", "flac", "mp3", "webm")],
 )
-def test_what_is_there_of_a_cut_file_is_read_and_it_is_said(
+def test_the_rest_of_a_cut_file_is_read_and_reported(
     container: str, codec: str, rate: int, layout: str
 ) -> None:
     whole = encoded(TONE, container, codec, rate, layout)
@@ -170,7 +170,7 @@ SDP = "v=0\r\nc=IN IP4 127.0.0.1\r\nm=audio 45680 RTP/AVP 0\r\na=rtpmap:0 PCMU/8
 
 @pytest.fixture
 def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with sound in it that nobody asked for."""
+    """A working folder with sound that nobody asked for."""
     (tmp_path / "secret.wav").write_bytes(as_wav(TONE))
     (tmp_path / "secret.ts").write_bytes(encoded(TONE, "mpegts", "aac", RATE, "mono"))
     monkeypatch.chdir(tmp_path)
@@ -201,7 +201,7 @@ def test_what_only_points_at_other_files_is_refused_in_words(
 
 
 @pytest.mark.parametrize("name", ["words.vtt", "words.wav"])
-def test_a_kind_of_file_that_is_no_sound_is_said_to_be_so(tmp_path: Path, name: str) -> None:
+def test_a_kind_of_file_that_is_no_sound_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("WEBVTT\n\n00:00.000 --> 00:05.000\nhello\n")
     with pytest.raises(InvalidRequest, match="not taken for sound"):
         read(tmp_path / name)
@@ -216,7 +216,7 @@ def test_every_kind_that_is_read_is_one_that_ffmpeg_knows_and_holds_its_own_soun
 
 @pytest.mark.parametrize("lock", OPTIONS)
 def test_each_lock_holds_without_the_other(secrets: Path, lock: str) -> None:
-    """Were a kind added that points elsewhere, FFmpeg still could open nothing for it."""
+    """Even for a format that points elsewhere, FFmpeg can open nothing."""
     only = {lock: OPTIONS[lock]}
     with pytest.raises(av.FFmpegError):
         av.open(io.BytesIO(LIST.encode()), options=only)
@@ -263,7 +263,7 @@ class BadDisk(io.FileIO):
         return super().readinto(buffer) or 0
 
 
-def test_what_is_there_of_a_file_on_a_bad_disk_is_read(
+def test_the_readable_part_of_a_file_on_a_bad_disk_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "talk.wav"

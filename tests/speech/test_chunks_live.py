@@ -63,7 +63,7 @@ def test_one_without_an_end_is_cut_and_nothing_of_it_is_lost() -> None:
     assert numpy.array_equal(numpy.concatenate([chunk.samples for chunk in chunks]), sound)
 
 
-def test_a_cut_comes_after_what_is_settled() -> None:
+def test_a_cut_comes_after_the_confirmed_words() -> None:
     utterances = LiveUtterances()
     for _ in utterances.feed(spoken(*range(100, 140))):
         if utterances.full:

@@ -1,4 +1,4 @@
-"""The microphone, with a sound system of the test's own: no machine of ours has one."""
+"""The microphone, with a fake sound system: our machines have none."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_it_records_from_when_chunks_are_asked_for_until_the_end_of_the_block(
     assert stream.options["samplerate"] == RATE and stream.options["device"] == 3
 
 
-def test_who_falls_behind_is_told_by_how_much_and_what_is_lost_is_counted(
+def test_a_slow_reader_learns_how_far_behind_it_is_and_lost_chunks_are_counted(
     sounddevice: types.ModuleType,
 ) -> None:
     with open_microphone() as microphone:

@@ -60,13 +60,13 @@ def test_a_loop_is_kept_once_with_its_words_times() -> None:
     assert (words[0], words[-1]) == (said.words[0], said.words[-1])
 
 
-def test_text_without_words_is_unlooped_too() -> None:
+def test_loops_are_removed_from_text_without_words_too() -> None:
     plain = Heard(start=0.0, end=5.0, text="thank you " * 6)
     assert without_loops(plain) == ("thank you", (), True)
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=30))
-def test_unlooping_ends_and_leaves_no_loop(words: list[str]) -> None:
+def test_removing_loops_ends_and_leaves_none(words: list[str]) -> None:
     text, kept, _ = without_loops(heard(" ".join(words), 0.0, 10.0))
     assert loop_in([word.text for word in kept]) is None
     assert text.split() == [word.text for word in kept]
@@ -173,7 +173,7 @@ def texts(words: object) -> str:
     return " ".join(word.text for word in words)
 
 
-def test_a_word_is_settled_when_two_hypotheses_in_a_row_agree_on_it() -> None:
+def test_a_word_is_confirmed_when_two_hypotheses_in_a_row_agree_on_it() -> None:
     text = StableText()
     assert texts(text.offer(said("it was the beast"))) == ""
     assert texts(text.pending) == "it was the beast"
@@ -208,7 +208,7 @@ def test_an_agreement_that_was_interrupted_does_not_count() -> None:
         ("", ""),
     ],
 )
-def test_what_was_settled_is_found_again_and_never_said_twice(later: str, rest: str) -> None:
+def test_confirmed_words_are_found_again_and_never_said_twice(later: str, rest: str) -> None:
     text = StableText()
     text.offer(said("one two three"))
     text.offer(said("one two three"))
@@ -227,7 +227,7 @@ VOCABULARY = st.lists(st.sampled_from(["a", "b", "c", "A.", "d,"]), max_size=8).
 
 
 @given(st.lists(VOCABULARY, max_size=12), VOCABULARY)
-def test_whatever_is_supposed_what_is_settled_only_grows(offers: list[str], last: str) -> None:
+def test_confirmed_words_only_grow_whatever_the_hypotheses(offers: list[str], last: str) -> None:
     text = StableText()
     shown: list[Word] = []
     for hypothesis in offers:

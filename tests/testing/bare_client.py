@@ -1,4 +1,4 @@
-"""Requests to the loopback cloud without an SDK, one of them with the bare socket in hand."""
+"""Requests to the loopback cloud without an SDK; one gives access to its socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ask(client: httpx2.Client, cloud: LoopbackCloud, text: str = "hello") -> htt
 
 
 def send_chat(cloud: LoopbackCloud) -> socket.socket:
-    """A client of which we hold the bare socket, its request sent."""
+    """A client that has sent its request, with access to its socket."""
     content = json.dumps(CHAT).encode()
     sock = socket.create_connection(("127.0.0.1", cloud.port), timeout=5)
     head = (

@@ -31,7 +31,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_a_file_without_any_of_the_keys_is_as_it_always_was() -> None:
+def test_a_file_without_the_optional_keys_is_read() -> None:
     assert read_measured({"format": 1, "name": "m"}) == UNMEASURED
     assert UNMEASURED.map_of("final").of(0.37) == 0.37
 
@@ -69,7 +69,7 @@ def test_a_map_never_puts_a_higher_score_below_a_lower_one(
     assert 0 <= chance.of(low) <= 1
 
 
-def test_rows_that_nobody_counted_are_at_least_those_that_were_kept() -> None:
+def test_uncounted_rows_are_at_least_the_kept_ones() -> None:
     assert read_measured({"risk": {"whole": [[0.9, 10, 0], [0.5, 60, 12]]}}).risk_rows == 60
 
 

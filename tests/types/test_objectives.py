@@ -1,4 +1,4 @@
-"""What may be aimed at: one thing at a time, within bounds, as a share or in percent."""
+"""Objectives: one at a time, within bounds, as a share or in percent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def asks(**objectives: Any) -> Request:
         {"cloud_share": 1.0, "deadline_ms": 800.0},
     ],
 )
-def test_one_aim_within_bounds_is_fine(objectives: dict[str, float]) -> None:
+def test_one_objective_within_bounds_is_fine(objectives: dict[str, float]) -> None:
     assert find_complaint(asks(**objectives)) == asks(**objectives).complaint == ""
 
 
@@ -50,7 +50,7 @@ def test_one_aim_within_bounds_is_fine(objectives: dict[str, float]) -> None:
         ({"max_error": 0.1, "cloud_share": 0.0}, "max_error and cloud_share: state one"),
     ],
 )
-def test_what_cannot_be_aimed_at_is_named(objectives: dict[str, float], said: str) -> None:
+def test_an_impossible_objective_is_named(objectives: dict[str, float], said: str) -> None:
     assert re.match(said, asks(**objectives).complaint)
 
 
@@ -60,7 +60,7 @@ def test_a_share_may_be_said_in_percent(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "%", "five", "5%%"])
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
         as_share(text)
 

@@ -1,4 +1,4 @@
-"""Answers made of what was seen, each with its chance."""
+"""Answers from what was seen, each with its chance."""
 
 from __future__ import annotations
 

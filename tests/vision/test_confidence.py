@@ -1,4 +1,4 @@
-"""Calibrations of skills: shipped ones are whole, broken ones are named."""
+"""Calibrations of vision skills: shipped ones are complete, broken ones are named."""
 
 from __future__ import annotations
 

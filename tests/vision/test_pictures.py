@@ -112,7 +112,7 @@ def test_a_side_of_twenty_thousand_pixels_is_read_where_the_area_is_not_too_much
     assert shrink(picture, 1568).size == (1568, 3)
 
 
-def test_of_an_animation_the_first_frame_is_taken_and_that_is_said() -> None:
+def test_the_first_frame_of_an_animation_is_used_and_noted() -> None:
     frames = [plain(colour=colour) for colour in (RED, (0, 0, 255), (0, 255, 0))]
     data = written(frames[0], "GIF", save_all=True, append_images=frames[1:])
     picture = opened(data, "cat.gif")

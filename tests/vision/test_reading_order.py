@@ -1,4 +1,4 @@
-"""Rows of text as people read them, also on a page that is not level."""
+"""Rows of text as people read them, also on a tilted page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgewise.vision.reading_order import rows_of, tilt
 
 
 def line(text: str, x: float, y: float, angle: float = 0.0, score: float = 0.9) -> Line:
-    """A box of 100 by 20 whose place is turned around the origin."""
+    """A box of 100 by 20, rotated around the origin."""
     corners = ((x, y), (x + 100, y), (x + 100, y + 20), (x, y + 20))
     cos, sin = math.cos(angle), math.sin(angle)
     box: Box = tuple((a * cos - b * sin, a * sin + b * cos) for a, b in corners)

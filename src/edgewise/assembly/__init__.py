@@ -1,1 +1,1 @@
-"""An engine's parts from its settings, and the parts each task needs."""
+"""Builds an engine's parts from its settings, and the parts that each task needs."""

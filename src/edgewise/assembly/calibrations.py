@@ -1,8 +1,8 @@
-"""Finds the calibration of a model, for every task: one that was fitted here, else the shipped one.
+"""Finds the calibration of a model for every task: the user's own, else the shipped one.
 
-A file is named after the model, its quantisation and what it is for, as in
+A file is named after the model, its quantisation and its task, as in
 `smollm2-135m-instruct-q8_0.json` and `edgewise-caller-q8_0.calls.json`. `edgewise calibrate`
-writes such files into the data folder, where they come before the shipped ones.
+writes such files into the data folder; they come before the shipped ones.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from edgewise.settings import Settings
 
 KindName = Literal["chat", "calls", "speech", "see"]
 
-# What was read, and when its file was written. A calibration is asked for with every request, and a
-# file that is fitted again counts from the next request on.
+# What was read, and when its file was written. Every request needs a calibration, and a new file
+# must count from the next request on.
 _read: dict[tuple[Path, str], tuple[int, Calibration]] = {}
 
 
 def model_key(facts: DeviceFacts) -> str:
-    """A calibration belongs to a model and its quantisation: other weights, other evidence."""
+    """A calibration belongs to a model and its quantisation: other weights give other evidence."""
     return f"{facts.model}-{facts.quantisation}".lower()
 
 
 def own_path(settings: Settings, name: str, kind: str) -> Path:
-    """Where the calibration lies that was fitted here; there may be none."""
+    """Where the user's own calibration would be; it may not exist."""
     return settings.calibrations_dir / _file_name(name, kind)
 
 
 def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:
-    """The one fitted here, else the shipped one, else a plain one. No name: there is no model."""
+    """The user's own, else the shipped one, else a plain one. An empty name: there is no model."""
     if kind is CHAT and settings.calibration:  # the user named a file
         return _cached(Path(settings.calibration).expanduser(), name, kind, must_exist=True)
     if not name:
@@ -62,7 +62,7 @@ def _cached(path: Path, name: str, kind: Kind, *, must_exist: bool) -> Calibrati
 
 
 def find_document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
-    """The whole contents of a calibration file, for those who explain it; None: there is none."""
+    """The whole contents of a calibration file, for explanations; None if there is none."""
     path = own_path(settings, name, kind)
     return read_document(path) if path.exists() else shipped_document(name, kind)
 
@@ -75,7 +75,7 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
 
 def shipped_document(name: str, kind: str) -> Mapping[str, Any] | None:
-    """The contents of the shipped file, whatever was fitted here; None: there is none."""
+    """The contents of the shipped file, even if the user has an own one; None if there is none."""
     file = resources.files("edgewise.calibrations") / _file_name(name, kind)
     return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else None
 

@@ -1,4 +1,4 @@
-"""Function calls for the engine: puts the flow's parts together, and runs what was called.
+"""Function calls for the engine: puts the flow's parts together, and runs the calls.
 
 Loaded with the first request that has tools."""
 
@@ -74,13 +74,13 @@ def call_rules(settings: Settings) -> CallRules:
 
 
 def find_call_calibration(settings: Settings, function_model: CallBackend | None) -> Calibration:
-    """That of this model and quantisation, else a plain one."""
+    """The calibration of this model and quantisation, else a plain one."""
     name = "" if function_model is None else model_key(function_model.facts())
     return find_calibration(settings, name, CALLS)
 
 
 def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:
-    """The reply with a result for each call, in order. A call that fails does not stop the rest."""
+    """The reply with a result for each call, in order. A failed call does not stop the rest."""
     results = tuple(run_call(call, box.functions) for call in reply.calls)
     tools = {tool.name: tool for tool in box.tools if tool.name in box.functions}
     record.note(
@@ -89,7 +89,7 @@ def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:
             for result in results
             if result.call.source == "local"
             and result.call.name in tools
-            # What the tool itself raised says nothing about its arguments.
+            # An error inside the tool says nothing about the arguments.
             and (not result.error or result.error.startswith(NOT_RUN))
         ]
     )
@@ -97,7 +97,7 @@ def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:
 
 
 def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> ToolResult:
-    """What came of a call: a call that is unfit to run, or fails, has an error as its result."""
+    """Run one call. If it cannot run, or fails, its result is an error."""
     function = functions.get(call.name)
     if function is None:
         return ToolResult(call, error="no Python function of this name was given")
@@ -109,5 +109,5 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
         return ToolResult(call, call_function(function, call.arguments))
     except InvalidRequest as error:
         return ToolResult(call, error=f"{NOT_RUN} {error}")
-    except Exception as error:  # noqa: BLE001  # the user's own code: whatever it raises is its result
+    except Exception as error:  # noqa: BLE001  # the user's code may raise anything
         return ToolResult(call, error=f"{type(error).__name__}: {error}")

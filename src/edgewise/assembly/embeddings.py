@@ -37,7 +37,7 @@ class Host(Protocol):
 
 
 def embed(host: Host, texts: str | Sequence[str], options: EmbedOptions) -> Embeddings:
-    """One vector per text, in their order; one text may come alone."""
+    """One vector per text, in order. A single text may be given alone."""
     given: dict[str, Any] = dict(options)
     space, int8 = given.pop("space", ""), given.pop("int8", False)
     dimensions = given.pop("dimensions", None)
@@ -68,8 +68,8 @@ def _messages(texts: Sequence[str]) -> tuple[Message, ...]:
 
 
 def pinned_to(cloud: Cloud, space: str) -> Cloud:
-    """The same door with those providers only that make vectors of a space."""
-    if space and hasattr(cloud, "door"):  # a server's: the door, and a way to call it off
+    """The same door with only those providers that make vectors of the space."""
+    if space and hasattr(cloud, "door"):  # a server's door, wrapped so that it can be cancelled
         wrapped: Any = cloud
         pinned: Cloud = replace(wrapped, door=pinned_to(wrapped.door, space))
         return pinned
@@ -81,7 +81,7 @@ def pinned_to(cloud: Cloud, space: str) -> Cloud:
 
 
 class NoSuchSpace:
-    """Stands where no provider of the chain makes vectors of the space asked for."""
+    """The cloud if no provider of the chain makes vectors of the requested space."""
 
     def closed(self, request: Request) -> CloudClosed | None:
         return CloudClosed(

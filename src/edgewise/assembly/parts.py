@@ -52,7 +52,7 @@ from edgewise.types.messages import Task
 
 _log = logging.getLogger("edgewise")
 
-# What the vendors' own tools call their base URL; ours is EDGEWISE_<PROVIDER>_BASE_URL.
+# The base URL variables of the vendors' own tools; ours is EDGEWISE_<PROVIDER>_BASE_URL.
 _VENDOR_BASE_URLS = {
     "openai": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -73,7 +73,7 @@ def open_backend(settings: Settings) -> ChatBackend:
 
 
 def open_function_model(settings: Settings) -> CallBackend:
-    """The model that writes function calls, not yet loaded; on llama.cpp, whatever chats."""
+    """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
     model = find_function_model(settings)
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
@@ -84,27 +84,27 @@ def open_function_model(settings: Settings) -> CallBackend:
 
 
 def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
-    """A runtime that works on one request at a time need not know of slots."""
+    """Only for a runtime that can work on several requests at a time."""
     takes = "slots" in inspect.signature(opener).parameters
     return {"slots": settings.slots} if takes else {}
 
 
 def open_transcriber(settings: Settings) -> SpeechBackend:
-    """The model that hears speech, not yet loaded; one of the user's own is a Whisper's folder."""
+    """The transcriber, not yet loaded. The user's own model is a Whisper folder."""
     path = Path(settings.speech_model).expanduser()
     if (path / "model.bin").is_file():
         model = InstalledModel(path.name, path / "model.bin", "INT8", sha256="", bytes=0)
     else:
         model = _find_or_fetch(settings, settings.speech_model, DEFAULT_SPEECH_MODEL)
     if model.row is not None and model.row.kind != "speech":
-        raise ModelNotFound(f"{model.name} cannot hear; run `edgewise models` for those that can")
+        raise ModelNotFound(f"{model.name} cannot transcribe; see `edgewise models`")
     opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
     transcriber: SpeechBackend = opener(model, threads=settings.threads)
     return transcriber
 
 
 def open_embedder(settings: Settings) -> EmbedBackend:
-    """The model that makes vectors, not yet loaded. Without its runtime nothing is fetched."""
+    """The embedder, not yet loaded. If its runtime is missing, nothing is fetched."""
     row = row_named(settings.embed_model.strip().lower())
     if row is not None and row.kind != "embedding":
         raise ModelNotFound(f"{row.name} cannot embed; run `edgewise models` for those that can")
@@ -124,7 +124,7 @@ def find_model(settings: Settings) -> InstalledModel:
 
 
 def find_function_model(settings: Settings) -> InstalledModel:
-    """The chosen function caller. The default's base is fetched and merged on first use."""
+    """The chosen function model. The default's base is fetched and merged on first use."""
     return _find_or_fetch(settings, settings.function_model, DEFAULT_FUNCTION_MODEL)
 
 
@@ -143,7 +143,7 @@ def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledMode
 
 
 def _any_model(settings: Settings) -> InstalledModel:
-    """Other runtimes may have models of their own: what the store cannot place is passed on."""
+    """Other runtimes may have their own models: names unknown to the store are passed on."""
     try:
         return find_model(settings)
     except LocalError:
@@ -185,7 +185,7 @@ def open_door(
     task: Task = "chat",
     breakers: dict[str, Breaker] | None = None,
 ) -> Door:
-    """The door for a task. Doors that are given the same `breakers` share what they learned."""
+    """The door for a task. Doors with the same `breakers` share their state."""
     breakers = {} if breakers is None else breakers
     lanes = [
         Lane(
@@ -200,7 +200,7 @@ def open_door(
 
 
 def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:
-    """The chain in order, with the keys that are there; a config without a key may be useless."""
+    """The chain in order, with the keys that exist; a config without a key may be unusable."""
     rows = provider_rows(settings)
     credentials = Credentials(settings.config_dir)
     if settings.chain:
@@ -212,10 +212,10 @@ def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[Provid
         key = find_key(settings, row, credentials)
         if not settings.chain and not key:
             continue
-        # What the chain names is what chats; another task has its own model, or no lane.
+        # The chain names chat models; another task uses its own model, or skips the provider.
         model = model if task in ("chat", "call") else row.model_for(task)
         if not model or (row.name, model) in seen:
-            continue  # two of a provider's chat models in the chain are one lane for speech
+            continue  # two chat models of one provider are one lane for other tasks
         seen.add((row.name, model))
         yield ProviderConfig(
             name=row.name,
@@ -228,7 +228,7 @@ def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[Provid
 
 
 def provider_rows(settings: Settings) -> dict[str, Provider]:
-    """The directory, with the user's `[providers.NAME]` tables and variables on top."""
+    """The built-in providers, changed by the user's `[providers.NAME]` tables and variables."""
     rows = dict(PROVIDERS)
     for name, table in settings.providers.items():
         known = rows.get(name)
@@ -255,7 +255,7 @@ def _needs_key(table: ProviderSettings, known: Provider | None) -> bool:
 
 
 def _with_variables(settings: Settings, row: Provider) -> Provider:
-    """`EDGEWISE_OPENAI_MODEL` and the like; the base URL also from what the vendor's tools read."""
+    """Applies `EDGEWISE_OPENAI_MODEL` and the like, and the vendor's variable for the base URL."""
     get, ours = settings.environment.get, f"EDGEWISE_{row.name.upper().replace('-', '_')}"
     base_url = get(f"{ours}_BASE_URL", "") or get(_VENDOR_BASE_URLS.get(row.name, ""), "")
     return replace(
@@ -268,7 +268,7 @@ def _with_variables(settings: Settings, row: Provider) -> Provider:
 
 
 def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str:
-    """From the environment first, then from where `edgewise auth` put it."""
+    """From the environment first, then from where `edgewise auth` stored it."""
     for variable in row.key_names:
         if key := settings.environment.get(variable, "").strip():
             return key
@@ -281,7 +281,7 @@ def _row_needs_key(settings: Settings, name: str) -> bool:
 
 
 def cloud_rates(cloud: Cloud | None) -> tuple[int, int]:
-    """Micro-dollars per million tokens, in and out: the chain's first model, or Gemini's."""
+    """Micro-dollars per million tokens, in and out: of the chain's first model, or Gemini's."""
     if isinstance(cloud, Door) and cloud.lanes:
         config = cloud.lanes[0].config
     else:

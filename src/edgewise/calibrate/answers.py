@@ -87,7 +87,7 @@ def _yes_no(question: Question, said: str) -> bool:
 
 
 def _restates(prompt: str, said: str) -> bool:
-    """Whether every word of the question that carries meaning is said again."""
+    """Whether every meaningful word of the question is said again."""
     asked = set(normalise(re.sub(r"(?i)answer|yes or no", "", prompt)).split())
     asked -= {"are", "can", "did", "does", "the"}
     return all(re.search(rf"\b{word[:5]}", said) for word in asked if len(word) > 2)

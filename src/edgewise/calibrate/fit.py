@@ -1,13 +1,13 @@
-"""From traces to a calibration: which features, what weights, how long to hold, where to cut.
+"""From traces to a calibration: which features, which weights, how long to hold, where to cut.
 
-Everything that is reported is out of fold: rows, or whole kinds of question, are held out, the
-features are chosen and the weights fitted without them, and only then are they judged.
+All reported figures are out of fold: rows, or whole kinds of question, are held out; features are
+chosen and weights fitted without them; only then are they judged.
 
-The boundaries of the gate say after how many tokens which early scores are clear. They are a
+The boundaries of the gate say which early scores are clear after how many tokens. They are a
 sequential test with a bound on both of its errors. Of the answers that would be kept in the end, at
-most `MOST_CHANGED` may be dropped early, all stops together; and at most as many others may be kept
-early. Agreement would not do: where one answer in ten is kept, dropping all of them at the first
-token agrees with nine decisions in ten.
+most `MOST_CHANGED` may be dropped early, over all stops; and at most as many others may be kept
+early. Agreement with the final decision would be no good bound: if one answer in ten is kept,
+dropping all at the first token agrees with nine decisions in ten.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from edgewise.decide.meter import Reading
 from edgewise.decide.score import Score
 from edgewise.types.measured import NOTHING_CLEAR, Boundaries, Stops, write_boundaries
 
-# `tokens` is left out: long answers would score by extrapolation.
+# `tokens` is left out: scores of long answers would be extrapolated.
 FEATURES = tuple(field.name for field in fields(Reading) if field.name != "tokens")
 MOST_FEATURES = 7
-LEAST_GAIN = 0.0005  # nats per answer that the last features must save on held-out rows
-SURETIES = ("logprob", "margin")  # features that rise with the model's own sureness end so
+LEAST_GAIN = 0.0005  # nats per answer that a feature must save on held-out rows
+SURETIES = ("logprob", "margin")  # endings of features that rise with the model's confidence
 FOLDS = 7
 PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
 HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
-SAME_KEPT = 0.8  # of the answers kept at hold_tokens or in the end, that must be kept at both
-CLEAR = 0.95  # decisions before hold_tokens that must be those at hold_tokens
-LEAST_CLEAR = 20  # cases without which "so clear" is not claimed
-THRESHOLD = 0.5  # an answer that is more likely wrong than right is handed off
+SAME_KEPT = 0.8  # share of answers kept at hold_tokens or in the end that must be kept at both
+CLEAR = 0.95  # share of decisions before hold_tokens that must equal those at hold_tokens
+LEAST_CLEAR = 20  # with fewer cases no score is called clear
+THRESHOLD = 0.5  # an answer that is probably wrong is handed off
 STOPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20)
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-MOST_CHANGED = 0.05  # of the answers that are kept in the end, on either side
-ENOUGH = 60  # answers on both sides of a threshold, without which it gets no table
+MOST_CHANGED = 0.05  # share of the answers kept in the end, on either side
+ENOUGH = 60  # answers needed on both sides of a threshold for a table
 _DIGITS = 4
-# An answer's early scores at the stops it reached, and its confidence in the end.
+# An answer's early scores at the stops it reached, and its final confidence.
 Course = tuple[dict[int, float], float]
 CURVE = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-FIT_STEPS = FOLDS * (len(HOLD_CHOICES) + 2)  # at most so many calls of `progress`
+FIT_STEPS = FOLDS * (len(HOLD_CHOICES) + 2)  # at most this many calls of `progress`
 
 
 def split_kinds(samples: Sequence[Sample], count: int, seed: int) -> list[set[str]]:
@@ -65,7 +65,7 @@ def fit_score(
     names: Sequence[str],
     targets: Numbers | None = None,
 ) -> Score:
-    """Fitted to being right, or to other `targets` between 0 and 1."""
+    """Fitted to being right, or to other `targets` from 0 to 1."""
     wanted = _labels(samples) if targets is None else targets
     fitted = fit_logistic(_matrix(samples, count, names), wanted)
     return Score(dict(zip(names, fitted.weights, strict=True)), fitted.bias)
@@ -76,7 +76,7 @@ def choose_features(
 ) -> list[str]:
     """Forward selection by the log-loss on held-out rows; the shortest list that is as good.
 
-    It goes on past one feature that saves nothing: two may be worth something only together.
+    It continues past one feature that saves nothing: two may help only together.
     """
     everything = _matrix(samples, count, FEATURES)
     labels = _labels(samples) if targets is None else targets
@@ -108,9 +108,9 @@ def choose_features(
 
 
 def _is_sound(everything: Numbers, labels: Numbers, columns: list[int]) -> bool:
-    """Whether no weight lets an answer that the model was less sure of score higher.
+    """Whether no weight gives a higher score to an answer that the model was less sure of.
 
-    Features that say nearly the same would else be played against each other.
+    Otherwise nearly equal features would be weighed against each other.
     """
     fitted = fit_logistic(everything[:, columns], labels)
     names = [FEATURES[column] for column in columns]
@@ -119,10 +119,10 @@ def _is_sound(everything: Numbers, labels: Numbers, columns: list[int]) -> bool:
 
 
 def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibration:
-    """Both scores; thresholds that say nothing yet about clear cases.
+    """Both scores, with thresholds that call nothing clear yet.
 
-    The final score is fitted to being right, the early one to the final one: what an early
-    decision has to foretell is the decision in the end.
+    The final score is fitted to being right, the early one to the final one: an early decision
+    must predict the final decision.
     """
     names = choose_features(samples, None, seed)
     final = fit_score(samples, None, names)
@@ -175,7 +175,7 @@ def judge_out_of_fold(
     *,
     by: Literal["kind", "row"] = "kind",
 ) -> list[Judged]:
-    """Every answer under a calibration that has not seen its kind, or only not its row."""
+    """Every answer under a calibration that has not seen its kind, or at least not its row."""
     kinds = split_kinds(samples, FOLDS, seed + 1)
     order = list(range(len(samples)))
     Random(seed + 1).shuffle(order)
@@ -194,15 +194,15 @@ def judge_out_of_fold(
 
 
 def agreement(judged: Sequence[Judged]) -> float:
-    """How many decisions at hold_tokens are those the whole answer would have got."""
+    """The share of decisions at hold_tokens that equal those on the whole answer."""
     same = [_kept(each) == _kept_in_the_end(each) for each in judged]
     return sum(same) / len(same)
 
 
 def same_kept(judged: Sequence[Judged]) -> float:
-    """Of the answers that are kept at hold_tokens or in the end, how many are kept at both.
+    """The share of answers kept at hold_tokens or in the end that are kept at both.
 
-    Where few are kept, agreement says little: to keep none would agree with nearly all decisions.
+    If few are kept, agreement says little: keeping none would agree with nearly all decisions.
     """
     pairs = [(_kept(each), _kept_in_the_end(each)) for each in judged]
     either = sum(early or late for early, late in pairs)
@@ -214,7 +214,7 @@ def _kept_in_the_end(judged: Judged) -> bool:
 
 
 def choose_keep_above(judged: Sequence[Judged]) -> float:
-    """The lowest early score that, once reached, is followed by KEEP in 95 % of the cases."""
+    """The lowest early score that is followed by KEEP in 95 % of the cases."""
     peaks = [(max(_held_scores(each), default=0.0), _kept(each)) for each in judged]
     return max(THRESHOLD, _clear_cut(sorted(peaks, reverse=True), nothing=1.0))
 
@@ -226,11 +226,11 @@ def choose_drop_below(judged: Sequence[Judged]) -> float:
 
 
 def _clear_cut(ordered: Sequence[tuple[float, bool]], nothing: float) -> float:
-    """The last score of the longest clear beginning of the list; `nothing` where none is clear."""
+    """The last score of the longest clear beginning of the list; `nothing` if none is clear."""
     cut, agreed = nothing, 0
     for count, (score, same) in enumerate(ordered, start=1):
         agreed += same
-        tied = count < len(ordered) and ordered[count][0] == score  # a cut takes all or none
+        tied = count < len(ordered) and ordered[count][0] == score  # a cut takes all ties or none
         if count >= LEAST_CLEAR and agreed >= CLEAR * count and not tied:
             cut = score
     return cut
@@ -260,7 +260,7 @@ def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
 
 
 def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
-    """Tables for the thresholds that have enough answers on both sides; maybe none."""
+    """Tables for the thresholds with enough answers on both sides; maybe none."""
     return _choose([_course(each) for each in judged], most_changed)
 
 
@@ -301,7 +301,7 @@ def _table(
     drop_below, keep_above = NOTHING_CLEAR
     lost = slipped = 0
     for stop in stops:
-        spent = int(most_changed * kept * stop / stops[-1])  # most of it late, when more is known
+        spent = int(most_changed * kept * stop / stops[-1])  # mostly late, when more is known
         here = [(scores[stop], end >= threshold) for scores, end in held if stop in scores]
         drop_below = _drop_below(here, threshold, spent - lost, drop_below)
         keep_above = _keep_above(here, threshold, spent - slipped, keep_above)
@@ -319,9 +319,9 @@ def _table(
 def _drop_below(
     here: Sequence[tuple[float, bool]], threshold: float, may_lose: int, before: float
 ) -> float:
-    """The highest score below which at most so many are that would be kept.
+    """The highest score that at most this many answers to be kept are below.
 
-    The stop before counts where no higher score is clear here: what crosses it later is clear, too.
+    If no higher score is clear here, the cut of the previous stop applies here too.
     """
     would_keep = sorted(score for score, keeps in here if keeps)
     highest = would_keep[may_lose] if 0 <= may_lose < len(would_keep) else 0.0
@@ -333,7 +333,7 @@ def _drop_below(
 def _keep_above(
     here: Sequence[tuple[float, bool]], threshold: float, may_slip: int, before: float
 ) -> float:
-    """The lowest score from which on at most so many are that would be dropped."""
+    """The lowest score that at most this many answers to be dropped reach."""
     would_drop = sorted((score for score, keeps in here if not keeps), reverse=True)
     lowest = would_drop[may_slip] if 0 <= may_slip < len(would_drop) else 1.0
     cut = (math.floor(max(lowest, threshold) * 10**_DIGITS) + 1) / 10**_DIGITS
@@ -362,10 +362,10 @@ def fit_calibration(
     progress: Callable[[], None] = lambda: None,
     measuring: Sequence[Sample] = (),
 ) -> Fitted:
-    """Choose how long to hold, then where scores are clear, then fit on all samples.
+    """Choose how long to hold, then which scores are clear, then fit on all samples.
 
-    Rows for `measuring` take no part in that. The report is about both, each row judged by a fit
-    without it; the same figures for fits without its kind are called `kinds_…`.
+    Rows for `measuring` take no part in that. The report covers both; each row is judged by a fit
+    without it. The same figures for fits without its kind are called `kinds_…`.
     """
     judged: list[Judged] = []
     for hold_tokens in HOLD_CHOICES:
@@ -377,7 +377,7 @@ def fit_calibration(
         name=name,
         boundaries=choose_boundaries(judged),
     )
-    if not calibration.boundaries:  # too few are kept, or dropped: one cut for all tokens
+    if not calibration.boundaries:  # too few are kept or dropped: one cut for all tokens
         calibration = calibration.with_numbers(
             keep_above=_rounded(choose_keep_above(judged)),
             drop_below=_rounded(choose_drop_below(judged)),
@@ -401,7 +401,7 @@ def confidences_of(judged: Sequence[Judged]) -> tuple[list[float], list[bool]]:
 
 
 def _kinds(judged: Sequence[Judged]) -> dict[str, float]:
-    """The harder question: kinds of question the fit has never seen."""
+    """The harder question: kinds of question that the fit has never seen."""
     confidences, right = confidences_of(judged)
     return {
         "kinds_auroc": auroc(confidences, right),
@@ -424,7 +424,7 @@ def _measure(judged: Sequence[Judged], calibration: Calibration) -> dict[str, fl
         "auroc_within_kind": _auroc_within_kind(judged),
         "auroc_mean_logprob": auroc(plain, right),
         "ece": expected_calibration_error(confidences, right),
-        "agreement": 0.0,  # at hold_tokens, without boundaries: the caller knows
+        "agreement": 0.0,  # at hold_tokens, without boundaries: `fit_calibration` fills it in
         "early_agreement": agreement(judged),
         **_outcome(judged, calibration, calibration.threshold),
         "hold_tokens": calibration.hold_tokens,
@@ -452,7 +452,7 @@ def _outcome(
 
 
 def _auroc_within_kind(judged: Sequence[Judged]) -> float:
-    """Pairs of the same kind only: how well answers are told apart when all else is equal."""
+    """Pairs of the same kind only: how well right answers are told from wrong ones."""
     total = pairs = 0.0
     for kind in {each.sample.kind for each in judged}:
         members = [each for each in judged if each.sample.kind == kind]
@@ -491,7 +491,7 @@ def document_of(
 
 
 def _short(score: Score) -> Score:
-    """Four digits: more would only pretend."""
+    """Four digits: more would suggest a false precision."""
     weights = {name: float(f"{weight:.4g}") for name, weight in score.weights.items()}
     return Score(weights, float(f"{score.bias:.4g}"))
 
@@ -501,5 +501,5 @@ def _row(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _rounded(value: float) -> float:
-    """Counts stay whole numbers."""
+    """Counts stay integers."""
     return value if isinstance(value, int) else round(float(value), 4)

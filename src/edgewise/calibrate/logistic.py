@@ -31,9 +31,9 @@ def sigmoid(values: Numbers) -> Numbers:
 def fit_logistic(
     features: Numbers, right: Numbers, *, ridge: float = 1.0, weights: Numbers | None = None
 ) -> Logistic:
-    """The most likely model under a normal prior on the standardised weights, none on the bias.
+    """The most likely model under a normal prior on the standardised weights, but not the bias.
 
-    `ridge` is the prior's precision: 0 is plain maximum likelihood. `weights` counts rows.
+    `ridge` is the prior's precision; 0 is maximum likelihood. `weights` counts rows.
     """
     count = np.ones(len(right)) if weights is None else weights
     centre = features.mean(axis=0)

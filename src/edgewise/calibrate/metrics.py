@@ -27,7 +27,7 @@ def auroc(scores: Sequence[float], right: Sequence[bool]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Answers with similar confidence: what was promised and what came."""
+    """Answers with similar confidence: promised and found accuracy."""
 
     count: int
     confidence: float
@@ -35,7 +35,7 @@ class Bin:
 
 
 def reliability(chances: Sequence[float], right: Sequence[bool], bins: int = 15) -> list[Bin]:
-    """Bins of equal mass, from the least to the most confident; empty ones are left out."""
+    """Bins with equal numbers of rows, from the least to the most confident; without empty ones."""
     order = sorted(range(len(chances)), key=lambda index: chances[index])
     edges = [round(number * len(order) / bins) for number in range(bins + 1)]
     found = []
@@ -55,7 +55,7 @@ def reliability(chances: Sequence[float], right: Sequence[bool], bins: int = 15)
 def expected_calibration_error(
     chances: Sequence[float], right: Sequence[bool], bins: int = 15
 ) -> float:
-    """The mean distance between promised and found accuracy, over bins of equal mass."""
+    """The mean distance between promised and found accuracy, over equally large bins."""
     return sum(
         each.count * abs(each.confidence - each.accuracy)
         for each in reliability(chances, right, bins)
@@ -63,5 +63,5 @@ def expected_calibration_error(
 
 
 def share(flags: Sequence[bool]) -> float:
-    """How many of them are true; 0 of nothing."""
+    """The share that is true; 0 if there are none."""
     return sum(flags) / len(flags) if flags else 0.0

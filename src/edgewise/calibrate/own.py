@@ -1,7 +1,7 @@
 """Fits a calibration to a user's own rows: half of them fit it, the other half measure it.
 
-What is shipped is where it begins. It stays as it is, gets a map, or gives way to weights of its
-own, whichever does best on rows that did not fit it.
+It starts from the shipped one. That one stays, gets a map, or is replaced by new weights,
+whichever does best on rows that did not fit it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from edgewise.settings import Settings
 from edgewise.speech.confidence import SPEECH
 from edgewise.types.measured import UNMAPPED, ScoreMap, write_boundaries
 
-LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, and right and wrong ones, for weights anew
-FRESH_GAIN = 0.02  # nats per row that weights of its own must save: they are many, the rows few
-STEPS = 2 * FIT_STEPS  # at most so many calls of `progress`
-# What a file says of the rows it was measured on, or of a score that a map changes.
+LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, right and wrong ones, for new weights
+FRESH_GAIN = 0.02  # nats per row that new weights must save: they are many, the rows few
+STEPS = 2 * FIT_STEPS  # at most this many calls of `progress`
+# What a file says about the rows it was measured on, or about a score that a map changes.
 _MEASURED = (
     "map", "risk", "risk_rows", "quantiles", "feature_means", "feature_deviations", "agreement",
     "boundaries", "bins", "curve", "report", "watched",
@@ -59,7 +59,7 @@ Progress = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a new file is called, and where its rows come from."""
+    """The name of a new file, and where its rows come from."""
 
     name: str
     fitted_at: str
@@ -84,7 +84,7 @@ def fit_chat(
     fresh: Fresh,
     progress: Progress = lambda: None,
 ) -> Document:
-    """The contents of a calibration file for chat. `base` is the shipped one's."""
+    """The contents of a calibration file for chat. `base` is the shipped file."""
     refuse_few(len(samples))
     fitting, measuring = ([samples[at] for at in part] for part in halves(len(samples), fresh.seed))
     before = parse_calibration(base, "the shipped calibration")
@@ -113,7 +113,7 @@ def _choose_chat(
     fresh: Fresh,
     progress: Progress,
 ) -> tuple[Document, dict[str, Any]]:
-    """The file without what is measured later, and how it came about."""
+    """The file without the measured part, and how it came about."""
     right = [each.right for each in fitting]
     losses = {"shipped": log_loss(_confidences(before, fitting), right)}
     raw = replace(before.final, map=UNMAPPED)
@@ -171,7 +171,7 @@ def _mapped(judged: Judged, early: ScoreMap, final: ScoreMap) -> Judged:
 
 
 def _clear_cases(told: Sequence[Judged]) -> Document:
-    """Early scores that need no more waiting, in the numbers that the maps make of them."""
+    """Early scores that decide at once, after the maps."""
     return {
         "boundaries": write_boundaries(choose_boundaries(told)),
         "keep_above": round(fit.choose_keep_above(told), 4),
@@ -193,10 +193,10 @@ def fit_scored(
     fresh: Fresh,
     floor: float = 0.0,
 ) -> Document:
-    """The shipped file with a map of its own, where one helps.
+    """The shipped file, with a new map if one helps.
 
-    `rows` have the confidences that the shipped file gives by its `maps`. Nothing is known of
-    those below `floor`: they stay what they were, and no threshold below it is measured.
+    `rows` have the confidences that the shipped file gives by its `maps`. Nothing is known below
+    `floor`: confidences there stay as they were, and no threshold there is measured.
     """
     numbers = sorted({row.row for row in rows})
     refuse_few(len(numbers))
@@ -226,7 +226,7 @@ def fit_scored(
             document |= {"keep_above": 1.0, "drop_below": 0.0}
     measured = measured_keys(confidences, {"whole": table}, features)
     if floor > 0:
-        del measured["quantiles"]  # of kept answers only: they say nothing of all
+        del measured["quantiles"]  # of kept answers only: not those of all answers
     return document | {
         "name": fresh.name,
         "fitted_at": fresh.fitted_at,
@@ -244,7 +244,7 @@ def fit_scored(
 
 
 def _known_from(floor: float, found: ScoreMap) -> ScoreMap:
-    """The map above the floor; below it the score itself, but never above what the map begins."""
+    """The map above the floor; below it the score itself, but never above the start of the map."""
     if floor <= 0.0 or not found.points:
         return found
     start = found.of(floor)
@@ -254,9 +254,9 @@ def _known_from(floor: float, found: ScoreMap) -> ScoreMap:
 
 
 def rows_of_audits(audits: Sequence[Audit], calibration: str) -> tuple[list[Scored], float]:
-    """Audited answers whose confidence this calibration gave, and from which confidence they count.
+    """Audited answers with confidences of this calibration, and the lowest that counts.
 
-    Only what was kept is audited: below the highest threshold in use nothing is known.
+    Only kept answers are audited: below the highest threshold in use nothing is known.
     """
     own = [each for each in audits if each.calibration == calibration]
     floor = max((each.threshold or 0.0 for each in own), default=0.0)
@@ -272,22 +272,22 @@ def rows_of_audits(audits: Sequence[Audit], calibration: str) -> tuple[list[Scor
 
 
 def calibration_name(model: InstalledModel) -> str:
-    """The engine looks for this name among the files of calibrations."""
+    """The engine looks for a calibration file of this name."""
     return f"{model.name}-{model.quantisation}".lower()
 
 
 def shipped_base(name: str, kind: KindName) -> Mapping[str, Any]:
-    """Whatever was fitted here before has no part in it."""
+    """The shipped file, ignoring what was fitted here before."""
     return shipped_document(name, kind) or plain_document(kind)
 
 
 def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:
-    """That which gave today's confidences."""
+    """The file that gives today's confidences."""
     return find_document(settings, name, kind) or plain_document(kind)
 
 
 def plain_document(kind: KindName) -> dict[str, Any]:
-    """For a model that nobody has calibrated: its numbers are an ordering."""
+    """For an uncalibrated model: its numbers only order answers."""
     plain = {"calls": CALLS, "speech": SPEECH}.get(kind, CHAT).uncalibrated
     document: dict[str, Any] = {"format": FORMAT, "name": plain.name, "threshold": plain.threshold}
     for name, score in plain.scores.items():

@@ -1,4 +1,4 @@
-"""What a calibration file says of itself: figures, a risk table, and what it can promise."""
+"""What a calibration file says about itself: figures, a risk table, and what it can promise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from edgewise.decide.objective import GRID, STARTS, find_threshold
 from edgewise.errors import InvalidRequest
 from edgewise.types.measured import QUANTILES, RiskRow, RiskTable, ScoreMap
 
-LEAST_ROWS = 40  # half of them fit, half measure
-ERRORS = (0.01, 0.05, 0.10, 0.20)  # that a promise is looked for
-PROBABILITY = 0.10  # of breaking one
+LEAST_ROWS = 40  # half fit the score, half measure it
+ERRORS = (0.01, 0.05, 0.10, 0.20)  # shares of errors for which a promise is sought
+PROBABILITY = 0.10  # the chance that a promise is broken
 LEAST_IN_BIN = 20
 
 Document = dict[str, Any]
@@ -46,14 +46,14 @@ def refuse_few(rows: int) -> None:
         return
     needs = ", ".join(f"{error:.0%}: {rows_needed(error)}" for error in reversed(ERRORS))
     raise InvalidRequest(
-        f"{rows} rows are too few: at least {LEAST_ROWS} are needed, of which half fit the score "
-        f"and half measure it. To promise a share of errors (with {1 - PROBABILITY:.0%} "
-        f"probability) so many of the measuring half must be kept without an error: {needs}"
+        f"{rows} rows are too few: at least {LEAST_ROWS} are needed; half fit the score and half "
+        f"measure it. To promise a share of errors (with {1 - PROBABILITY:.0%} probability), the "
+        f"measuring half must keep this many rows without an error: {needs}"
     )
 
 
 def risk_table(rows: Sequence[Answered], kept_at: Callable[[float], Sequence[bool]]) -> RiskTable:
-    """What is kept at each threshold, strictest first, and how much of it is wrong."""
+    """How many rows each threshold keeps, strictest first, and how many of them are wrong."""
     table = []
     for threshold in GRID:
         kept = [row.right for row, keeps in zip(rows, kept_at(threshold), strict=True) if keeps]
@@ -83,7 +83,7 @@ def measured_keys(
 
 
 def bin_count(rows: int) -> int:
-    """Bins of few rows measure chance: an error of 0.3 in bins of two is nothing."""
+    """Bins with few rows measure only chance."""
     return max(2, min(15, rows // LEAST_IN_BIN))
 
 
@@ -104,7 +104,7 @@ def figures(
 
 
 def promises(table: RiskTable, rows: int) -> Document:
-    """For each share of errors the threshold that is proven to keep it, and what it keeps."""
+    """For each share of errors, the threshold that is proven to keep it, and what it keeps."""
     found = []
     for error in ERRORS:
         threshold = find_threshold(table, rows, error, PROBABILITY)
@@ -150,7 +150,7 @@ def count_risks(calibration: Calibration, samples: Sequence[Sample]) -> dict[str
 def measure(
     calibration: Calibration, samples: Sequence[Sample], tables: Mapping[str, RiskTable]
 ) -> dict[str, Any]:
-    """What the engine wants to know of the confidence on rows that did not fit it."""
+    """What the engine needs to know about the confidence, on rows that did not fit it."""
     confidences = [calibration.final.of(sample.at(None).features()) for sample in samples]
     features = {name: [getattr(s.at(None), name) for s in samples] for name in fit.FEATURES}
     watched = watched_quantiles(calibration, [sample.readings for sample in samples])
@@ -158,7 +158,7 @@ def measure(
 
 
 def kept_whole(sample: Sample, calibration: Calibration, threshold: float) -> bool:
-    """As `Engine.complete` decides: the gate may stop early, and the whole answer is judged."""
+    """As `Engine.complete` decides: the gate may stop early, else the whole answer is judged."""
     gate = Gate(calibration, threshold)
     for count, reading in enumerate(sample.readings, start=1):
         verdict = gate.judge(reading, count)

@@ -1,7 +1,7 @@
 """Reads a file of labelled requests: one JSON object a line, all for the same task.
 
 {"prompt": "...", "answer": "Paris"}                      chat; also "kind", "match", "system"
-{"prompt": "...", "tools": [...], "calls": [...]}         function calls; [] where none is due
+{"prompt": "...", "tools": [...], "calls": [...]}         function calls; [] if none is right
 {"audio": "call.wav", "text": "what is said in it"}       speech
 """
 
@@ -22,7 +22,7 @@ from edgewise.types.messages import Tool
 
 LabelledTask = Literal["chat", "call", "transcribe"]
 _MATCHES: tuple[Rule, ...] = ("exact", "mention", "number", "yes_no", "contains")
-PARTS = 10  # that rows without a kind are dealt into
+PARTS = 10  # that rows without a kind are divided into
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class LabelledSound:
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """The rows of a file, without those that ask the same again."""
+    """The rows of a file, without duplicates."""
 
     task: LabelledTask
     questions: tuple[Question, ...] = ()
@@ -57,7 +57,7 @@ class Labelled:
 
 
 def read_labelled(path: Path) -> Labelled:
-    """Raises InvalidRequest with the line where something is wrong."""
+    """Raises InvalidRequest with the number of the wrong line."""
     rows = list(_rows(path))
     if not rows:
         raise InvalidRequest(f"{path}: no rows")
@@ -66,7 +66,7 @@ def read_labelled(path: Path) -> Labelled:
         raise InvalidRequest(f"{path}: rows for {' and '.join(sorted(tasks))}; one task a file")
     task = tasks.pop()
     fresh: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for where, row in rows:  # the same row must not be fitted on and tested with
+    for where, row in rows:  # the same row must not be both fitted and tested
         fresh.setdefault(_key(row), (where, row))
     kept = list(fresh.values())
     repeated = len(rows) - len(kept)
@@ -118,7 +118,7 @@ def _question(where: str, row: Mapping[str, Any], number: int) -> Question:
     given = row.get("answer")
     answers = [given] if isinstance(given, str | int | float) else given
     if not isinstance(answers, list) or not answers:
-        raise InvalidRequest(f"{where}: answer must be a text, or a list of texts any of which do")
+        raise InvalidRequest(f"{where}: answer must be a text, or a list of accepted texts")
     accepted = tuple(str(answer) for answer in answers)
     given_rule = row.get("match") or _usual_match(accepted)
     rule: Rule | None = next((name for name in _MATCHES if name == given_rule), None)
@@ -147,12 +147,12 @@ def _usual_match(accepted: Sequence[str]) -> str:
 def _call(where: str, row: Mapping[str, Any]) -> LabelledCall:
     calls = row.get("calls")
     if not isinstance(calls, list):
-        raise InvalidRequest(f"{where}: calls must be a list, empty where none is due")
+        raise InvalidRequest(f"{where}: calls must be a list; empty if no call is right")
     tools = _checked(where, lambda: as_tools(row.get("tools") or []))
     found = []
     for call in calls:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-            raise InvalidRequest(f"{where}: a call has a name and arguments")
+            raise InvalidRequest(f"{where}: a call needs a name and arguments")
         found.append((call["name"], dict(call.get("arguments") or {})))
     return LabelledCall(_text(where, row, "prompt"), tools, tuple(found))
 

@@ -1,7 +1,7 @@
 """Fits the map from a score to a chance: none, a logistic one, or an isotonic one.
 
-Which of them is decided by the log-loss on rows that did not fit it. A map never falls, so that
-it changes no order: only what the numbers promise.
+The log-loss on rows that did not fit it decides which. A map never falls, so it changes what the
+numbers promise but never their order.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from edgewise.types.measured import UNMAPPED, ScoreMap
 Form = Literal["none", "logistic", "isotonic"]
 FOLDS = 5
 LEAST_GAIN = 0.002  # nats per row that a map must save on rows it was not fitted on
-LEAST_OF_EACH = 5  # right and wrong rows, without which no map is fitted
-LEAST_BLOCK, MOST_BLOCKS = 15, 15  # of the isotonic map: rows in one, and how many
-_EDGE = 0.001  # nobody is ever sure
-_GRID, _WIDEST = 29, 7.0  # points of a logistic map, from and to these log-odds
+LEAST_OF_EACH = 5  # right and wrong rows needed to fit a map
+LEAST_BLOCK, MOST_BLOCKS = 15, 15  # of the isotonic map: rows per block, and number of blocks
+_EDGE = 0.001  # nothing is certain
+_GRID, _WIDEST = 29, 7.0  # points of a logistic map, and the log-odds they span
 _DIGITS = 4
 
 
 def choose_map(
     scores: Sequence[float], right: Sequence[bool], seed: int = 0
 ) -> tuple[ScoreMap, Form]:
-    """The map that does best on held-out rows, fitted to all of them, and what it is."""
+    """The map that does best on held-out rows, fitted to all of them, and its name."""
     if min(sum(right), len(right) - sum(right)) < LEAST_OF_EACH:
         return UNMAPPED, "none"
     losses: dict[Form, float] = {
@@ -45,7 +45,7 @@ def held_out_loss(
     fit: Callable[[Sequence[float], Sequence[bool]], ScoreMap],
     seed: int = 0,
 ) -> float:
-    """Log-loss per row, each judged by a map that was fitted without it."""
+    """Log-loss per row, each judged by a map fitted without it."""
     fold = np.random.default_rng(seed).permutation(len(scores)) % FOLDS
     chances = np.zeros(len(scores))
     for number in range(FOLDS):
@@ -62,7 +62,7 @@ def log_loss(chances: Sequence[float], right: Sequence[bool]) -> float:
 
 
 def logistic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
-    """A slope and a shift of the score's log-odds, drawn with a few points."""
+    """A slope and a shift of the score's log-odds, as a few points."""
     fitted = fit_logistic(_log_odds(scores), np.array(right, dtype=np.float64))
     if fitted.weights[0] <= 0:  # the score says nothing here, or the opposite: one chance for all
         level = round(float(np.clip(np.mean(right), _EDGE, 1 - _EDGE)), _DIGITS)
@@ -87,7 +87,7 @@ def isotonic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
             last = pooled.pop()
             block = (last[0] + block[0], last[1] + block[1], last[2] + block[2])
         pooled.append(block)
-    # One right and one wrong row more in each block: a block of ten right ones is not certain.
+    # One right and one wrong row more per block: ten right rows are no certainty.
     return _points(
         np.array([total / rows for total, _, rows in pooled]),
         np.array([(good + 1) / (rows + 2) for _, good, rows in pooled]),
@@ -95,7 +95,7 @@ def isotonic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
 
 
 def compose(first: ScoreMap, second: ScoreMap) -> ScoreMap:
-    """One map that does what both do, one after the other, to within a hundredth's width."""
+    """One map for both, applied one after the other, accurate to a hundredth."""
     if not first.points or not second.points:
         return second if second.points else first
     grid = {at / 100 for at in range(101)} | {x for x, _ in first.points}

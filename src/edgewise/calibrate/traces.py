@@ -1,7 +1,7 @@
 """Lets the device answer labelled requests as users run it, and keeps each answer's evidence.
 
-What was answered lies in the cache, so that a run that was interrupted goes on where it stopped.
-The user's ledger and own calibrations have no part in it.
+Answers are kept in the cache, so that an interrupted run continues where it stopped. The user's
+ledger and own calibrations play no part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Progress = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One question, what the model said, and what it thought of each token."""
+    """One question, the model's answer, and the evidence of each token."""
 
     question: Question
     tokens: tuple[Token, ...]
@@ -46,7 +46,7 @@ class Trace:
         return is_right(self.question, self.text)
 
     def readings(self) -> list[Reading]:
-        """What the meter read after each token, as the gate would have seen it."""
+        """The meter's reading after each token, as the gate would have seen it."""
         return readings_of(self.tokens)
 
 
@@ -68,13 +68,13 @@ class Sample:
     readings: tuple[Reading, ...]
 
     def at(self, count: int | None) -> Reading:
-        """After `count` tokens, or at the end when the answer is shorter (or None is asked)."""
+        """After `count` tokens; at the end if the answer is shorter or `count` is None."""
         end = len(self.readings) if count is None else min(count, len(self.readings))
         return self.readings[end - 1]
 
 
 def make_samples(traces: Sequence[Trace]) -> list[Sample]:
-    """An answer without evidence cannot be judged by it and is left out."""
+    """An answer without evidence cannot be judged, and is left out."""
     samples = [
         Sample(trace.question.kind, trace.right, tuple(trace.readings())) for trace in traces
     ]
@@ -83,9 +83,9 @@ def make_samples(traces: Sequence[Trace]) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One answer, or one segment: what the device gave it, and whether it is right.
+    """One answer or segment: its confidence, and whether it is right.
 
-    `row` says which row it belongs to: rows are split whole.
+    `row` is the row it belongs to: rows are split whole.
     """
 
     row: int
@@ -96,7 +96,7 @@ class Scored:
 
 
 def answers_path(settings: Settings, name: str, *unique: object) -> Path:
-    """Answers belong to exact weights, a runtime and what else `unique` says."""
+    """Answers belong to exact weights, a runtime and everything in `unique`."""
     digest = hashlib.sha256(repr(unique).encode()).hexdigest()[:12]
     return settings.cache_dir / "calibrate" / f"{name}-{digest}.jsonl"
 
@@ -108,14 +108,14 @@ def answer_chat(
     max_tokens: int,
     progress: Progress = lambda: None,
 ) -> list[Sample]:
-    """An answer without evidence cannot be judged by it and is left out."""
+    """An answer without evidence cannot be judged, and is left out."""
     return make_samples(collect_traces(backend, questions, path, progress, max_tokens))
 
 
 def answer_calls(
     settings: Settings, rows: Sequence[LabelledCall], path: Path, progress: Progress = lambda: None
 ) -> list[Scored]:
-    """Right are the same calls in any order, with the same arguments and no others."""
+    """Right means the same calls in any order, with the same arguments and no others."""
 
     def answer(engine: Engine, row: LabelledCall) -> list[dict[str, Any]]:
         reply = engine.call(row.prompt, row.tools, policy="local_only")
@@ -136,7 +136,7 @@ def answer_calls(
 def answer_speech(
     settings: Settings, rows: Sequence[LabelledSound], path: Path, progress: Progress = lambda: None
 ) -> list[Scored]:
-    """Segments; right are those with few wrong words."""
+    """Segments. Those with few wrong words are right."""
 
     def answer(engine: Engine, row: LabelledSound) -> list[dict[str, Any]]:
         segments = engine.transcribe(row.path, policy="local_only").segments
@@ -160,7 +160,7 @@ def collect_traces(
     progress: Progress = lambda: None,
     max_tokens: int = MAX_TOKENS,
 ) -> list[Trace]:
-    """A trace for each question, generated or read from `path`; new ones are appended to it."""
+    """A trace for each question, generated or read from `path`; new ones are appended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _kept(path, "prompt")
     traces = []
@@ -170,8 +170,8 @@ def collect_traces(
             if key not in known:
                 known[key] = _generate(backend, question, max_tokens)
                 line = json.dumps({"prompt": key, **known[key]})
-                file.write("\n" + line)  # the newline first: it may follow a line that was cut
-                file.flush()  # an interrupted run is taken up again where it stopped
+                file.write("\n" + line)  # the newline first: the line before may be incomplete
+                file.flush()  # an interrupted run continues from here
             traces.append(_parse_trace(question, known[key]))
             progress()
     return traces
@@ -218,7 +218,7 @@ def _answered(
             key = key_of(row)
             if key not in known:
                 known[key] = answer(engine, row)
-                # The newline first: it may follow a line that was cut.
+                # The newline first: the line before may be incomplete.
                 file.write("\n" + json.dumps({"key": key, "answers": known[key]}))
                 file.flush()
             found += [Scored(number, **each) for each in known[key]]
@@ -237,12 +237,12 @@ def _sound_key(row: LabelledSound) -> str:
 
 
 def _kept(path: Path, key: str) -> dict[str, dict[str, Any]]:
-    """The lines that are there, by what they say for `key`."""
+    """The existing lines by their value of `key`."""
     known = {}
     for line in path.read_text("utf-8").split("\n") if path.exists() else ():
         try:
             entry = json.loads(line)
             known[entry[key]] = entry
-        except ValueError:  # empty, or cut when a run was interrupted
+        except ValueError:  # empty, or incomplete after an interruption
             continue
     return known

@@ -1,1 +1,1 @@
-"""Thin commands over the engine, one file per command group."""
+"""Thin commands over the engine, one file per command or group."""

@@ -1,4 +1,4 @@
-"""`edgewise act`: say it, see what was heard and what it asks for, and let it be done."""
+"""`edgewise act`: speak a request, see what was understood, and let it run."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from edgewise.types.transcripts import Transcript
 
 POWER = Path("/sys/class/power_supply")
 LONGEST_TIMER_S = 24 * 3600
-_TIMERS: list[subprocess.Popen[bytes]] = []  # held, or Python complains that they still run
+_TIMERS: list[subprocess.Popen[bytes]] = []  # kept, or Python warns that they still run
 
 
-SILENCE_S = 1.2  # after which a request is taken to be over
+SILENCE_S = 1.2  # of silence, which ends a request
 _LABEL = 8  # characters
 
 
@@ -60,7 +60,7 @@ def set_timer(minutes: float = 0, seconds: float = 0) -> str:
     if not 0 < total <= LONGEST_TIMER_S:
         raise ValueError("a timer runs for more than nothing and at most a day")
     _TIMERS[:] = [timer for timer in _TIMERS if timer.poll() is None]
-    # On its own, so that neither this command nor its pipes have to wait for it.
+    # A separate process, so that neither this command nor its pipes wait for it.
     timer = subprocess.Popen(
         [sys.executable, "-m", "edgewise.cli.ring", str(total), str(_folder() / "timers.txt")],
         stdin=subprocess.DEVNULL,
@@ -149,8 +149,8 @@ def _notes() -> Path:
 @options.placement
 @options.objectives
 @click.option("--model", "-m", help="The model that writes the calls.")
-@click.option("--speech-model", help="The model that hears.")
-@click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
+@click.option("--speech-model", help="The model that transcribes.")
+@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
 @options.as_json
 def act(
     file: str,
@@ -163,10 +163,10 @@ def act(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Do what is said: speech to words, words to function calls, and after your yes they run.
+    """Do what is said: speech to words, words to function calls. They run after your yes.
 
     Speak, and pause; or give the request as sound in AUDIO. Nothing runs unasked without --yes.
-    The examples set timers, keep notes, and tell the time, free disk space and the battery.
+    The example tools set timers, keep notes, and tell the time, free disk space and the battery.
 
     \b
     edgewise act
@@ -232,7 +232,7 @@ def _hear_live(engine: Engine, sound: Sound, side: Screen, given: dict[str, Any]
 
 
 def read_toolbox(file: str) -> Toolbox:
-    """The examples, the functions of a Python file, or tools that JSON describes."""
+    """The example tools, the functions of a Python file, or tools described in JSON."""
     if file == "examples":
         return as_toolbox(EXAMPLES)
     if not file.endswith(".py"):
@@ -260,7 +260,7 @@ def _functions_of(path: Path) -> list[Callable[..., Any]]:
 
 
 def agreed(reply: CallReply, box: Toolbox, *, yes: bool, may_ask: bool, side: Screen) -> bool:
-    """Whether to run the calls: told to, or asked in a terminal and said yes."""
+    """Whether to run the calls: --yes, or the user agreed in the terminal."""
     if not any(call.name in box.functions for call in reply.calls):
         if may_ask:
             _say(side, "run", ("not run: JSON only describes tools; give FILE.py", "yellow"))
@@ -271,12 +271,12 @@ def agreed(reply: CallReply, box: Toolbox, *, yes: bool, may_ask: bool, side: Sc
         count = len(reply.calls)
         return click.confirm(f"{'run':<{_LABEL}}{count} call{'s' * (count > 1)}?", err=True)
     if may_ask:
-        _say(side, "run", ("not run: nobody to ask (--yes runs them)", "yellow"))
+        _say(side, "run", ("not run: there is nobody to ask (--yes runs them)", "yellow"))
     return False
 
 
 def is_attended() -> bool:
-    """Whether somebody sits before it."""
+    """Whether somebody is at the terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -298,7 +298,7 @@ def show_calls(reply: CallReply, side: Screen) -> None:
         _say(side, "call", (call_line(made), "bold"))
         side.print(about(made))
     if not reply.calls:
-        _say(side, "call", ("none of the tools serves this", "yellow"))
+        _say(side, "call", ("no tool fits this", "yellow"))
         if reply.text:
             _say(side, "", (reply.text, COLOURS["cloud"]))
     for complaint in reply.complaints:
@@ -308,7 +308,7 @@ def show_calls(reply: CallReply, side: Screen) -> None:
 
 
 def show_results(results: Sequence[ToolResult]) -> None:
-    """On standard output: they are what was asked for."""
+    """On standard output: they are the result."""
     for result in results:
         value = result.value if isinstance(result.value, str) else json_text(result.value)
         text = f"failed: {result.error}" if result.error else value

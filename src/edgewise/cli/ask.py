@@ -1,4 +1,4 @@
-"""`edgewise ask`: one question, one answer, and what was decided about it."""
+"""`edgewise ask`: one question, one answer, and how it was decided."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from edgewise.types.replies import Reply
     "--context",
     "folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Answer from the texts of this folder, with citations; a handoff sends them along.",
+    help="Answer from the texts of this folder, with citations; a handoff sends passages.",
 )
 @click.option("--image", "images", multiple=True, help="A picture: a file or an address.")
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
@@ -64,11 +64,11 @@ def ask(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Ask QUESTION, and whatever is piped in along with it.
+    """Ask QUESTION, together with what is piped in.
 
-    Without a QUESTION, standard input is the question. With one, a pipe that stays silent for
-    a second is left alone; a - after the QUESTION waits for it. The answer goes to standard
-    output, everything else to standard error.
+    Without a QUESTION, standard input is the question. With one, a pipe that is silent for a
+    second is ignored; a - after the QUESTION waits for it. The answer goes to standard output,
+    everything else to standard error.
 
     \b
     edgewise ask "What is the capital of France?"
@@ -84,7 +84,7 @@ def ask(
     request |= {"images": read_images(images)} if images else {}
     if folder is not None:
         settings = ensure_embedder(settings)
-    if not images:  # the skills that look at pictures bring their own
+    if not images:  # the vision skills have their own
         settings = ensure_model(settings, request.get("policy"))
     hits: list[Hit] = []
     with warnings_last(), Engine(settings) as engine:

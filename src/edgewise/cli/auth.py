@@ -23,7 +23,7 @@ PLACES: dict[Place, str] = {"keyring": "the OS keyring", "file": "a file only yo
 
 @click.group()
 def auth() -> None:
-    """Providers' keys. They are read from the environment first, then from here.
+    """Manage providers' keys. The environment comes first, then the keys stored here.
 
     \b
     edgewise auth set openai
@@ -40,16 +40,16 @@ def auth() -> None:
 def store(provider: str, key: tuple[str, ...], in_file: bool, as_json: bool) -> None:
     """Store a key for PROVIDER: typed unseen, or from standard input.
 
-    It goes into the OS keyring, or, where there is none, into a file only you can read.
+    It goes into the OS keyring; without one, into a file only you can read.
 
     \b
     edgewise auth set openai
     edgewise auth set gemini < key.txt
     """
-    if key:  # taken only to refuse it without printing it
+    if key:  # accepted only to refuse it without printing it
         raise click.UsageError(
-            "a key does not belong on the command line, where the shell and other users keep it: "
-            "leave it out and it is asked for, or pipe it in"
+            "a key does not belong on the command line, where others can see it: "
+            "leave it out to be asked for it, or pipe it in"
         )
     settings = Settings.load()
     row = _row(settings, provider)
@@ -92,7 +92,7 @@ def remove(provider: str, as_json: bool) -> None:
 @auth.command()
 @options.as_json
 def status(as_json: bool) -> None:
-    """Which providers have a key, and from where. Keys are never shown.
+    """Show which providers have a key, and from where. Keys are never shown.
 
     \b
     edgewise auth status
@@ -120,7 +120,7 @@ def _status(
     settings: Settings, row: Provider, credentials: Credentials, place: Place | None
 ) -> dict[str, Any]:
     variable = _variable(settings, row)
-    # A keyring can be locked, or emptied behind our back: only asking it tells.
+    # A keyring may be locked or emptied by others: only asking it tells.
     usable = bool(variable) or (place is not None and bool(credentials.get(row.name)))
     if variable:
         key = f"environment ({variable})"
@@ -138,7 +138,7 @@ def _status(
 
 
 def _row(settings: Settings, name: str) -> Provider:
-    """Does not repeat what was typed: it may be the key, by mistake."""
+    """Does not quote the input: it may be a key, by mistake."""
     rows = parts.provider_rows(settings)
     if name.lower() in rows:
         return rows[name.lower()]

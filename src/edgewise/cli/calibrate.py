@@ -25,7 +25,7 @@ from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from edgewise.types.measured import read_measured
 
-# What fits is imported in the functions: it loads numpy and the runtime, which --help must not.
+# Fitting is imported in the functions: it loads numpy and the runtime, which --help must not.
 if TYPE_CHECKING:
     from edgewise.calibrate.own import Fresh
     from edgewise.calibrate.rows import Labelled
@@ -41,12 +41,12 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("file", required=False, type=_file)
-@click.option("--from-ledger", is_flag=True, help="Fit to what the shadow audit found instead.")
-@click.option("--task", type=click.Choice(list(KINDS)), help="With --from-ledger: of which task.")
+@click.option("--from-ledger", is_flag=True, help="Fit to the results of the shadow audit instead.")
+@click.option("--task", type=click.Choice(list(KINDS)), help="With --from-ledger: the task.")
 @click.option("--show", is_flag=True, help="Only show which calibrations are in use.")
-@click.option("--model", "-m", help="Local model, unless the settings' own.")
-@click.option("--out", type=_file, help="Write here instead of where the engine looks.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Splits the rows otherwise.")
+@click.option("--model", "-m", help="Local model, instead of the settings'.")
+@click.option("--out", type=_file, help="Write to this file instead of the engine's.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
 @click.option("--dry-run", is_flag=True, help="Fit and report, but write nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Overwrite without asking.")
 @options.as_json
@@ -71,8 +71,8 @@ def calibrate(
     {"prompt": "...", "tools": [...], "calls": [{"name": "...", "arguments": {}}]}
     {"audio": "call.wav", "text": "what is said in it"}
 
-    The device answers each of them. Half of the rows fit its confidence, the other half say what
-    it is worth and what risk it can promise. The engine uses the file from then on.
+    The device answers each request. Half of the rows fit its confidence; the other half measure
+    what it is worth and what risk it can promise. The engine uses the new file from then on.
 
     \b
     edgewise calibrate questions.jsonl
@@ -80,7 +80,7 @@ def calibrate(
     edgewise calibrate --show
     """
     if sum((file is not None, from_ledger, show)) != 1:
-        raise click.UsageError("name a FILE, or say --from-ledger or --show")
+        raise click.UsageError("give a FILE, --from-ledger or --show")
     settings = Settings.load()
     if show:
         print_calibrations(settings, as_json)
@@ -182,7 +182,7 @@ def _fit_audits(
         ledger.close()
     rows, floor = own.rows_of_audits(audits, str(base["name"]))
     data = {
-        "description": "answers kept on the device, held against the cloud's by the shadow audit",
+        "description": "answers kept on the device, compared with the cloud's by the shadow audit",
         "calibration": base["name"],
         "from_confidence": floor,
         "seed": seed,
@@ -210,7 +210,7 @@ def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
 
     now = time.gmtime()
     stamp, written = time.strftime("%Y%m%dT%H%M%S", now), time.strftime("%Y-%m-%d %H:%M UTC", now)
-    # A name of its own: the ledger must not mix confidences of two calibrations.
+    # A new name: the ledger must not mix the confidences of two calibrations.
     return Fresh(f"{key}+own.{stamp}", written, data, seed)
 
 
@@ -260,7 +260,7 @@ def print_fitted(document: dict[str, Any], path: Path | None) -> None:
 
 
 def promised(report: dict[str, Any]) -> list[str]:
-    """What errors can be promised, and what the others lack."""
+    """Which errors can be promised, and what the others lack."""
     sure = f"{1 - report.get('probability', 0.1):.0%}"
     lines = []
     for each in report.get("promises", ()):
@@ -278,7 +278,7 @@ def promised(report: dict[str, Any]) -> list[str]:
 
 
 def print_calibrations(settings: Settings, as_json: bool) -> None:
-    """Which are in use, where they come from, and what they promise."""
+    """The calibrations in use, where they come from, and what they promise."""
     found = [_in_use(settings, kind, _SETTING[task]) for task, kind in KINDS.items()]
     if as_json:
         print_json(found)
@@ -336,7 +336,7 @@ def _proven(document: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on standard error; nothing where that is not a terminal."""
+    """A bar on standard error; nothing if that is not a terminal."""
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=total)
         yield lambda: bar.advance(task)

@@ -1,4 +1,4 @@
-"""`edgewise call`: a request in words, the function calls it asks for."""
+"""`edgewise call`: a request in words becomes function calls."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from edgewise.types.messages import Tool, ToolCall
 from edgewise.types.replies import CallReply
 
 TIERS = {
-    "local": "easy: the device, and one narrower try where it fails",
-    "guarded": "middling: the device, with every check",
-    "cloud_first": "hard: the cloud first, where it is open",
+    "local": "easy: the device, and one narrower try if it fails",
+    "guarded": "medium: the device, with every check",
+    "cloud_first": "hard: the cloud first, if it is open",
 }
 
 
@@ -82,9 +82,9 @@ def call(
 ) -> None:
     """Turn REQUEST into calls of the tools in FILE, one per line: a name and its arguments.
 
-    Without a REQUEST, standard input is the request. The calls go to standard output and
-    nothing else does; source, confidence, repairs and complaints of each go to standard error.
-    Nothing is run. --model is the model that writes the calls.
+    Without a REQUEST, standard input is the request. Only the calls go to standard output;
+    the source, confidence, repairs and complaints of each go to standard error. Nothing is run.
+    --model is the model that writes the calls.
 
     \b
     edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
@@ -115,7 +115,7 @@ def call(
 
 
 def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """As options.split; --model is the one that writes calls, not the one that chats."""
+    """Like options.split; --model is the function model, not the chat model."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})
     return settings.with_changes(function_model=model) if model else settings, request
@@ -146,7 +146,7 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
     if reply.signalled:
         side.say(("hand this off: ", "magenta"), reply.decision.reason)
     elif not reply.calls:
-        side.say("no tool serves this")
+        side.say("no tool fits this")
         if reply.text:
             side.say(("cloud: ", "cyan"), reply.text)
     for complaint in reply.complaints:
@@ -158,7 +158,7 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
 
 
 def call_line(made: ToolCall) -> str:
-    """A call as the model writes it: the name, a space, compact JSON."""
+    """A call as the model writes it: name, space, compact JSON."""
     return printable(f"{made.name} {json_text(dict(made.arguments), compact=True)}")
 
 
@@ -168,7 +168,7 @@ def about(made: ToolCall) -> Text:
     line.append(printable(made.name), style="bold")
     line.append(": ")
     line.append(PLACES[made.source], style=COLOURS[made.source])
-    if made.confidence is not None:  # the cloud's own is not known
+    if made.confidence is not None:  # the cloud's own is unknown
         line.append(f" · confidence {confidence(made.confidence)}")
     if made.repairs:
         line.append(f" · repairs {' '.join(made.repairs)}", style="dim")
@@ -178,13 +178,13 @@ def about(made: ToolCall) -> Text:
 
 
 def about_intent(complaint: Complaint, intents: Sequence[Intent]) -> str:
-    """What is wrong with what became of a part of the request."""
+    """A complaint about one part of the request."""
     of = f"{intents[complaint.intent].text!r}: " if complaint.intent is not None else ""
     return printable(f"{of}{complaint.code}, {complaint.message}")
 
 
 def explain_walk(reply: CallReply, settings: Settings, side: Screen) -> None:
-    """What the request was split into, how hard it looked, and what each step took."""
+    """The intents of the request, its difficulty, and how long each step took."""
     for number, intent in enumerate(reply.intents, start=1):
         side.say(f"intent {number}: {intent.resolved}")
     limits = (settings.call_easy, settings.call_hard)

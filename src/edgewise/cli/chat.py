@@ -1,4 +1,4 @@
-"""`edgewise chat`: a conversation in the terminal that shows when it changes sides."""
+"""`edgewise chat`: a conversation in the terminal that shows who answers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from edgewise.errors import EdgewiseError
 from edgewise.types.replies import Reply
 
 HELP = """\
-/policy NAME   where answers may come from; without NAME, which there are
-/private       on: nothing leaves the device; off: forgets what was said meanwhile
+/policy NAME   where answers may come from; without NAME, list the policies
+/private       on: nothing leaves the device; off: forget what was said meanwhile
 /why           how the last answer was decided
 /history       the conversation, and who said what
 /new           forget it and start over
@@ -42,7 +42,7 @@ PROMPT = "\x01\x1b[1m\x02you >\x01\x1b[0m\x02 "
 @options.routing
 @options.as_json
 def chat(as_json: bool, **given: Any) -> None:
-    """Talk: one history, whichever side answers. /help lists what can be done meanwhile.
+    """Talk: one history, whichever side answers. /help lists the commands.
 
     Questions and /commands may be piped in, one per line. With --json each gets one line of
     JSON, errors included.
@@ -92,7 +92,7 @@ class Talk:
                 import readline  # noqa: F401, PLC0415 - arrow keys; changes `input` for everyone
 
     def read(self) -> str | None:
-        """The next line; None at the end. Ctrl-C drops the line, and a second one leaves."""
+        """The next line; None at the end. Ctrl-C drops the line, a second one leaves."""
         for hint in ("Ctrl-C again, or Ctrl-D, leaves.", None):
             try:
                 return self._input()
@@ -129,7 +129,7 @@ class Talk:
         if self._typed and self._screen.is_terminal:
             return without_surrogates(input(PROMPT if self._screen.color_system else "you > "))
         line = without_surrogates(input())
-        self._screen.say(("you > ", "bold"), line)  # nobody typed it: the page should still show it
+        self._screen.say(("you > ", "bold"), line)  # not typed, but it should still be seen
         return line
 
     def _answer(self, line: str) -> None:
@@ -178,7 +178,7 @@ class Talk:
         self._tell({"policy": policy, "others": others}, words)
 
     def _private(self, _: str) -> None:
-        """Private turns may never leave, so they cannot stay in a history that may again."""
+        """Private turns may never leave, so a history that may leave cannot keep them."""
         messages, private = self.conversation.messages, not self._private_now
         self.conversation.options["private"] = private
         if private:

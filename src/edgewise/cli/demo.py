@@ -48,7 +48,7 @@ CALLS: tuple[tuple[str, str], ...] = (
         "two function calls in one request",
         "Set an alarm for 6:30 and text Maria that I'm on my way",
     ),
-    ("none of these functions serves it", "Who painted the Mona Lisa?"),
+    ("none of these functions fits it", "Who painted the Mona Lisa?"),
 )
 
 
@@ -121,7 +121,7 @@ def _short(question: str) -> str:
 def _one(
     engine: Engine, title: str, question: str, request: RequestOptions, as_json: bool
 ) -> dict[str, Any]:
-    """One question. A refusal is an outcome too: a clear error instead of a wrong answer."""
+    """One question. A refusal is a result too: a clear error instead of a wrong answer."""
     screen = console()
     if not as_json:
         screen.say()
@@ -135,7 +135,7 @@ def _one(
     except EdgewiseError as error:
         return _refused(error, as_json)
     if reply.signalled:
-        screen.say(("(no answer: the application is to route it)", "magenta"))
+        screen.say(("(no answer: the application routes it)", "magenta"))
     screen.print(summary(reply))
     screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
     return reply.to_dict()

@@ -53,7 +53,7 @@ MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, how it is, and what to do about it."""
+    """One line: what was checked, its state, and what to do about it."""
 
     what: str
     state: Literal["ok", "note", "broken"]
@@ -68,7 +68,7 @@ class Finding:
 def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
     """Check this machine: what works, what is missing, how to fix it.
 
-    Exit 1 when something is broken; notes (!) are no failure.
+    Exits with 1 if something is broken; notes (!) are no failure.
 
     \b
     edgewise doctor
@@ -96,7 +96,7 @@ def _print(finding: Finding, screen: Screen) -> None:
 
 
 def _print_row(screen: Screen, mark: Text, what: str, words: Text) -> None:
-    """What is too long for the line goes on under its own column."""
+    """What is too long for the line continues below its own column."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=1)
     grid.add_column(width=11)
@@ -161,7 +161,7 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Generator[Finding, None, bool]:
-    """Returns whether there is one to go on with."""
+    """Returns whether there is a model to go on with."""
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
     except LocalError as error:
@@ -173,7 +173,7 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
 
 
 def _function_model(settings: Settings) -> Iterator[Finding]:
-    """Chat works without it, and the default comes by itself: that it lacks is only a note."""
+    """Chat works without it, and the default is fetched on first use: only a note if missing."""
     name = settings.function_model
     try:
         model = parts.find_function_model(settings)
@@ -191,7 +191,7 @@ def _get_it(name: str) -> str:
 
 
 def _model_at_work(settings: Settings) -> Iterator[Finding]:
-    """Not through the engine: a check does not belong in the ledger's statistics."""
+    """Not through the engine: a check does not belong in the ledger."""
     if not (yield from _model(settings)):
         return
     backend = parts.open_backend(settings)
@@ -214,7 +214,7 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
     try:
         facts = parts.open_backend(settings).facts()  # loads nothing
     except LocalError:
-        return  # said above
+        return  # reported above
     calibration = find_calibration(settings, model_key(facts), CHAT)
     if calibration.fitted:
         promised = promises(calibration, settings.error_probability)
@@ -295,7 +295,7 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
 
 
 def _drift(settings: Settings) -> Iterator[Finding]:
-    """Only what was used enough to be judged."""
+    """Only calibrations that were used enough to be judged."""
     ledger = parts.open_ledger(settings)
     try:
         for found in DriftWatch(settings, ledger).compare_all():

@@ -36,7 +36,7 @@ SHOWN_NUMBERS = 6
 @click.option("--lines", is_flag=True, help="Every line of standard input is a text.")
 @click.option("--int8", is_flag=True, help="8-bit vectors, each with its scale.")
 @click.option("--space", help="Refuse vectors of any other space than this one.")
-@click.option("--dimensions", type=click.IntRange(1), help="So many numbers, where a model can.")
+@click.option("--dimensions", type=click.IntRange(1), help="Numbers per vector, if the model can.")
 @options.placement
 @options.as_json
 @click.pass_context
@@ -51,8 +51,8 @@ def embed(
 ) -> None:
     """Make a vector of every TEXT, all in one space.
 
-    Without a TEXT and without --file, standard input is the text. --json has the vectors;
-    otherwise a line for each shows how it begins.
+    Without a TEXT and without --file, standard input is the text. --json prints the vectors;
+    otherwise one line per text shows how its vector begins.
 
     \b
     edgewise embed "Where do penguins live?" --json | jq .space

@@ -34,12 +34,12 @@ _policy = click.option(
     "-p",
     default="local_only",
     show_default=True,
-    help="Where texts may be embedded; any other than the default may send them away.",
+    help="Where texts may be embedded; only the default never sends them away.",
     shell_complete=options.complete_policies,
 )
 
 
-CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; where only a cloud answers
+CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; used if only a cloud answers
 
 
 @click.command()
@@ -48,11 +48,11 @@ CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; where only a cloud answ
 @_policy
 @options.as_json
 def index(folder: Path, rebuild: bool, policy: str, as_json: bool) -> None:
-    """Read the texts of FOLDER (. unless you name one), so that find can search them.
+    """Read the texts of FOLDER (default: this one), so that find can search them.
 
-    Reads prose, data and code, and the text in images where that extra is installed. What has
-    not changed is left alone, what is gone is forgotten; stopped half way, it goes on there.
-    The index is among your data, not in the folder.
+    Reads prose, data and code, and the text in images if that extra is installed. Unchanged
+    files are skipped and deleted ones dropped; an interrupted run continues where it stopped.
+    The index is kept with your data, not in the folder.
 
     \b
     edgewise index ~/notes
@@ -80,7 +80,7 @@ def find(
 ) -> None:
     """Find the passages of a folder that are nearest in meaning to QUERY.
 
-    The index is brought up to date first; the first time that takes a while.
+    The index is updated first; the first time that takes a while.
 
     \b
     edgewise find "how do I renew my passport" --in ~/notes
@@ -157,7 +157,7 @@ def files_bar() -> Iterator[Callable[[int, int, str], None]]:
 def with_passages(
     engine: Engine, question: str, folder: Path, request: dict[str, Any]
 ) -> tuple[str, list[Hit]]:
-    """The prompt that goes to the model, and the passages in it: [1] is the first."""
+    """The prompt for the model, and its passages: [1] is the first."""
     with opened(engine, folder) as found:
         say_skipped(brought_up_to_date(found), console(stderr=True))
         return found.cite(
@@ -168,7 +168,7 @@ def with_passages(
 
 
 def _context_tokens(engine: Engine, request: dict[str, Any]) -> int:
-    """The device's, also where the cloud is asked first: the device must be able to step in."""
+    """Always the device's: it must be able to step in if the cloud fails."""
     if request.get("policy", engine.settings.policy) == "cloud_only":
         return CLOUD_CONTEXT_TOKENS
     try:
@@ -178,7 +178,7 @@ def _context_tokens(engine: Engine, request: dict[str, Any]) -> int:
 
 
 def show_sources(hits: Sequence[Hit], answer: str, side: Screen) -> None:
-    """Under the answer: what it could draw on, and what it says it did."""
+    """Below the answer: its possible sources, and those that it cites."""
     named = cited_numbers(answer, len(hits))
     for number, hit in enumerate(hits, start=1):
         style = "bold" if number in named else "dim"

@@ -1,4 +1,4 @@
-"""`edgewise ledger`: what was spent and avoided, what stayed on the device, and why."""
+"""`edgewise ledger`: what was spent and saved, what stayed on the device, and why."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OF_AN_ATTEMPT = (
 
 
 def find_request(book: Ledger, request_id: str) -> dict[str, Any]:
-    """The whole row with its attempts; raises where none, or more than one, begins like this."""
+    """The whole row with its attempts. Raises if no request, or more than one, begins like this."""
     entry = book.get(request_id)
     if entry is None and request_id:
         ids = [row["id"] for row in book.recent(SEARCHED_FOR_AN_ID)]
@@ -63,17 +63,17 @@ def find_request(book: Ledger, request_id: str) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--since", help="Only since then: 30m, 24h, 7d, or a date in UTC: 2026-11-01.")
+@click.option("--since", help="Only since then: 30m, 24h, 7d, or a UTC date like 2026-11-01.")
 @click.option("--last", type=click.IntRange(1), help="List the last N requests instead.")
 @click.option(
     "--request",
     "request_id",
     metavar="ID",
-    help="Everything about one request; its id's beginning is enough.",
+    help="Everything about one request; the first characters of its id are enough.",
 )
 @options.as_json
 def ledger(since: str | None, last: int | None, request_id: str | None, as_json: bool) -> None:
-    """Spend, share kept on the device, cost avoided, latency, reasons.
+    """Show spend, share kept on the device, cost avoided, latency and reasons.
 
     \b
     edgewise ledger --since 7d
@@ -117,7 +117,7 @@ def _print_request(entry: dict[str, Any], as_json: bool) -> None:
 
 
 def _print_facts(facts: dict[str, Any], indent: str) -> None:
-    """Names and values; what is empty is left out, JSON has it all."""
+    """Names and values, without empty ones; --json has them all."""
     screen = console()
     for name, value in facts.items():
         if value is None or value is False or value in ("", {}):
@@ -193,7 +193,7 @@ def _print_drift(drifted: list[Drift], book: Ledger) -> None:
 
 
 def _print_audits(audits: AuditReport) -> None:
-    """The other side of what was saved: what it may have cost in errors."""
+    """The price of what was saved: possible errors."""
     screen, found = console(), audits.all
     if not found.count or found.share is None:
         if audits.spent_microdollars:

@@ -46,20 +46,20 @@ Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are
 @click.command()
 @click.option("--file", "-f", "file", metavar="FILE", type=click.Path(),
               help="Sound from a file, instead of the microphone.")  # fmt: skip
-@click.option("--realtime", is_flag=True, help="With --file: as quickly as it was spoken.")
+@click.option("--realtime", is_flag=True, help="With --file: at the speed of speech.")
 @click.option(
     "--device", metavar="NAME", help="Which microphone: a part of its name, or its number."
 )
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
+@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
 @click.option("--step", "step_s", type=float, metavar="SECONDS",
-              help="Of speech between two hypotheses; 1 unless said.")  # fmt: skip
+              help="Seconds of speech between two hypotheses; default 1.")  # fmt: skip
 @click.option("--drain", "drain_s", type=click.FloatRange(0), metavar="SECONDS",
               help="How long the end waits for corrections.")  # fmt: skip
 @click.option("--cloud-key", metavar="[PROVIDER=]KEY",
-              help="A provider's key for this run alone; it is not kept.")  # fmt: skip
+              help="A provider's key for this run only; it is not stored.")  # fmt: skip
 @click.option("--store-text", is_flag=True, help="Keep the words in the ledger.")
-@click.option("--why", "explain", is_flag=True, help="At the end, say what was in doubt.")
+@click.option("--why", "explain", is_flag=True, help="Say at the end what was in doubt.")
 @options.as_json
 def listen(
     file: str | None,
@@ -73,9 +73,9 @@ def listen(
 ) -> None:
     """Caption what is being said, until Ctrl-C or the end of FILE; then print the transcript.
 
-    Words appear when they are settled, what may still change is dim. The cloud corrects segments
-    in doubt, where there is a key; captions never wait for it. Captions go to standard error, the
-    transcript to standard output. With --json each change is a line, and the transcript the last.
+    Confirmed words appear bright; what may still change is dim. With a key, the cloud corrects
+    doubtful segments; captions never wait for it. Captions go to standard error, the transcript
+    to standard output. With --json each change is a line, and the transcript is the last.
 
     \b
     edgewise listen
@@ -107,7 +107,7 @@ def listen(
 
 
 def follow(live: LiveTranscriber, sound: Sound, captions: Captions) -> None:
-    """Caption all of it; Ctrl-C is the end."""
+    """Caption all of it. Ctrl-C ends it."""
     try:
         for chunk, behind_s in sound:
             captions.show(live.process(chunk, hurry=behind_s > HURRY_S))
@@ -119,7 +119,7 @@ def follow(live: LiveTranscriber, sound: Sound, captions: Captions) -> None:
 
 @contextmanager
 def open_source(file: str | None, realtime: bool, device: str | None = None) -> Iterator[Sound]:
-    """A file or the microphone, opened before a model is fetched for it."""
+    """A file or the microphone, opened before a model is fetched."""
     if file is None:
         with open_microphone(device) as microphone:
             yield microphone.chunks()
@@ -129,7 +129,7 @@ def open_source(file: str | None, realtime: bool, device: str | None = None) -> 
 
 
 def paced(blocks: Iterator[Any], realtime: bool) -> Sound:
-    """A file's sound in small chunks; in real time, none before it would have been spoken."""
+    """A file's sound in small chunks; in real time, no chunk comes before it would be spoken."""
     piece, done, started = int(CHUNK_S * RATE), 0, time.monotonic()
     for block in blocks:
         for start in range(0, len(block), piece):
@@ -142,9 +142,9 @@ def paced(blocks: Iterator[Any], realtime: bool) -> Sound:
 
 
 class Captions:
-    """Shows updates: ended segments and corrections as lines, the open words under them.
+    """Shows updates: ended segments and corrections as lines, the open words below them.
 
-    `wait_s` is for those who listen to one request only: `finished` after so much silence.
+    `wait_s` is for a single request: `finished` is true after that much silence.
     """
 
     def __init__(self, side: Screen, as_json: bool, *, wait_s: float | None = None) -> None:
@@ -198,7 +198,7 @@ class Captions:
             )
 
     def _line(self, update: LiveUpdate) -> Text:
-        """What is being said, cut from the left where it is too long for a line."""
+        """The open words, cut on the left if they are too long for a line."""
         line = Text(f"{clock_of(update.seconds)} ", style="dim")
         line.append(printable(" ".join(word.text for word in self._open)), style="bold not dim")
         line.append(printable(f" {update.pending}"))
@@ -217,7 +217,7 @@ def segment_line(segment: Segment) -> Text:
 
 
 def correction_line(correction: Correction, start: float) -> Text:
-    """What the cloud replaced, of which segment; or why it replaced nothing."""
+    """What the cloud replaced in which segment, or why it replaced nothing."""
     line = Text(f"{clock_of(start)} ", style="dim")
     if correction.cloud_result is None:
         return line.append(f"not corrected: {correction.error}", style="yellow")

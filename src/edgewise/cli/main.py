@@ -1,4 +1,4 @@
-"""The `edgewise` command: its groups load when they are called, so that `--version` is quick."""
+"""The `edgewise` command. Its subcommands load when they are called, so `--version` is quick."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ COMMANDS = {
     "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),
 }
 
-# Commands of packages of ours that are installed on their own: the package, and the line of help.
+# Commands in separately installed packages of ours: the package, and the line of help.
 OFFERED = {"bench": ("edgewise-bench", "Measure speed and quality on this machine.")}
 
 
 class ReaderLeft(Exception):
-    """A closed pipe under another name: click would turn the original into exit code 1."""
+    """A closed pipe under another name: click would exit with code 1 for the original."""
 
 
 class LazyGroup(click.Group):
-    """Knows its commands' names and one-line helps without importing them."""
+    """Knows the names and one-line helps of its commands without importing them."""
 
     @override
     def list_commands(self, context: click.Context) -> list[str]:
@@ -99,7 +99,7 @@ class LazyGroup(click.Group):
         items = [
             CompletionItem(name, help=line) for name, line in helps if name.startswith(incomplete)
         ]
-        # Past click.Group's own, which would import every command for its help.
+        # Not click.Group's own method, which would import every command for its help.
         return items + click.Command.shell_complete(self, context, incomplete)
 
     @override
@@ -118,7 +118,7 @@ class LazyGroup(click.Group):
     @override
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
-            return super().make_context(*args, **extra)  # prints the help, where asked for
+            return super().make_context(*args, **extra)  # prints the help if requested
         except BrokenPipeError as error:
             raise ReaderLeft from error
 
@@ -158,7 +158,7 @@ class LazyGroup(click.Group):
         except EdgewiseError as error:
             _say(str(error), error.code, as_json)
             sys.exit(exit_code(error))
-        except OSError as error:  # a full disk, a folder that may not be written
+        except OSError as error:  # a full disk, a folder without write permission
             _say(str(error), "system", as_json)
             sys.exit(EXIT_FAILED)
 
@@ -183,7 +183,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def command_helps() -> dict[str, str]:
-    """Every command and its line in the help. No plug-in is imported for it."""
+    """Every command and its line in the help, without importing any plug-in."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - `--version` needs none of it
 
     helps = {name: line for name, (_, line) in COMMANDS.items()}
@@ -217,7 +217,7 @@ def exit_code(error: EdgewiseError) -> int:
 
 
 def wants_json(args: Sequence[str]) -> bool:
-    """From the words themselves: a wrong option is reported before any option was read."""
+    """From the arguments themselves: a wrong option is reported before any option is parsed."""
     words = list(args)
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
@@ -229,7 +229,7 @@ def _say(message: str, code: str, as_json: bool) -> None:
             print_json({"success": False, "error": message, "code": code})
         else:
             click.echo(line, err=True)
-    except OSError:  # it may be standard output itself that is broken
+    except OSError:  # standard output itself may be broken
         drop_stdout()
         click.echo(line, err=True)
 

@@ -1,4 +1,4 @@
-"""`edgewise models` and `edgewise pull`: what is installed, what can be had, and getting it."""
+"""`edgewise models` and `edgewise pull`: list, check, remove and fetch models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from edgewise.settings import Settings
 @options.as_json
 @click.pass_context
 def models(context: click.Context, /, verify: bool, remove: str | None, as_json: bool) -> None:
-    """List models: what is installed and what `edgewise pull` can get.
+    """List models: those installed, and those `edgewise pull` can get.
 
     \b
     edgewise models
@@ -60,16 +60,14 @@ def models(context: click.Context, /, verify: bool, remove: str | None, as_json:
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=options.complete_models)
-@click.option(
-    "--keep-source", is_flag=True, help="Keep the file as published beside the faster one."
-)
+@click.option("--keep-source", is_flag=True, help="Keep the published file beside the faster one.")
 @options.as_json
 def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
-    """Get the weights of models (without NAME: the one that chats), verified by SHA-256.
+    """Get the weights of models (default: the chat model), verified by SHA-256.
 
-    The model that calls functions comes with the first call, or by its name. An interrupted
-    pull goes on where it stopped; a model that is there is left alone. What two models are
-    made of is fetched once. With --json several NAMEs give a list.
+    The function model is fetched at the first call, or by its name. An interrupted pull
+    continues where it stopped; an installed model is left alone. A file that two models share
+    is fetched once. With --json several NAMEs give a list.
 
     \b
     edgewise pull
@@ -123,7 +121,7 @@ def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
 
 
 def _verify(store: ModelStore, rows: list[dict[str, Any]]) -> StoreError | None:
-    """Note each damaged model in its row; the last problem found."""
+    """Note each damaged model in its row; return the last problem."""
     problem: StoreError | None = None
     with download_bar() as progress:
         for row in rows:
@@ -148,7 +146,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
             " · the default" if row["default"] else "",
             " · calls functions" if row["function_model"] else "",
-            " · hears speech" if row["transcriber"] else "",
+            " · transcribes" if row["transcriber"] else "",
             " · embeds" if row["embedder"] else "",
         )
         words = Text(row["problem"] or row["description"], "red" if row["problem"] else "dim")

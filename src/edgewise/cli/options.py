@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and what they mean to the engine."""
+"""Options and arguments that several commands share, and their meaning for the engine."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")
 
 
 def read_prompt(words: tuple[str, ...], nothing: str) -> str:
-    """The words, then standard input; a - at the end waits for it. `nothing`: the usage error."""
+    """The words, then standard input; a final - waits for it. `nothing`: the usage error."""
     waits = words[-1:] == ("-",)
     said = without_surrogates(" ".join(words[:-1] if waits else words)).strip()
     piped = read_all() if waits else read_if_piped()
-    if piped is None:  # silent: with no question there is nothing to do but wait
+    if piped is None:  # silent: without a question, wait
         piped = "" if said else read_all()
         if said:
             console(stderr=True).say(
@@ -86,7 +86,7 @@ def complete_models_and_files(
     context: click.Context, option: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     names = complete_models(context, option, incomplete)
-    # The shell lists the files itself when it is told to.
+    # The shell can list files itself.
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
@@ -106,7 +106,7 @@ class _Share(click.ParamType[float]):
         try:
             share = value if isinstance(value, float) else as_share(value)
         except ValueError:
-            self.fail(f"{value!r} is no share: 5% or 0.05", param, ctx)
+            self.fail(f"{value!r} is not a share like 5% or 0.05", param, ctx)
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is not between 0 and 100 %", param, ctx)
         return share
@@ -117,13 +117,13 @@ _AIMS = (
         "--max-error",
         type=_Share(),
         metavar="SHARE",
-        help="Keep what is wrong at most this often, as 5%; in place of --threshold.",
+        help="Allow this share of errors in what is kept, as 5%; replaces --threshold.",
     ),
     click.option(
         "--cloud-share",
         type=_Share(),
         metavar="SHARE",
-        help="Hand off about this share of requests; in place of --threshold.",
+        help="Hand off about this share of requests; replaces --threshold.",
     ),
 )
 
@@ -141,7 +141,7 @@ _PLACE = (
 
 
 def speech_routing(command: Command) -> Command:
-    """--policy and its companions, for commands that hear something."""
+    """--policy and related options, for commands that transcribe."""
     return _all_of(
         command,
         *_PLACE,
@@ -149,7 +149,7 @@ def speech_routing(command: Command) -> Command:
             "--threshold",
             "-t",
             type=click.FloatRange(0, 1),
-            help="Hand segments off below this confidence; 0 never does.",
+            help="Hand off segments below this confidence; 0 never does.",
         ),
         *_AIMS,
         click.option(
@@ -162,7 +162,7 @@ def speech_routing(command: Command) -> Command:
 
 
 def routing(command: Command) -> Command:
-    """--policy and its companions, for commands that ask something."""
+    """--policy and related options, for commands that ask."""
     return _all_of(
         command,
         *_PLACE,
@@ -192,7 +192,7 @@ def _all_of(command: Command, *given: Callable[[Command], Command]) -> Command:
 
 
 def placement(command: Command) -> Command:
-    """--policy and its companions, for commands that take no prompt."""
+    """--policy and related options, for commands without a prompt."""
     doing = click.option(
         "--policy",
         "-p",
@@ -203,12 +203,12 @@ def placement(command: Command) -> Command:
 
 
 def objectives(command: Command) -> Command:
-    """--max-error and its companion, for commands that have no other routing options."""
+    """--max-error and --cloud-share, for commands without other routing options."""
     return _all_of(command, *_AIMS)
 
 
 def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Command-line words into settings for the engine and options for its requests."""
+    """Split options into settings for the engine and options for its requests."""
     overrides = {"model": model} if (model := given.pop("model")) else {}
     options = placed(given)
     if "system" in options:
@@ -217,17 +217,17 @@ def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
 
 
 def placed(given: dict[str, Any]) -> dict[str, Any]:
-    """What was said, with the three ways to say a policy as one."""
+    """The given options, with the three ways to say a policy as one."""
     policy, local, cloud = given.pop("policy"), given.pop("local"), given.pop("cloud")
     if sum(map(bool, (policy, local, cloud))) > 1:
         raise click.UsageError("--policy, --local and --cloud exclude each other")
     if local or cloud:
         policy = "local_only" if local else "cloud_only"
-    # Not by truth: a threshold or a temperature of 0 was said, a flag that is False was not.
+    # Not by truth: a threshold of 0 was given, a flag that is False was not.
     options = {name: v for name, v in given.items() if v is not None and v is not False}
     if len(stated := [f"--{aim.replace('_', '-')}" for aim in OBJECTIVES if aim in options]) > 1:
         raise click.UsageError(f"{' and '.join(stated)} exclude each other")
     if policy:
-        plugins.load("policies", policy)  # before a model is fetched for a typing error
+        plugins.load("policies", policy)  # fail on a typo before a model is fetched
         options["policy"] = policy
     return options

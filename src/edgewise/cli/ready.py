@@ -1,4 +1,4 @@
-"""Makes sure a model is there before a command that needs it: fetched on first use."""
+"""Makes sure that a command has its model: fetched on first use."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from edgewise.settings import Settings
 def ensure_model(
     settings: Settings, policy: str | None = None, *, leave_for: Sequence[str] = ()
 ) -> Settings:
-    """Pull a known chat model that is missing, with a progress bar; the settings to go on with.
+    """Pull a known chat model if it is missing, with a progress bar; return the settings to use.
 
-    One that cannot be had is not tried again in this command, and one that `policy` has no use
-    for is not fetched at all. `leave_for` names models that are made sure of next: what they are
-    made of as well is fetched once. Raises ModelNotFound for a name nobody knows and for a file
-    that is not there.
+    A model that `policy` does not need is not fetched, and a failed one is not tried again in this
+    command. `leave_for` names models that are needed next: a file that they share is fetched once.
+    Raises ModelNotFound for an unknown name or a missing file.
     """
     return _ensure(settings, settings.model, policy, "No local model: ", leave_for)
 
 
 def ensure_function_model(settings: Settings, policy: str | None = None) -> Settings:
-    """As ensure_model, for the model that writes function calls."""
-    return _ensure(settings, settings.function_model, policy, "No function caller: ")
+    """Like ensure_model, for the model that writes function calls."""
+    return _ensure(settings, settings.function_model, policy, "No function model: ")
 
 
 def ensure_transcriber(settings: Settings, policy: str | None = None) -> Settings:
-    """As ensure_model, for the model that hears speech; one of the user's own is a folder."""
+    """Like ensure_model, for the transcriber; the user's own model is a folder."""
     if Path(settings.speech_model).expanduser().is_dir():
         return settings
     return _ensure(settings, settings.speech_model, policy, "No speech model: ")
 
 
 def ensure_embedder(settings: Settings, policy: str | None = None) -> Settings:
-    """As ensure_model, for the model that makes vectors; not fetched where it could not run."""
+    """Like ensure_model, for the embedder; not fetched if it could not run."""
     try:
         require_runtime()
     except ExtraMissing:

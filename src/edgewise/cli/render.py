@@ -42,8 +42,8 @@ Part = str | tuple[str, str]
 class WordWrap:
     """Holds a word back until it is whole, then puts it on this line or the next.
 
-    Scripts without spaces are let through character by character: a word that never ends would
-    hold the stream back for good.
+    Text in scripts without spaces passes character by character: its words never end, and would
+    hold the stream back for ever.
     """
 
     def __init__(self, width: int) -> None:
@@ -75,7 +75,7 @@ class WordWrap:
         return ""
 
     def _place(self) -> str:
-        """The pending word, with the gap before it or, where it does not fit, on a new line."""
+        """The pending word: after a gap, or on a new line if it does not fit."""
         word, gap = self._word, self._gap
         if not word:
             return ""
@@ -88,14 +88,14 @@ class WordWrap:
         return gap + word
 
     def _after(self, cells: int) -> int:
-        """The column behind a word that the terminal itself may have had to break."""
+        """The column after a word that the terminal itself may have broken."""
         return (cells - 1) % self._width + 1
 
 
 class Screen(Console):
-    """A terminal or a pipe. No markup, no emoji codes: what is printed may come from a model.
+    """A terminal or a pipe. No markup, no emoji codes: text may come from a model.
 
-    In a terminal lines break between words; in a pipe or a file one line stays one line.
+    In a terminal lines break between words; in a pipe or a file they do not break.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
@@ -143,9 +143,9 @@ class Waiting:
 
 
 class Voice:
-    """Prints one answer piece by piece: between words in a terminal.
+    """Prints one answer piece by piece. In a terminal, lines break between words.
 
-    In a pipe the answer is data: not a character of it is changed.
+    In a pipe the answer is data: no character is changed.
     """
 
     def __init__(self, screen: Screen) -> None:
@@ -159,7 +159,7 @@ class Voice:
         self._out(self._wrap.feed(printable(text)) if self._screen.is_terminal else text)
 
     def end_line(self) -> None:
-        """Let out what is held back, and end the line if it is not."""
+        """Print what is held back, and end the line."""
         self._out(self._wrap.flush() + ("" if self._ends_line else "\n"))
         self._ends_line = True
 
@@ -172,7 +172,7 @@ class Voice:
 
 
 def show_answer(events: Iterable[Event], screen: Screen, side: Screen) -> Reply:
-    """Stream an answer: its text to `screen`, what happens meanwhile to `side`."""
+    """Stream an answer: its text to `screen`, everything else to `side`."""
     voice = Voice(screen)
     with Waiting(console(stderr=True), "thinking") as waiting:
         for event in events:
@@ -212,9 +212,9 @@ def confidence(value: float | None) -> str:
 
 
 def summary(reply: Reply) -> Text:
-    """One line under an answer: source, confidence, time, tokens, cost; then what to know of it."""
+    """One line under an answer: source, confidence, time, tokens, cost, and warnings."""
     usage = reply.usage
-    whose = "" if reply.source == "local" else "device's "  # the cloud's own is not known
+    whose = "" if reply.source == "local" else "device's "  # the cloud's own is unknown
     facts = [
         reply.model,
         f"{whose}confidence {confidence(reply.confidence)}",
@@ -236,7 +236,7 @@ def summary(reply: Reply) -> Text:
 
 def _place(reply: Reply) -> str:
     if reply.source == "mixed" and reply.tool_calls:
-        return "device and cloud"  # calls of both, side by side
+        return "device and cloud"  # calls of both
     return PLACES[reply.source]
 
 
@@ -268,7 +268,7 @@ def _count(number: int, thing: str) -> str:
 
 @contextmanager
 def download_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; in a log, one line for each thing that begins."""
+    """A progress bar on standard error; in a log, one line for each step."""
     side = console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),

@@ -1,6 +1,6 @@
-"""`python -m edgewise.cli.ring SECONDS FILE`: waits, rings the terminal's bell, and writes it down.
+"""`python -m edgewise.cli.ring SECONDS FILE`: waits, rings the terminal's bell, and records it.
 
-A process of its own: the example timer outlives the command that set it.
+A separate process: the example timer outlives the command that set it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def ring(seconds: float, log: Path) -> None:
         with open(TERMINAL, "w", encoding="utf-8") as terminal:
             terminal.write(f"\a\r\n{words}\r\n")
     except OSError:
-        return  # nobody sits before it
+        return  # there is no terminal
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`edgewise see`: a question about pictures, and which skill of the device answered it."""
+"""`edgewise see`: a question about pictures, and the skill that answered it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def see(
 ) -> None:
     """Ask QUESTION about every IMAGE: a file, or an http(s) address.
 
-    The device reads text and names eighty kinds of objects; what it cannot answer, or is not
-    sure of, goes to the cloud, without the pictures' metadata. Needs the extra `vision`.
+    The device reads text and names eighty kinds of objects. Other questions, and doubtful
+    answers, go to the cloud, without the pictures' metadata. Needs the extra `vision`.
 
     \b
     edgewise see receipt.jpg "What is the total?"
@@ -76,7 +76,7 @@ def see(
 
 
 def tell_seen(reply: Reply, side: Screen) -> None:
-    """What is to know about an answer to pictures: the skill, and what was left out."""
+    """What to know about an answer: the skill, and what was left out."""
     if reply.signalled:
         side.say(("hand this off: ", "magenta"), reply.decision.reason)
     if isinstance(reply, SeenReply):

@@ -21,7 +21,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @click.command()
 @click.option("--host", help="Where to listen; anything but this machine needs a key.")
 @click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--key", help="Clients must show it; EDGEWISE_SERVER_KEY keeps it out of `ps`.")
+@click.option("--key", help="Clients must send it; EDGEWISE_SERVER_KEY keeps it out of `ps`.")
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
 @click.option(
@@ -50,7 +50,7 @@ def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) ->
     settings = Settings.load(**{name: value for name, value in overrides.items() if value})
     changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.with_changes(server=replace(settings.server, **changes))
-    # Here: its parts are an extra, and loading them takes a while.
+    # Imported here: its parts are an extra, and slow to load.
     from edgewise.server import serve as runner  # noqa: PLC0415
 
     settings = ensure_model(settings)

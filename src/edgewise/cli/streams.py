@@ -1,4 +1,4 @@
-"""Standard streams that do not break: any encoding, closed pipes, questions that are piped in."""
+"""Standard streams that do not break: any encoding, closed pipes, piped questions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from typing import Any
 import click
 from typing_extensions import override
 
-# How long a question on the command line waits for more on a pipe. A pipe that somebody forgot to
-# close must not hang it; `-` says that there is more, and waits for as long as it takes.
+# How long a question on the command line waits for more on a pipe. A pipe that nobody closes must
+# not hang it; `-` says that there is more, and waits as long as it takes.
 PATIENCE_S = 1.0
 
 _PLAIN = {"└": "`-", "→": "->", "…": "...", "·": "-", "✓": "+", "✗": "x", "—": "-"}
 _PLAIN |= dict(zip("\u2013\u2018\u2019\u201c\u201d\u2212\u00d7", "-''\"\"-x", strict=True))
-# Escape sequences in a model's or a server's text would be obeyed by the terminal.
+# A terminal would obey escape sequences in a model's or a server's text.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def prepare_streams() -> None:
-    """Print what the stream's encoding has, something readable for the rest; never fail on it."""
+    """Print what the encoding cannot say as something readable; never fail on it."""
     _fill_gaps()
     codecs.register_error("edgewise", _spell_plainly)
     for stream, errors in ((sys.stdout, "edgewise"), (sys.stderr, "edgewise"), (sys.stdin, None)):
@@ -39,7 +39,7 @@ def prepare_streams() -> None:
 
 
 def _fill_gaps() -> None:
-    """A closed stream's number would go to the next file opened: the ledger, or a model's log."""
+    """The next opened file would take a closed stream's number: the ledger, or a model's log."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -57,17 +57,17 @@ def _spell_plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def _ascii(character: str) -> str:
-    """The letter under an accent; a question mark where there is none."""
+    """The letter under an accent; a question mark if there is none."""
     return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"
 
 
 def printable(text: str) -> str:
-    """Text from elsewhere, fit for a terminal."""
+    """Text from elsewhere, safe for a terminal."""
     return _CONTROLS.sub("", text)
 
 
 def without_surrogates(text: str) -> str:
-    """Arguments may hold bytes that are no text; models and JSON want text."""
+    """Arguments may hold bytes that are not text; models and JSON need text."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -77,7 +77,7 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, compact: bool = False) -> str:
-    """Where standard output has no UTF-8, escapes: replaced characters would be lost."""
+    """With escapes if standard output is not UTF-8: replaced characters would be lost."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     unicode = codecs.lookup(encoding).name == "utf-8"
     separators = (",", ":") if compact else None
@@ -91,14 +91,14 @@ def read_all() -> str:
 
 
 def read_if_piped() -> str | None:
-    """What is piped in beside a question; None when a pipe stays silent."""
+    """What is piped in beside a question; None if the pipe stays silent."""
     if sys.stdin is None or sys.stdin.isatty():
         return ""
     return read_all() if _has_something() else None
 
 
 def _has_something() -> bool:
-    """False only for a pipe or a socket on which nothing comes, not even its end."""
+    """False only for a pipe or socket that sends nothing, not even its end."""
     try:
         descriptor = sys.stdin.fileno()
         kind = os.fstat(descriptor).st_mode
@@ -110,7 +110,7 @@ def _has_something() -> bool:
 
 
 def drop_stdout() -> None:
-    """The reader left: what is still buffered goes nowhere, or the exit would complain about it."""
+    """The reader left: discard the buffer, or the exit would complain about it."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -131,7 +131,7 @@ class _Kept(logging.Handler):
 
 @contextmanager
 def warnings_last() -> Iterator[None]:
-    """Print what the engine warns of when the command is over, not into the middle of an answer."""
+    """Print the engine's warnings after the command, not in the middle of an answer."""
     logger, kept = logging.getLogger("edgewise"), _Kept()
     logger.addHandler(kept)
     try:

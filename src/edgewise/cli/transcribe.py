@@ -32,7 +32,7 @@ from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.types.transcripts import Segment, Transcript
 
 PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by the cloud"}
-# How keys of known providers begin, for those who give a key without a name.
+# How keys of known providers begin, for a key that comes without a name.
 _PREFIXES = {"AIza": "gemini", "sk-ant-": "anthropic", "gsk_": "groq", "sk-": "openai"}
 
 WRITERS: dict[str, Callable[[Transcript], str]] = {
@@ -47,7 +47,7 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="As en or de; unless said, it is found out.")
+@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
 @click.option(
     "--format",
     "-f",
@@ -62,11 +62,11 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
 @click.option(
     "--cloud-key",
     metavar="[PROVIDER=]KEY",
-    help="A provider's key for this run alone; it is not kept.",
+    help="A provider's key for this run only; it is not stored.",
 )
 @click.option("--store-text", is_flag=True, help="Keep the words in the ledger.")
 @click.option(
-    "--why", "explain", is_flag=True, help="Say what was in doubt, and what became of it."
+    "--why", "explain", is_flag=True, help="Say what was in doubt, and whether it was corrected."
 )
 @options.as_json
 @click.pass_context
@@ -83,9 +83,9 @@ def transcribe(
 ) -> None:
     """Write down what is said in sound files: wav, mp3, flac, ogg, m4a, webm and the like.
 
-    The device hears everything; segments it is unsure of go to the cloud, where there is a
-    key, and come back into their place. The words go to standard output, everything else to
-    standard error. With --json several FILEs give a list.
+    The device transcribes everything. With a key, segments in doubt go to the cloud, which
+    corrects them in place. The words go to standard output, everything else to standard error.
+    With --json several FILEs give a list.
 
     \b
     edgewise transcribe meeting.mp3
@@ -125,14 +125,14 @@ def transcribe(
 
 
 def split_for_transcriber(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """As options.split; --model is the one that hears."""
+    """Like options.split; --model is the transcriber."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})
     return settings.with_changes(speech_model=model) if model else settings, request
 
 
 def with_key(settings: Settings, text: str) -> Settings:
-    """The key in the place of the provider's variable, for this process alone."""
+    """The key in place of the provider's variable, for this process only."""
     provider, equals, key = text.partition("=")
     if not equals or provider not in PROVIDERS:
         key = text
@@ -153,7 +153,7 @@ def _one(engine: Engine, file: str, request: dict[str, Any]) -> Transcript:
 
 @contextmanager
 def _bar(label: str) -> Iterator[Callable[[float, float], None]]:
-    """How much of the sound is read; nothing where standard error is not a terminal."""
+    """How much of the sound was read; nothing if standard error is not a terminal."""
     side = console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
@@ -175,7 +175,7 @@ def _bar(label: str) -> Iterator[Callable[[float, float], None]]:
 
 
 def clock_of(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are any."""
+    """Minutes and seconds; with hours if there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -212,7 +212,7 @@ def tell(transcript: Transcript, explain: bool) -> None:
 
 
 def about(segment: Segment) -> Text:
-    """A segment in doubt: who wrote it, in place of what, and how sure the device was."""
+    """A segment in doubt: who wrote it, what it replaced, and how sure the device was."""
     line = Text(f"  {clock_of(segment.start)} ")
     line.append(segment.source, style=COLOURS[segment.source])
     line.append(f" · device's confidence {confidence(segment.confidence)}")

@@ -32,9 +32,9 @@ MOST_PULLS = 8
 @click.option("--last", is_flag=True, help="The latest request.")
 @options.as_json
 def why(request_id: str | None, last: bool, as_json: bool) -> None:
-    """Why a request stayed on the device or left, and what would have changed it.
+    """Say why a request stayed on the device or left, and what would have changed it.
 
-    REQUEST_ID may be its beginning; `edgewise ledger --last 10` lists ids.
+    The first characters of REQUEST_ID are enough; `edgewise ledger --last 10` lists ids.
 
     \b
     edgewise why --last
@@ -42,7 +42,7 @@ def why(request_id: str | None, last: bool, as_json: bool) -> None:
     edgewise why --last --json | jq -r .sentence
     """
     if last == (request_id is not None):
-        raise click.UsageError("say one request: REQUEST_ID or --last")
+        raise click.UsageError("name one request: REQUEST_ID or --last")
     settings = Settings.load()
     book = parts.open_ledger(settings)
     try:
@@ -87,7 +87,7 @@ def _print(told: Explanation, row: dict[str, Any], screen: Screen) -> None:
 
 
 def confidence_line(confidence: float, threshold: float | None) -> list[str]:
-    """The two numbers on one line from 0 to 1: `o` the confidence, `|` the threshold."""
+    """Both numbers on one line from 0 to 1: `o` is the confidence, `|` the threshold."""
     cells = ["─"] * (LINE + 1)
     if threshold is not None:
         cells[_place(threshold)] = "|"

@@ -45,7 +45,7 @@ _FINISH: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "refusal": "filtered",
 }
-# An error inside a stream comes with status 200 and only this word.
+# An error inside a stream has status 200 and only this word.
 _STATUS_OF_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -64,12 +64,12 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
 
     wire = Wire(config)
     client = anthropic.Anthropic(
-        api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
+        api_key=config.key or "no-key",  # never empty: the SDK would read the environment
         base_url=wire.base_url,
         max_retries=0,
         timeout=wire.timeout,
         http_client=wire.client,
-        open_telemetry=False,  # prompts are not for other people's traces
+        open_telemetry=False,  # keep prompts out of other people's traces
     )
     return AnthropicProvider(config, wire, client)
 
@@ -97,7 +97,7 @@ class AnthropicProvider(WireProvider):
 
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
-    """The request in Anthropic's words. There is no seed; stop words and tools are native."""
+    """The request in Anthropic's format. It has no seed; stop words and tools are native."""
     traits = row.traits(model)
     body: dict[str, Any] = {
         "model": model,
@@ -127,13 +127,13 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     if traits.thinking:
         body["thinking"] = {"type": traits.thinking}
     if traits.temperature:
-        # The SDK has no such argument any more: newer models refuse it, older ones still obey.
+        # The SDK no longer has this argument: newer models refuse it, older ones still obey.
         body["extra_body"] = {"temperature": request.temperature}
     return body
 
 
 def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
-    """Nothing for "any object": the protocol has no word for it, so it is said in words."""
+    """Nothing for "any object": the protocol cannot say it, so the prompt does."""
     if wanted is None or not wanted.schema:
         return {}
     return {"output_config": {"format": {"type": "json_schema", "schema": dict(wanted.schema)}}}
@@ -164,7 +164,7 @@ def _picture(image: Image) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Answer:
-    """Puts an answer together from its events."""
+    """Builds an answer from its events."""
 
     provider: str
     current: Try
@@ -203,7 +203,7 @@ class _Answer:
         return []  # thinking is not part of the answer
 
     def _count(self, usage: Any) -> None:
-        """Later counts replace earlier ones, except where they say nothing."""
+        """Later counts replace earlier ones, unless they are missing."""
         for name in (
             "input_tokens",
             "output_tokens",
@@ -224,7 +224,7 @@ class _Answer:
         stored = self.counts.get("cache_creation_input_tokens", 0)
         return Finish(
             reason,
-            # Anthropic counts what came from or went to its cache apart.
+            # Anthropic counts cached tokens separately.
             input_tokens=self.counts["input_tokens"] + cached + stored,
             output_tokens=self.counts.get("output_tokens", 0),
             cached_tokens=cached,

@@ -1,4 +1,4 @@
-"""One circuit per provider: open after failures, half-open by itself, never latched for good."""
+"""One circuit breaker per provider: opens after failures, half-opens by itself."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from edgewise.errors import (
 
 State = Literal["closed", "open", "half_open"]
 
-# Failures that say the provider is out of reach, or will keep saying no: one is enough.
+# Failures that mean the provider is unreachable or will keep refusing: one is enough.
 _OPENS_AT_ONCE = (CloudUnreachable, CloudTimeout, CloudAuthFailed, CloudRateLimited)
 FAILURES_TO_OPEN = 3
 LONGEST_COOLDOWN_S = 300.0
 
 
 class Breaker:
-    """Thread-safe. `allow()` asks, `succeeded()`, `failed()` or `released()` answers."""
+    """Thread-safe. After `allow()`, call `succeeded()`, `failed()` or `released()`."""
 
     def __init__(
         self, cooldown_s: float = 5.0, clock: Callable[[], float] = time.monotonic
@@ -44,19 +44,19 @@ class Breaker:
             return self._state()
 
     def seconds_left(self) -> float:
-        """How long until the next probe is allowed; 0 when it is now."""
+        """How long until the next probe is allowed; 0 if it is now."""
         with self._lock:
             if self._open_until is None:
                 return 0.0
             return max(0.0, self._open_until - self._clock())
 
     def would_allow(self) -> bool:
-        """As `allow`, without taking the probe."""
+        """Like `allow`, without taking the probe."""
         with self._lock:
             return self._state() == "closed" or (self._state() == "half_open" and not self._probing)
 
     def allow(self) -> bool:
-        """May a request go out now? While half-open, exactly one at a time may."""
+        """Whether a request may go out now. While half-open, only one at a time may."""
         with self._lock:
             state = self._state()
             if state == "half_open" and not self._probing:
@@ -71,7 +71,7 @@ class Breaker:
             self._probing = False
 
     def released(self) -> None:
-        """The user left before there was a result: nothing was learnt."""
+        """The user left before there was a result: nothing was learned."""
         with self._lock:
             self._probing = False
 

@@ -1,6 +1,6 @@
-"""Cactus Cloud: one string or sound in, one string out. It does not stream or report usage.
+"""Cactus Cloud: one string or sound in, one string out. No streaming, no usage report.
 
-Sampling options, a token limit and stop words have no place in its protocol and are not sent.
+Its protocol has no sampling options, token limit or stop words: they are not sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CactusCloudProvider(WireProvider):
         heard = request.task == "transcribe"
         with reading(name):
             text, calls = _taken_apart(reply, f"call_{wire_id}", _TRANSCRIPTS if heard else _TEXTS)
-        if text or heard:  # where nobody spoke, that is the answer
+        if text or heard:  # silence is an answer, too
             yield text
         yield from calls
         written = len(text) + sum(len(str(call.arguments)) for call in calls)
@@ -61,7 +61,7 @@ class CactusCloudProvider(WireProvider):
 
 
 def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, Any]]:
-    """The path and the body: `/text`, `/vlm` where there is an image, `/transcribe` for sound."""
+    """The path and the body: `/text`, `/vlm` with an image, `/transcribe` for sound."""
     if request.task == "transcribe":
         sound = one_sound(request, config.name)
         spoken = {"audio": base64_text(sound), "mime_type": sound.media_type}
@@ -82,7 +82,7 @@ def payload(request: Request, config: ProviderConfig) -> tuple[str, dict[str, An
 
 
 def flattened(request: Request) -> str:
-    """The conversation as one string: a lone question as it is, otherwise `[role] words`."""
+    """The conversation as one string: a single question as it is, otherwise `[role] words`."""
     messages = [message for message in request.messages if message.content or message.tool_calls]
     said = in_words(request)
     if len(messages) == 1 and messages[0].role == "user" and not request.tools and not said:

@@ -1,4 +1,4 @@
-"""What every adapter must know of a request before it writes it in its provider's words."""
+"""What every adapter needs to know about a request before it writes the provider's format."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from edgewise.errors import CloudRejected
 from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
 from edgewise.types.tokens import Finish, FinishReason
 
-# Rough on purpose: used only where a provider reports no usage, and to reserve money beforehand.
+# Rough estimates: used only if a provider reports no usage, and to reserve money.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_IMAGE = 1000
-TOKENS_PER_SECOND = 32  # of sound; Gemini's count, and more than others need
+TOKENS_PER_SECOND = 32  # of sound; Gemini's count, which is more than others need
 MOST_WORDS_PER_SECOND = 16  # in tokens; nobody speaks faster, in any language
-# The fewest bytes a second of sound can have: telephone quality as WAV, or a speech codec's least.
+# The fewest bytes that a second of sound can have: telephone WAV, or a speech codec's minimum.
 _FEWEST_BYTES = {"audio/wav": 8000, "audio/x-wav": 8000, "audio/wave": 8000}
 _FEWEST_BYTES_COMPRESSED = 750
 
 
 def system_prompt(messages: Iterable[Message]) -> str:
-    """All system messages as one text, for providers that take it apart from the turns."""
+    """All system messages as one text, for providers that take it separately."""
     texts = (message.content for message in messages if message.role == "system")
     return "\n\n".join(text for text in texts if text)
 
 
 def paired(messages: Sequence[Message], *, short_ids: bool = False) -> tuple[Message, ...]:
-    """Give every tool call an id, and every tool result the id of the call it answers.
+    """Give every tool call an id, and every tool result the id of its call.
 
-    Calls made on the device, and by some providers, have none; most providers refuse that.
-    A result without an id answers the oldest call still open.
+    Calls from the device, and from some providers, have none; most providers refuse that.
+    A result without an id answers the oldest open call.
     """
     waiting: list[str] = []
     linked: list[Message] = []
@@ -57,7 +57,7 @@ def paired(messages: Sequence[Message], *, short_ids: bool = False) -> tuple[Mes
 
 
 def call_names(messages: Iterable[Message]) -> dict[str, str]:
-    """Which function each call id was for; Gemini asks for the name with every result."""
+    """The function of each call id; Gemini needs the name with every result."""
     return {call.id: call.name for message in messages for call in message.tool_calls}
 
 
@@ -68,13 +68,13 @@ def in_turn(
     assistant: str,
     field: str,
 ) -> list[dict[str, Any]]:
-    """User and model in turn, without system messages. Results of tools are on the user's side."""
+    """User and model in turn, without system messages. Tool results are on the user's side."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         parts = [] if message.role == "system" else parts_of(message)
         role = assistant if message.role == "assistant" else "user"
         if not parts:
-            continue  # an empty turn is refused
+            continue  # providers refuse an empty turn
         if turns and turns[-1]["role"] == role:
             turns[-1][field] += parts
         else:
@@ -83,7 +83,7 @@ def in_turn(
 
 
 def written_call(name: str, arguments: str, id: str) -> ToolCall:
-    """A call that came as text. Raises ValueError where it is none."""
+    """A call that came as text. Raises ValueError if it is not one."""
     found = json.loads(arguments) if arguments.strip() else {}
     if not name or not isinstance(found, dict):
         raise ValueError(f"a call of {name!r} whose arguments are not an object")
@@ -99,7 +99,7 @@ def described(tool: Tool) -> dict[str, Any]:
 
 
 def in_words(request: Request) -> str:
-    """For protocols that have no field for it; empty where any text will do."""
+    """For protocols without a field for it; empty if any text will do."""
     if request.response_format is None:
         return ""
     words = "Answer with one JSON object and nothing else."
@@ -116,7 +116,7 @@ def data_url(image: Image) -> str:
 
 
 def one_sound(request: Request, provider: str) -> Audio:
-    """What to transcribe. Transcripts of several could not be told apart."""
+    """The sound to transcribe. Transcripts of several could not be told apart."""
     if len(request.audio) != 1:
         raise CloudRejected(
             f"{provider} takes one sound per request, this one has {len(request.audio)}",
@@ -126,7 +126,7 @@ def one_sound(request: Request, provider: str) -> Audio:
 
 
 def words_before(request: Request) -> str:
-    """What was said right before a sound: the words of the message that carries it."""
+    """What was said right before a sound: the words of its message."""
     spoken = [message.content for message in request.messages if message.role == "user"]
     return spoken[-1] if spoken else ""
 
@@ -145,9 +145,9 @@ def refuse_task(request: Request, provider: str) -> None:
 
 
 def audio_seconds(request: Request) -> float:
-    """Of the sound that is sent; where a sound does not say, the longest its bytes can last."""
+    """Of the sound that is sent; if unknown, the longest that its bytes can last."""
     if request.task != "transcribe":
-        return 0.0  # nothing else sends any
+        return 0.0  # no other task sends sound
     return sum(sound.seconds or _longest(sound) for sound in request.audio)
 
 
@@ -156,7 +156,7 @@ def estimated_tokens(characters: int) -> int:
 
 
 def estimated_input_tokens(request: Request) -> int:
-    """Tokens a provider will probably count for the prompt: characters over four, images, sound."""
+    """The likely number of prompt tokens: characters over four, images, sound."""
     characters = images = 0
     for message in request.messages:
         characters += len(message.content)
@@ -170,7 +170,7 @@ def estimated_input_tokens(request: Request) -> int:
 
 
 def estimated_finish(request: Request, reason: FinishReason, characters: int) -> Finish:
-    """The end of an answer whose provider did not say what it counted."""
+    """The end of an answer whose provider reported no usage."""
     return Finish(
         reason,
         input_tokens=estimated_input_tokens(request),
@@ -182,19 +182,19 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
 
 
 def most_input_tokens(request: Request) -> int:
-    """For the upper bound of a reservation: twice the usual estimate, and some for the template."""
+    """An upper bound for a reservation: twice the usual estimate, and some for the template."""
     return 2 * estimated_input_tokens(request) + 64
 
 
 def most_output_tokens(request: Request) -> int:
-    """Of an answer. What was said in a long sound may be more than a chat's limit."""
+    """Of an answer. The transcript of a long sound may exceed a chat's limit."""
     if request.task == "embed":
         return 0
     return max(request.max_tokens, math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND))
 
 
 def _usable(name: str, short: bool) -> str:
-    """Nine letters and digits where a provider insists; equal ids stay equal."""
+    """Nine letters and digits if a provider insists; equal ids stay equal."""
     return hashlib.sha256(name.encode()).hexdigest()[:9] if short else name
 
 

@@ -1,4 +1,4 @@
-"""The door: the one place where requests leave the device."""
+"""The door: the only place where requests leave the device."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
 from edgewise.vision.pictures import encode, open_picture, shrink
 
-BACKLOG = 64  # chunks a slow reader may leave waiting before the provider is held up
+BACKLOG = 64  # chunks that may wait for a slow reader before the provider is slowed down
 MOST_TRIES = 2
 PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
-# What servers take in one request, base64 included, at the strictest of them.
+# The most bytes that the strictest server takes in one request, base64 included.
 MOST_BYTES_TOGETHER = 18_000_000
 _log = logging.getLogger(__name__)
 _THAT_DO = {"transcribe": " that transcribes", "embed": " that embeds"}
@@ -54,7 +54,7 @@ _THAT_DO = {"transcribe": " that transcribes", "embed": " that embeds"}
 
 @dataclass(slots=True)
 class Lane:
-    """One provider of the chain, opened when first used; its circuit lives as long as it does."""
+    """One provider of the chain, opened when first used, with its breaker."""
 
     config: ProviderConfig
     open: Callable[[ProviderConfig], CloudProvider]
@@ -71,7 +71,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Door:
-    """Fulfils `Cloud`. Thread-safe: each stream keeps its own state."""
+    """Implements `Cloud`. Thread-safe: each stream has its own state."""
 
     lanes: Sequence[Lane]
     budget_guard: BudgetGuard
@@ -129,16 +129,16 @@ class Door:
             except CloudError as error:
                 last = error
                 if live and trip.begun:
-                    raise  # some of it was shown: nobody else can start over
+                    raise  # some text was shown: nobody else can start over
         raise last
 
     def prepare(self) -> None:
-        """Load the first provider's SDK in the background, while the device is busy answering."""
+        """Load the first provider's SDK in the background, while the device answers."""
         if self.lanes and self.lanes[0].provider is None:
             threading.Thread(target=self._open_first, name="edgewise-prepare", daemon=True).start()
 
     def _open_first(self) -> None:
-        # `stream` meets the error again, and says so.
+        # `stream` meets the same error again, and reports it.
         with contextlib.suppress(EdgewiseError, ImportError):
             self.lanes[0].get()
 
@@ -165,7 +165,7 @@ class Door:
         lane = trip.lane
         self._reserve(request, trip)
         failure: CloudError | None = None
-        outcome = "cancelled"  # unless something below says otherwise: the reader left
+        outcome = "cancelled"  # the default if the reader leaves
         try:
             held: list[Chunk] = []
             for chunk in self._tries(request, trip, give_up):
@@ -203,11 +203,11 @@ class Door:
         try:
             self.budget_guard.settle(trip.attempt_id, attempt)
         except LedgerError as error:
-            # The answer is not lost for it; the reservation runs out and is settled in full then.
+            # The answer is not lost; the reservation expires and is then settled in full.
             _log.warning("could not settle %s: %s", trip.attempt_id, error)
 
     def _tries(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
-        """The same provider once more where that is safe; then its error."""
+        """Try the same provider once more if that is safe; then raise its error."""
         while True:
             if trip.stop.asked:
                 raise _Stopped
@@ -259,7 +259,7 @@ class Door:
     def _account(
         self, request: Request, trip: _Trip, outcome: str, failure: CloudError | None
     ) -> Attempt:
-        """What this attempt was, what it took, and what it costs as far as anyone can know."""
+        """This attempt with its usage and cost, as far as they are known."""
         config, now = trip.lane.config, self.clock()
         attempt = Attempt(
             place="cloud",
@@ -273,19 +273,19 @@ class Door:
         )
         finish = trip.finish
         if finish is None:
-            # An answer that comes in one piece was made before it was cut or garbled.
+            # An answer that comes in one piece was complete before it was cut or garbled.
             whole = request.task in _THAT_DO
             paid = (CloudTimeout, CloudCut, CloudMalformed) if whole else CloudTimeout
             refused = failure and not trip.begun and not isinstance(failure, paid)
             if refused or not trip.tries:
-                return attempt  # refused, or stopped, before it began: nobody charges for that
+                return attempt  # refused or stopped before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
         return charged(attempt, finish, self.prices, config)
 
 
 @dataclass(slots=True)
 class _Trip:
-    """One attempt under way: what came back so far."""
+    """One running attempt: what came back so far."""
 
     lane: Lane
     attempt_id: str
@@ -298,15 +298,15 @@ class _Trip:
 
     @property
     def begun(self) -> bool:
-        """Something of the answer has arrived."""
+        """Whether some of the answer has arrived."""
         return self.first is not None
 
 
 class ThreadedStream:
-    """One try at one provider: its blocking stream runs on a thread of its own.
+    """One try at one provider: its blocking stream runs on its own thread.
 
-    So waiting for it has an exact bound. An HTTP client's own time-outs do not cover a name server
-    that never answers, nor the sum of many small waits. Here the reader decides how long it waits,
+    So waiting for it has an exact limit. The time-outs of an HTTP client do not cover a name server
+    that never answers, nor the sum of many small waits. Here the reader decides how long to wait,
     and leaving never blocks.
     """
 
@@ -324,7 +324,7 @@ class ThreadedStream:
     def next(self, timeout_s: float) -> Chunk | None:
         """The next chunk; None at the end. Raises CloudTimeout, or what the provider raised.
 
-        Raises _Stopped where `wake` was called.
+        Raises _Stopped if `wake` was called.
         """
         try:
             item = self._queue.get(timeout=max(0.0, timeout_s))
@@ -337,7 +337,7 @@ class ThreadedStream:
         return item
 
     def wake(self) -> None:
-        """From another thread: the next thing the reader gets is the end of its wait."""
+        """From another thread: end the reader's wait."""
         while True:
             try:
                 self._queue.put_nowait(_Stopped())
@@ -347,7 +347,7 @@ class ThreadedStream:
                     self._queue.get_nowait()  # nobody will read it
 
     def close(self) -> None:
-        """Leave: break the connection if the thread is still on it. Returns at once."""
+        """Leave: break the connection if the thread still uses it. Returns at once."""
         self._left.set()
         if self._thread.is_alive():
             self._provider.abort(self._wire_id)
@@ -379,14 +379,14 @@ class ThreadedStream:
 
 
 class _Stopped(Exception):
-    """Somebody else's thread ended the wait. Never leaves the door."""
+    """Another thread ended the wait. Never leaves the door."""
 
 
 def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> float | None:
-    """Seconds to wait before the next try, or None for no further one.
+    """Seconds to wait before the next try, or None for no further try.
 
-    Retried: 429 whose Retry-After fits, and 5xx. Not retried: what cannot change within moments
-    (DNS, refused, no route, keys, bad requests) or what may have been paid for (time-outs, cuts).
+    Retried: 429 if its Retry-After fits, and 5xx. Not retried: what will not change soon (DNS,
+    refused, no route, keys, bad requests) and what may have been paid for (time-outs, cuts).
     """
     if tries >= MOST_TRIES:
         return None
@@ -400,9 +400,9 @@ def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> fl
 
 
 def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
-    """The request with all its pictures written anew: upright, resized, without metadata.
+    """The request with all its pictures rewritten: upright, resized, without metadata.
 
-    Raises InvalidRequest for a picture that cannot be read: what cannot be cleaned stays here.
+    Raises InvalidRequest for an unreadable picture: what cannot be cleaned does not leave.
     """
     if not request.has_images:
         return request
@@ -421,7 +421,7 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
 
 
 def count_tokens(protocol: Protocol, width: int, height: int) -> int:
-    """By the rules a provider publishes; 0 for one that publishes none."""
+    """By the provider's published rules; 0 if it publishes none."""
     match protocol:
         case "anthropic":
             return math.ceil(width * height / 750)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from google import genai
     from google.genai.types import EmbedContentResponse
 
-# Asked for nothing, a chat model finds something to say; asked for a word, it says the word.
+# Without this word a chat model invents something to say; with it, it says the word.
 NO_SPEECH = "[no speech]"
 INSTRUCTION = (
     "Transcribe the speech in this recording verbatim. Write only the words that are spoken, "
@@ -59,8 +59,8 @@ _FINISH: dict[str, FinishReason] = {
     "SPII": "filtered",
     "IMAGE_SAFETY": "filtered",
 }
-# Gemini 3 refuses calls in the history without the signature it gave them. Ours come from other
-# models too, and are kept without signatures; Google documents this value for that case.
+# Gemini 3 refuses calls in the history without its own signature. Ours may come from other models
+# and have none; Google documents this value for that case.
 _NO_SIGNATURE = b"skip_thought_signature_validator"
 
 
@@ -69,8 +69,8 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
 
     wire = Wire(config)
     client = genai.Client(
-        vertexai=False,  # said aloud, or the environment may say otherwise
-        api_key=config.key or "no-key",  # never empty: the SDK would look in the environment
+        vertexai=False,  # explicit, or the environment may decide otherwise
+        api_key=config.key or "no-key",  # never empty: the SDK would read the environment
         # Without retry options the SDK tries once.
         http_options=genai.types.HttpOptions(base_url=wire.base_url, httpx_client=wire.client),
     )
@@ -93,7 +93,7 @@ class GeminiProvider(WireProvider):
                     yield from _in_one_piece(self._written(options, request, answer))
                 case "embed":
                     options = _embedding_payload(request, name, header)
-                    with reading(name):  # the SDK takes replies apart, and is easily surprised
+                    with reading(name):  # the SDK parses replies, and fails on unexpected ones
                         made = self._client.models.embed_content(model=model, **options)
                     yield from _vectors(made, request, name)
                 case _:
@@ -104,7 +104,7 @@ class GeminiProvider(WireProvider):
     ) -> Iterator[Chunk]:
         events = self._client.models.generate_content_stream(model=self._config.model, **options)
         while True:
-            with reading(answer.provider):  # as above: it takes events apart too
+            with reading(answer.provider):  # as above: it parses events too
                 event = next(events, None)
                 chunks = answer.take(event) if event is not None else []
             if event is None:
@@ -119,7 +119,7 @@ class GeminiProvider(WireProvider):
 
 
 def payload(request: Request, wire_id: str) -> dict[str, Any]:
-    """The request in Gemini's words, as arguments of the SDK."""
+    """The request in Gemini's format, as arguments of the SDK."""
     config: dict[str, Any] = {
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -157,7 +157,7 @@ def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
 
 
 def _alone(wire_id: str) -> dict[str, Any]:
-    """Calls are run by the program that asked, and one request is one request."""
+    """The SDK must not run calls or retry by itself."""
     return {
         "automatic_function_calling": {"disable": True},
         "automatic_continuation": False,
@@ -188,7 +188,7 @@ def _parts(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class _Answer:
-    """Puts an answer together from its events."""
+    """Builds an answer from its events."""
 
     provider: str
     current: Try
@@ -208,7 +208,7 @@ class _Answer:
             if candidate.finish_reason is not None:
                 self.reason = candidate.finish_reason.name
         if event.prompt_feedback is not None and event.prompt_feedback.block_reason is not None:
-            self.reason = "SAFETY"  # the prompt itself was refused; no candidate comes
+            self.reason = "SAFETY"  # the prompt itself was refused; no candidate follows
         if self.reason == "MALFORMED_FUNCTION_CALL":
             raise ValueError("the model wrote a function call that is not one")
         self.current.whole = bool(self.reason)
@@ -282,21 +282,21 @@ def _task(request: Request) -> str:
 
 
 def _in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The text at the end only: its first pieces may turn out to say that nobody spoke."""
+    """The whole text at the end: its first pieces may turn out to say that nobody spoke."""
     texts: list[str] = []
     for chunk in chunks:
         if isinstance(chunk, str):
             texts.append(chunk)
         elif isinstance(chunk, Finish):
             text = "".join(texts).strip()
-            # Refused is not the same as silent: without a text the door calls it empty.
+            # Refused is not silent: without a text the door calls it empty.
             if text or chunk.reason != "filtered":
                 yield "" if text.strip(" .").lower() == NO_SPEECH else text
             yield chunk
 
 
 def _tokens_of_sound(request: Request, usage: Any) -> int:
-    """How many tokens of the prompt were sound; all of them where Gemini does not say."""
+    """How many tokens of the prompt were sound; all of them if Gemini does not say."""
     if request.task != "transcribe":
         return 0
     counts = [
@@ -309,7 +309,7 @@ def _tokens_of_sound(request: Request, usage: Any) -> int:
 
 def _embedding_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
     """The request as arguments of the SDK."""
-    # One content per text: newer models make a single vector of texts that share a content.
+    # One content per text: newer models make one vector of all texts in a content.
     texts = texts_to_embed(request, provider)
     contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
     config: dict[str, Any] = {"http_options": {"headers": {WIRE_ID_HEADER: wire_id}}}
@@ -339,7 +339,7 @@ def _mapped(config: ProviderConfig) -> Generator[None]:
         try:
             yield
         except errors.APIError as error:
-            # A wrong key is answered with 400 here; only the details tell.
+            # Gemini answers 400 to a wrong key; only the details tell.
             status = 401 if "API_KEY_INVALID" in str(error.details) else error.code
             headers = getattr(error.response, "headers", None) or {}
             raise status_error(
@@ -352,7 +352,7 @@ def _mapped(config: ProviderConfig) -> Generator[None]:
 
 
 def _delay_in(details: Any) -> float | None:
-    """Google says how long to wait in the body: {"retryDelay": "7.5s"}."""
+    """Google says in the body how long to wait: {"retryDelay": "7.5s"}."""
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         for detail in details["error"]["details"]:
             if "retryDelay" in detail:

@@ -1,4 +1,4 @@
-"""One HTTP client per provider: verified TLS, reads that can be broken off, our errors."""
+"""One HTTP client per provider: verified TLS, reads that can be aborted, our errors."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from edgewise.errors import (
     SettingsError,
 )
 
-# An answer is whole before its last bytes are read. That long is worth a reusable connection.
+# An answer is complete before its last bytes are read. A reusable connection is worth this wait.
 DRAIN_S = 0.25
 LONGEST_MESSAGE = 300
-_SHORTEST_KEY = 6  # shorter ones are placeholders, and would be found in plain words
+_SHORTEST_KEY = 6  # shorter keys are placeholders, and would match plain words
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (socket.gaierror, "cloud_dns_failed"),
     (ssl.SSLError, "cloud_tls_failed"),
     (ConnectionRefusedError, "cloud_refused"),
 )
 WIRE_ID_HEADER = "X-Client-Request-Id"
-# Load balancers commonly drop idle connections after a minute; the client should do so first.
+# Load balancers often drop idle connections after a minute; the client should do so first.
 _KEEP_IDLE_S = 55.0
-_MOST_CONNECTIONS = 4096  # a server's many streams must not wait for each other
+_MOST_CONNECTIONS = 4096  # the many streams of a server must not wait for each other
 _MOST_IDLE = 32
 _MOST_DRAINED_PARTS = 16
 _CORE_ERRORS = (
@@ -61,7 +61,7 @@ _CORE_ERRORS = (
 
 
 class WireProvider:
-    """What every adapter has: its configuration, and a wire whose tries can be broken off."""
+    """What every adapter has: its configuration, and a wire whose tries can be aborted."""
 
     def __init__(self, config: ProviderConfig, wire: Wire) -> None:
         self._config = config
@@ -79,11 +79,11 @@ class WireProvider:
 
 
 class Wire:
-    """A provider's client, and the tries under way on it."""
+    """A provider's client, and its running tries."""
 
     def __init__(self, config: ProviderConfig) -> None:
         if not (config.key.isascii() and config.key.isprintable()):
-            # The HTTP library would quote the key in its complaint.
+            # The HTTP library would quote the key in its error.
             raise SettingsError(f"the key of {config.name} has characters no key can have")
         self.base_url = config.base_url or row_for(config).base_url
         limits = config.limits
@@ -100,7 +100,7 @@ class Wire:
 
     @contextlib.contextmanager
     def attempt(self, wire_id: str) -> Generator[Try]:
-        """Hold a try open for aborts; at its end, close whatever response it left open."""
+        """Keep a try abortable. At its end, close the response if it is still open."""
         name = header_value(wire_id)
         current = self._tries.begin(name)
         try:
@@ -119,7 +119,7 @@ class Wire:
 
 
 def header_value(wire_id: str) -> str:
-    """The id as it travels. One that a header cannot carry becomes its hash."""
+    """The id as sent. If a header cannot carry it, its hash."""
     if wire_id.isascii() and wire_id.isprintable() and len(wire_id) <= 200:
         return wire_id.strip()
     return hashlib.sha256(wire_id.encode("utf-8", "replace")).hexdigest()
@@ -127,7 +127,7 @@ def header_value(wire_id: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Try:
-    """One request under way. `whole` says that the answer is complete, whatever bytes follow."""
+    """One running request. `whole` says that the answer is complete, whatever bytes follow."""
 
     connection: Connection | None = None
     body: httpx2.SyncByteStream | None = None
@@ -141,7 +141,7 @@ class Tries:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     running: dict[str, Try] = field(default_factory=dict)
-    # An abort may overtake its try's first step; it must still find it stopped.
+    # An abort may come before its try starts; the try must still be stopped.
     early: deque[str] = field(default_factory=lambda: deque(maxlen=256))
     thread: threading.local = field(default_factory=threading.local)
 
@@ -155,7 +155,7 @@ class Tries:
             self.running.pop(name, None)
 
     def claim(self, connection: Connection) -> None:
-        """Called as the request is written, on the thread that sends it."""
+        """Called when the request is written, on the thread that sends it."""
         current: Try | None = getattr(self.thread, "current", None)
         if current is not None:
             with self.lock:
@@ -164,7 +164,7 @@ class Tries:
                     connection.shut_down()
 
     def let_go(self, current: Try) -> None:
-        """Before the connection goes back to the pool, where it may serve another try at once."""
+        """Called before the connection returns to the pool, where another try may take it."""
         with self.lock:
             current.connection = None
 
@@ -221,10 +221,10 @@ class Connection(httpcore2.NetworkStream):
         return self._inner.get_extra_info(info)
 
     def shut_down(self) -> None:
-        # The lock keeps the descriptor from being closed, and given to someone else, meanwhile.
+        # The lock keeps the descriptor from being closed and reused meanwhile.
         with self._closing, contextlib.suppress(OSError):
-            # Not sock.shutdown(): on a TLS socket that drops the encryption first, and a write
-            # at that moment would go out in the clear, key and all.
+            # Not sock.shutdown(): on a TLS socket it drops the encryption first. A write at that
+            # moment would go out in the clear, with the key.
             socket.socket.shutdown(self._inner.get_extra_info("socket"), socket.SHUT_RDWR)
 
 
@@ -266,7 +266,7 @@ class _Body(httpx2.SyncByteStream):
             close()
 
     def _drain(self, connection: Connection | None) -> None:
-        """Read the end of a finished answer: only a connection read to the end can be reused."""
+        """Read the end of a finished answer: only a fully read connection can be reused."""
         if connection is None:
             return
         connection.in_a_hurry = True
@@ -275,7 +275,7 @@ class _Body(httpx2.SyncByteStream):
                 if next(self._parts, None) is None:
                     break
         except _CORE_ERRORS:
-            pass  # the answer is whole; only the connection is lost
+            pass  # the answer is complete; only the connection is lost
         finally:
             connection.in_a_hurry = False
 
@@ -285,7 +285,7 @@ class _Transport(httpx2.BaseTransport):
 
     def __init__(self, base_url: str, timeout: httpx2.Timeout, tries: Tries) -> None:
         self._tries = tries
-        # Kept here too: an SDK that passes `timeout=None` would switch the client's off.
+        # Set here too: an SDK that passes `timeout=None` would disable the client's.
         self._timeouts = timeout.as_dict()
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context() if base_url.startswith("https:") else None,
@@ -336,12 +336,12 @@ def _as_httpx() -> Generator[None]:
     try:
         yield
     except _CORE_ERRORS as error:
-        # The two libraries name their errors alike.
+        # Both libraries use the same names for their errors.
         raise getattr(httpx2, type(error).__name__)(str(error)) from error
 
 
 def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
-    """The system's proxy, as httpx would choose it; never for this machine itself."""
+    """The system's proxy, as httpx would choose it; never for this machine."""
     url = httpx2.URL(base_url)
     proxies = urllib.request.getproxies()
     address = proxies.get(url.scheme) or proxies.get("all")
@@ -365,7 +365,7 @@ def _proxy_for(base_url: str) -> httpcore2.Proxy | None:
 
 @contextlib.contextmanager
 def mapped(provider: str, key: str = "") -> Generator[None]:
-    """Raise our errors for httpx's, and for replies that are not JSON. `key` is never quoted."""
+    """Turn httpx's errors, and replies that are not JSON, into ours. `key` is never quoted."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
@@ -378,10 +378,10 @@ def mapped(provider: str, key: str = "") -> Generator[None]:
 
 @contextlib.contextmanager
 def reading(provider: str) -> Generator[None]:
-    """For the lines that take a reply apart: a shape they do not expect is the provider's fault.
+    """For the lines that take a reply apart: an unexpected shape is the provider's fault.
 
-    Keep it that narrow. Around anything else it would hide mistakes of our own. What Python says
-    is left to the cause: it may quote the reply, and our messages are kept in the ledger.
+    Use it only there: around anything else it would hide our own bugs. Python's message stays in
+    the cause: it may quote the reply, and our messages go into the ledger.
     """
     try:
         yield
@@ -390,7 +390,7 @@ def reading(provider: str) -> Generator[None]:
 
 
 def expect_events(provider: str, response: httpx2.Response) -> None:
-    """A page of HTML with status 200 is a hotel's log-in page, not an answer that was cut."""
+    """HTML with status 200 is a log-in page of some network, not a cut answer."""
     kind = response.headers.get("content-type", "").lower()
     if kind.startswith(("text/html", "application/json")):
         raise unreadable(provider, f"expected an event stream, got {kind!r}")
@@ -405,7 +405,7 @@ def cut(provider: str) -> CloudCut:
 
 
 def broken(provider: str, error: BaseException) -> CloudError:
-    """For a failure below HTTP: no connection, no reply in time, a connection that broke."""
+    """For a failure below HTTP: no connection, no reply in time, a broken connection."""
     match error:
         case httpx2.ConnectTimeout():
             return CloudUnreachable(
@@ -420,7 +420,7 @@ def broken(provider: str, error: BaseException) -> CloudError:
                 code=_unreachable_code(error),
             )
         case httpx2.UnsupportedProtocol() | httpx2.LocalProtocolError():
-            # The words of a local protocol error may quote a header, and so a key.
+            # A local protocol error may quote a header, and so a key.
             return CloudRejected(f"the request to {provider} cannot be sent", provider=provider)
         case httpx2.TimeoutException():
             return CloudTimeout(f"{provider} sent nothing in time", provider=provider)
@@ -438,7 +438,7 @@ def refused(
     status: int | None = None,
     key: str = "",
 ) -> CloudError:
-    """For a response with an error status. `status` overrides, for errors inside a 200."""
+    """For a response with an error status. `status` overrides it, for errors inside a 200."""
     if not message:
         with contextlib.suppress(ValueError, httpx2.StreamError):
             message = message_in(response.json())
@@ -481,7 +481,7 @@ def status_error(
 
 
 def message_in(body: object) -> str:
-    """The human words in an error body, whichever of the usual places they stand in."""
+    """The message in an error body, in any of the usual places."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
@@ -496,7 +496,7 @@ def message_in(body: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds a provider asks us to wait: milliseconds, seconds, or a date."""
+    """How many seconds a provider asks us to wait: from milliseconds, seconds, or a date."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -522,7 +522,7 @@ def _number(text: str) -> float | None:
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:
-    """An error and what caused it. httpcore clears the cause on the way; the context remains."""
+    """An error and its causes. httpcore clears the cause, but the context remains."""
     link: BaseException | None = error
     while link is not None:
         yield link

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import openai
     from openai.types.audio import Transcription
 
-# Servers go by the file's name where they do not trust its type.
+# Some servers trust the file's name more than its type.
 _ENDINGS = {
     "audio/flac": "flac",
     "audio/m4a": "m4a",
@@ -59,7 +59,7 @@ _FINISH: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
-# Errors inside a stream carry a word instead of a status; anything else is the server's fault.
+# Errors inside a stream carry a word instead of a status; unknown words are the server's fault.
 _STATUS_OF_WORD = {
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
@@ -76,7 +76,7 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
 
     wire = Wire(config)
     client = openai.OpenAI(
-        # Never empty: the SDK would then look in the environment and may find another provider's.
+        # Never empty: the SDK would then read the environment, and may find another provider's key.
         api_key=config.key or "no-key",
         base_url=wire.base_url,
         max_retries=0,
@@ -84,7 +84,7 @@ def open_provider(config: ProviderConfig) -> CloudProvider:
         http_client=wire.client,
     )
     row = row_for(config)
-    if row.name != "openai":  # the SDK took these from the environment; nobody else may see them
+    if row.name != "openai":  # the SDK read these from the environment; only OpenAI may see them
         client.organization = client.project = None
     return OpenAIProvider(config, wire, row, client)
 
@@ -119,7 +119,7 @@ class OpenAIProvider(WireProvider):
 
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
-    """A chat in OpenAI's words, with what this provider and model do not take left out."""
+    """A chat in OpenAI's format, without what this provider or model refuses."""
     traits = row.traits(model)
     body: dict[str, Any] = {
         "model": model,
@@ -162,8 +162,8 @@ def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
 
 
 def _messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    # Only user messages may hold images; those of others follow in one, after the last result,
-    # because nothing may stand between a call and its results.
+    # Only user messages may hold images. Those of tool results follow in one user message after the
+    # last result, because nothing may stand between a call and its results.
     late: list[dict[str, Any]] = []
     for message in messages:
         if late and message.role != "tool":
@@ -195,7 +195,7 @@ def _written(call: ToolCall) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Call:
-    """A tool call under construction."""
+    """An unfinished tool call."""
 
     id: str
     name: str = ""
@@ -204,7 +204,7 @@ class _Call:
 
 @dataclass(slots=True)
 class _Answer:
-    """Puts an answer together from its events."""
+    """Builds an answer from its events."""
 
     provider: str
     current: Try
@@ -231,14 +231,14 @@ class _Answer:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("content is not text")
         self.characters += sum(len(text) for text in texts)
-        # Only usage and the end mark follow the reason: from here on the answer is whole.
+        # Only usage and the end mark follow the reason: the answer is complete from here on.
         self.current.whole = bool(self.reason)
         return texts
 
     def _take_call(self, piece: Any) -> None:
         place = piece.index or 0
         call = self.places.get(place)
-        # Some servers number every call 0; a new id is a new call then.
+        # Some servers number every call 0; then a new id is a new call.
         if call is None or (piece.id and call.name and piece.id != call.id):
             call = _Call(id=piece.id or f"{self.call_prefix}_{len(self.calls)}")
             self.places[place] = call
@@ -281,7 +281,7 @@ def _transcribe(
     row: Provider,
     headers: Mapping[str, str],
 ) -> Iterator[Chunk]:
-    """The text, "" where nobody spoke, and what it was charged for: tokens, or seconds."""
+    """The text, "" if nobody spoke, and what was charged for: tokens, or seconds."""
     form = _speech_payload(request, config, row)
     heard: Transcription = client.audio.transcriptions.create(**form, extra_headers=headers)
     with reading(config.name):
@@ -311,14 +311,14 @@ def _speech_payload(request: Request, config: ProviderConfig, row: Provider) -> 
         form["prompt"] = words
     if request.temperature and row.traits(config.model).temperature:
         form["temperature"] = min(1.0, request.temperature)
-    # JSON is what all of them send unasked; the newest models refuse to be asked for it.
+    # All servers send JSON by default; the newest models refuse to be asked for it.
     return form
 
 
 def _heard_finish(request: Request, usage: Any, characters: int) -> Finish:
     if usage is None:
         return estimated_finish(request, "stop", characters)
-    # OpenAI says `seconds`, Mistral `prompt_audio_seconds`; what counts tokens has neither.
+    # OpenAI says `seconds`, Mistral `prompt_audio_seconds`; token-based models have neither.
     seconds = getattr(usage, "seconds", None) or getattr(usage, "prompt_audio_seconds", None)
     tokens = _first(usage, "input_tokens", "prompt_tokens")
     if seconds is None and tokens is None:
@@ -329,7 +329,7 @@ def _heard_finish(request: Request, usage: Any, characters: int) -> Finish:
         "stop",
         input_tokens=int(tokens or 0),
         output_tokens=int(_first(usage, "output_tokens", "completion_tokens") or 0),
-        # Not told apart: all of it was sound, which is the dearer kind.
+        # Not specified: count all of it as sound, which costs more.
         audio_tokens=int((tokens or 0) if sound is None else sound),
         audio_seconds=float(audio_seconds(request) if seconds is None else seconds),
     )
@@ -347,7 +347,7 @@ def _embed(
     made = client.embeddings.create(**body, extra_headers=headers)
     with reading(config.name):
         rows = sorted(made.data, key=lambda row: row.index)
-        # A vector too few or twice the same place would put another text's in its stead.
+        # With a missing or repeated index, a text would get another text's vector.
         if [row.index for row in rows] != list(range(len(body["input"]))):
             raise ValueError("not one vector per text")
         vectors = Vectors(tuple(tuple(float(value) for value in row.embedding) for row in rows))
@@ -367,7 +367,7 @@ def _embedding_payload(request: Request, config: ProviderConfig) -> dict[str, An
     body: dict[str, Any] = {
         "input": texts_to_embed(request, config.name),
         "model": config.model,
-        # Said aloud, or the SDK asks for base64, which not every server speaks.
+        # Explicit, or the SDK asks for base64, which not every server knows.
         "encoding_format": "float",
     }
     if request.dimensions is not None:
@@ -387,7 +387,7 @@ def _mapped(config: ProviderConfig) -> Generator[None]:
             raise refused(config.name, error.response, message=words, key=config.key) from error
         except openai.APIConnectionError as error:
             raise broken(config.name, error.__cause__ or error) from error
-        except openai.APIError as error:  # an error event in a stream that had begun well
+        except openai.APIError as error:  # an error event in a stream that began well
             status = _status_of(error.code, error.type)
             raise status_error(config.name, status, error.message, key=config.key) from error
 

@@ -1,9 +1,9 @@
-"""Tokens and sound to micro-dollars, from the price list of the genai-prices package as installed.
+"""Tokens and sound to micro-dollars, from the price list of the installed genai-prices package.
 
-Nothing is fetched. A model the list does not know is never taken for free, or a budget would mean
-nothing: it is charged at the dearest rates of its provider, or, where the provider is unknown too,
-at `UPPER_INPUT` and `UPPER_OUTPUT`; its sound by the hour, at `UPPER_HOUR`. `known` tells such a
-guess from a price.
+Nothing is fetched. A model that is not on the list is never free, or a budget would mean nothing.
+It is charged at the highest rates of its provider. If the provider is unknown too, the rates are
+`UPPER_INPUT` and `UPPER_OUTPUT`, and for sound `UPPER_HOUR`. `known` tells such a guess from a
+price.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
     from genai_prices.types import Provider as ListedProvider
 
-# Dollars per million tokens. What the dearest chat models of general use cost in 2026.
+# Dollars per million tokens: the most expensive general chat models of 2026.
 UPPER_INPUT = Decimal(30)
 UPPER_OUTPUT = Decimal(180)
 # Dollars per hour of sound: more than anything on the list, spoken conversation included.
@@ -42,7 +42,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Used:
-    """What is paid for. `audio_tokens` are among `input_tokens`."""
+    """What is paid for. `audio_tokens` are part of `input_tokens`."""
 
     input_tokens: int
     output_tokens: int
@@ -51,7 +51,7 @@ class _Used:
 
 
 class LibraryPrices:
-    """Fulfils `Prices`. Rounds up to whole micro-dollars; cached tokens are charged in full."""
+    """Implements `Prices`. Rounds up to whole micro-dollars; cached tokens cost the full price."""
 
     def cost(
         self,
@@ -73,7 +73,7 @@ class LibraryPrices:
         return math.ceil(dollars * _MILLION)
 
     def known(self, config: ProviderConfig) -> bool:
-        """False where `cost` is a cautious guess."""
+        """False if `cost` is a cautious guess."""
         row = row_for(config)
         if row.free:
             return True
@@ -85,7 +85,7 @@ def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
     finish = Finish(
         input_tokens=most_input_tokens(request),
         output_tokens=most_output_tokens(request),
-        # All of it at the rate for sound, which is never the lower one.
+        # All of it at the rate for sound, which is never lower.
         audio_tokens=most_input_tokens(request) if request.task == "transcribe" else 0,
         audio_seconds=audio_seconds(request),
     )
@@ -93,7 +93,7 @@ def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
 
 
 def charged(attempt: Attempt, finish: Finish, prices: Prices, config: ProviderConfig) -> Attempt:
-    """The attempt with what it took."""
+    """The attempt with its usage and cost."""
     return replace(
         attempt,
         input_tokens=finish.input_tokens,
@@ -131,14 +131,14 @@ def _listed(row: Provider, model: str, **used: float) -> PriceCalculation | None
 
 
 def _listed_price(row: Provider, model: str, used: _Used) -> Decimal | None:
-    """None where the list does not know the model, or not what this use of it costs."""
+    """None if the list does not know the model, or the price of this use."""
     listed = _listed(row, model)
     if listed is None:
         return None
     rates = listed.model_price
     by_the_hour = used.audio_seconds > 0 and rates.audio_hours is not None
     if rates.input_mtok is None and not by_the_hour:
-        return None  # its price is for sound, or for pictures, and this was neither
+        return None  # its price is for sound or pictures, and this was neither
     if by_the_hour:
         counted = {"audio_seconds": used.audio_seconds}
     else:
@@ -181,13 +181,13 @@ def _provider(provider_id: str) -> ListedProvider | None:
 
 
 def _prices_of(prices: Any) -> Iterator[Any]:
-    """A model has one price, or several that hold at different times."""
+    """A model has one price, or several for different times."""
     for entry in prices if isinstance(prices, list) else [prices]:
         yield getattr(entry, "prices", entry)
 
 
 def _rates(rate: Any) -> Iterator[Decimal]:
-    """A rate is a number, or a base and what holds from a certain length on."""
+    """A rate is a number, or a base and tiers by length."""
     if isinstance(rate, Decimal | int | float):
         yield Decimal(rate)
     else:

@@ -17,7 +17,7 @@ Chunk = str | ToolCall | Vectors | Finish
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """Seconds. `patience` bounds the wait for a first token where the device could answer."""
+    """Seconds. `patience` limits the wait for a first token if the device could answer."""
 
     connect_s: float = 1.5
     first_token_s: float = 15.0
@@ -27,18 +27,18 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConfig:
-    """One row of the directory, completed with the user's key and choices."""
+    """One provider, completed with the user's key and choices."""
 
     name: str
     protocol: str
     model: str
     base_url: str = ""
-    key: str = field(default="", repr=False)  # must not reach a log through a traceback
+    key: str = field(default="", repr=False)  # must not appear in a traceback
     limits: TimeLimits = TimeLimits()
 
 
 class CloudProvider(Protocol):
-    """One wire protocol, one client, connections reused. Maps vendor errors to ours."""
+    """One wire protocol, one client, reused connections. Maps vendor errors to ours."""
 
     @property
     def config(self) -> ProviderConfig: ...
@@ -46,27 +46,27 @@ class CloudProvider(Protocol):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         """Yield text and tool calls as they come, then one `Finish` with usage.
 
-        For `request.task == "transcribe"` the text is what was said, "" where nobody spoke; for
+        For `request.task == "transcribe"` the text is what was said, "" if nobody spoke; for
         "embed" it is one `Vectors` for the user's messages.
-        Blocks; runs on a thread of the door's. `wire_id` names this try in the request's headers.
+        It blocks, and runs on a thread of the door. `wire_id` names this try in the headers.
         Raises only `CloudError`s. Closing the iterator closes the HTTP response.
         """
         ...
 
     def abort(self, wire_id: str) -> None:
-        """Called from another thread: break the connection this try is blocked on, if any."""
+        """Called from another thread: break the connection of this try, if there is one."""
         ...
 
     def close(self) -> None: ...
 
 
 class BudgetGuard(Protocol):
-    """Reserve before a cloud call, settle after it; both idempotent per attempt id."""
+    """Reserve before a cloud call, settle after it. Both are idempotent per attempt id."""
 
     def reserve(
         self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
     ) -> None:
-        """Raises BudgetExceeded or LedgerUnavailable; either way nothing is sent."""
+        """Raises BudgetExceeded or LedgerUnavailable; then nothing is sent."""
         ...
 
     def settle(self, attempt_id: str, attempt: Attempt) -> None: ...
@@ -83,12 +83,12 @@ class Prices(Protocol):
         audio_seconds: float = 0.0,
         audio_tokens: int = 0,
     ) -> int:
-        """`audio_tokens` are those of `input_tokens` that were sound."""
+        """`audio_tokens` are the part of `input_tokens` that was sound."""
         ...
 
 
 class Stop:
-    """Ends a stream from another thread, at once: whoever waits for the network is woken."""
+    """Ends a stream from another thread at once: it wakes whoever waits for the network."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -101,7 +101,7 @@ class Stop:
         return self._asked.is_set()
 
     def ask(self) -> bool:
-        """Stop now. False where nothing had begun, and then nothing will."""
+        """Stop now. False if nothing had begun; then nothing will."""
         with self._lock:
             self._asked.set()
             if self._wake is not None:
@@ -109,20 +109,20 @@ class Stop:
             return self._begun
 
     def begin(self) -> bool:
-        """Asked before anything is paid for or sent: whether to go on."""
+        """Called before anything is paid for or sent: whether to go on."""
         with self._lock:
             self._begun = self._begun or not self.asked
             return not self.asked
 
     def wakes(self, wake: Callable[[], None]) -> None:
-        """How to wake the one that waits; called at once where it is too late to wait."""
+        """How to wake the waiting thread; called at once if it is already stopped."""
         with self._lock:
             self._wake = wake
             if self.asked:
                 wake()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until asked to stop; whether it was."""
+        """Sleep until stopped, or for this long; return whether it was stopped."""
         return self._asked.wait(seconds)
 
 
@@ -130,7 +130,7 @@ class Cloud(Protocol):
     """What a flow sees of the cloud: the door."""
 
     def closed(self, request: Request) -> CloudClosed | None:
-        """Why nothing could leave right now, without trying; None when the door is open."""
+        """Why nothing could leave right now, without trying; None if the door is open."""
         ...
 
     def stream(
@@ -142,12 +142,12 @@ class Cloud(Protocol):
         patience_s: float | None,
         stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
-        """Stream one provider's answer, trying the chain in order; each try lands in `journal`.
+        """Stream one provider's answer, trying the chain in order; each try is added to `journal`.
 
-        `live=False` holds each provider's answer back until it is whole, so that a cut stream can
-        be tried elsewhere. `patience_s` bounds the wait for the first token over the whole chain.
+        `live=False` holds each provider's answer back until it is complete; a cut stream can then
+        be tried elsewhere. `patience_s` limits the wait for the first token over the whole chain.
         `stop` ends it from another thread: the connection is closed, the attempt settled as
         cancelled, and the stream ends without a `Finish`.
-        Raises the last CloudError when nobody answered.
+        Raises the last CloudError if nobody answered.
         """
         ...

@@ -1,6 +1,6 @@
-"""The providers edgewise knows by name, and what their servers need or refuse.
+"""The providers that edgewise knows by name, and what their servers need or refuse.
 
-The rows are in providers.toml: a new provider that speaks a known protocol is one table there.
+The rows are in providers.toml: a new provider with a known protocol is one table there.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 class ModelTraits:
     """What the models whose names begin with `prefix` refuse or need.
 
-    Reasoning spends `max_tokens` before a word of the answer, and the cloud is asked here for
-    short answers the device was unsure of; so it is turned off wherever the model lets us.
+    Reasoning uses up `max_tokens` before the answer begins, and we ask the cloud for short answers
+    that the device was unsure of. So it is turned off if the model allows that.
 
     temperature       False: the model answers 400 to any temperature, so none is sent and its
                       answers are not reproducible. True: always sent, 0 included.
-    reasoning_effort  sent as it stands (OpenAI's protocol); "" sends none
+    reasoning_effort  sent as it is (OpenAI's protocol); "" sends none
     thinking          sent as `thinking.type` (Anthropic's and DeepSeek's); "" sends none
-    languages         True: takes a list of likely languages when it transcribes, and refuses one
+    languages         True: for transcription it takes a list of languages, not a single one
     """
 
     prefix: str
@@ -45,22 +45,22 @@ class ModelTraits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One provider. `key_names` are the environment variables its key may stand in, best first.
+    """One provider. `key_names` are the environment variables for its key, best first.
 
-    prices_as         its id in the price list, where that differs from `name`
-    prices_published  False: it publishes no price; the model maker's price stands in
-    free              it runs on hardware the user pays for anyway: tokens cost nothing
-    output_limit      how its servers spell "at most this many tokens"
-    seed_field        how they spell the seed; "" where they refuse one
-    usage_on_request  False: refuses `stream_options`, and sends usage unasked
-    short_tool_ids    accepts only ids of nine letters and digits
-    models            first matching prefix wins
-    speech_model      what transcribes; "": it does not
-    embedding_model   what embeds; "": it does not
-    least_audio_s     the shortest sound it charges for: shorter ones cost as much
-    speech_prompt     False: refuses the words before as a hint when it transcribes
-    any_language      what it must be told to find out the language; "": it does so unasked
-    image_side        pixels beyond which it scales a picture down itself: more is never sent
+    prices_as         its id in the price list, if that is not `name`
+    prices_published  False: it publishes no price; the model maker's price is used
+    free              it runs on hardware that the user pays for anyway: tokens cost nothing
+    output_limit      its name for "at most this many tokens"
+    seed_field        its name for the seed; "" if it refuses one
+    usage_on_request  False: it refuses `stream_options`, and always sends usage
+    short_tool_ids    it accepts only ids of nine letters and digits
+    models            the first matching prefix counts
+    speech_model      for transcription; "": it has none
+    embedding_model   for embeddings; "": it has none
+    least_audio_s     the shortest sound it charges for: shorter sounds cost as much
+    speech_prompt     False: for transcription it refuses the words before as a hint
+    any_language      what it must be told to detect the language; "": nothing
+    image_side        it shrinks larger pictures (in pixels) itself: more is never sent
     image_bytes       the largest picture file it takes
     """
 
@@ -88,7 +88,7 @@ class Provider:
     image_bytes: int = 10_000_000
 
     def model_for(self, task: Task) -> str:
-        """The model that is asked for a task unless the user names one; "" where there is none."""
+        """The model for a task unless the user names one; "" if there is none."""
         special = {"transcribe": self.speech_model, "embed": self.embedding_model}
         return special.get(task, self.default_model)
 
@@ -107,7 +107,7 @@ PROVIDERS: Mapping[str, Provider] = Table(
 
 
 def is_loopback(url: str) -> bool:
-    """True where a URL points at this machine: no proxy is used there."""
+    """True if a URL points at this machine: no proxy is used there."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -126,7 +126,7 @@ def custom_row(
     speech_model: str = "",
     embedding_model: str = "",
 ) -> Provider:
-    """Any base URL that speaks a known protocol. Naming keys means needing one, if not said."""
+    """Any base URL with a known protocol. It needs a key if it names any, unless told otherwise."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(
@@ -151,7 +151,7 @@ def custom_row(
 
 
 def find_row(name: str, *, custom: Sequence[Provider] = ()) -> Provider:
-    """A row by its name; custom rows win over the directory's."""
+    """A provider by name; custom ones come before the built-in ones."""
     rows = {**PROVIDERS, **{row.name: row for row in custom}}
     if name in rows:
         return rows[name]
@@ -161,7 +161,7 @@ def find_row(name: str, *, custom: Sequence[Provider] = ()) -> Provider:
 
 
 def parse_choice(text: str, *, custom: Sequence[Provider] = ()) -> tuple[Provider, str]:
-    """`"openai"` or `"openai/gpt-6-luna"` to a row and a model. Models may contain slashes."""
+    """`"openai"` or `"openai/gpt-6-luna"` to a provider and a model. Models may contain slashes."""
     name, _, model = text.strip().partition("/")
     row = find_row(name, custom=custom)
     if not (model or row.default_model or row.speech_model or row.embedding_model):
@@ -170,11 +170,11 @@ def parse_choice(text: str, *, custom: Sequence[Provider] = ()) -> tuple[Provide
 
 
 def row_for(config: ProviderConfig) -> Provider:
-    """The row an open provider's quirks and prices come from.
+    """The row that gives an open provider its quirks and prices.
 
-    A custom provider is known by its base URL, or takes after the home of its protocol; OpenAI's
-    protocol has no one home, so there it gets a plain row. A keyless server on this machine is
-    free. One with a key is not taken for that: it may be a gateway to something dear.
+    A custom provider is recognised by its base URL, or treated like the home of its protocol.
+    OpenAI's protocol has no single home, so there it gets a plain row. A server on this machine is
+    free if it has no key. With a key it is not: it may be a gateway to something expensive.
     """
     if config.name in PROVIDERS:
         return PROVIDERS[config.name]

@@ -1,1 +1,1 @@
-"""Judges: pure functions and small machines. No I/O, no clock, no model."""
+"""Judges: pure functions and small state machines. No I/O, no clock, no model."""

@@ -1,8 +1,8 @@
-"""From evidence to the chance of being right, and the threshold that goes with it.
+"""From evidence to the chance of being right, and the threshold for it.
 
 A calibration belongs to one model, quantisation and runtime: the same weights in another format
 give other log-probabilities. It is a JSON file; `docs/confidence.md` describes how the shipped
-ones were fitted. Every task has one: `Kind` says which scores and numbers its files hold.
+ones were fitted. Every task has its own; `Kind` says which scores and numbers the files hold.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ HOLD_TOKENS, KEEP_ABOVE, DROP_BELOW = "hold_tokens", "keep_above", "drop_below"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What is known of one model.
+    """The calibration of one model.
 
-    scores      by name; which there are depends on the task
-    threshold   the chance of being right below which an answer is handed off
-    numbers     what else a task keeps, such as how long text may be held back
+    scores      by name; the task decides which there are
+    threshold   an answer whose chance of being right is below this is handed off
+    numbers     other numbers of the task, such as how long text may be held back
     boundaries  early scores so clear that waiting longer would change little (chat)
-    report      how it was fitted; empty for one that was not
-    measured    what is known of it from other rows: maps, risk tables (types/measured.py)
+    report      how it was fitted; empty if it was not
+    measured    what other rows showed: maps, risk tables (types/measured.py)
     """
 
     name: str
@@ -54,7 +54,7 @@ class Calibration:
         return bool(self.report)
 
     def chance(self, score: str, features: Mapping[str, float]) -> float:
-        """By one of its scores; one that it does not hold knows nothing."""
+        """The chance by one of its scores; 0.5 if it has no such score."""
         found = self.scores.get(score)
         return 0.5 if found is None else found.of(features)
 
@@ -66,27 +66,27 @@ class Calibration:
 
     @property
     def early(self) -> Score:
-        """Of chat: the score while text is held back."""
+        """Chat: the score while text is held back."""
         return self.scores["early"]
 
     @property
     def final(self) -> Score:
-        """Of chat: the score of a whole answer, the confidence that a user sees."""
+        """Chat: the score of a whole answer, which is the confidence that a user sees."""
         return self.scores["final"]
 
     @property
     def hold_tokens(self) -> int:
-        """How long text may be held before the gate must decide."""
+        """For how many tokens text may be held back before the gate must decide."""
         return int(self.numbers[HOLD_TOKENS])
 
     @property
     def keep_above(self) -> float:
-        """An early score so high that the text is shown at once."""
+        """From this early score on, the text is shown at once."""
         return self.numbers[KEEP_ABOVE]
 
     @property
     def drop_below(self) -> float:
-        """An early score so low that the cloud is asked at once."""
+        """Below this early score, the cloud is asked at once."""
         return self.numbers[DROP_BELOW]
 
 
@@ -95,13 +95,13 @@ class Kind:
     """What the calibration files of one task hold.
 
     name          in the names of its files: MODEL.json for chat, MODEL.calls.json for calls
-    scores        those it must hold, each with the name of the map that follows it; empty: none
-    optional      those of them that may be missing
-    features      that a score may weigh; a score that is not named here may weigh any
+    scores        the scores it must hold, each with the name of its map; empty: no map
+    optional      scores that may be missing
+    features      what a score may weigh; a score that is not listed may weigh anything
     rising, falling   features whose weight must not be below 0, or above 0
-    numbers       that it must hold, each with its bounds
-    formats       that can be read
-    uncalibrated  for models nobody has calibrated: its numbers are an ordering, not chances
+    numbers       the numbers it must hold, each with its bounds
+    formats       the formats that can be read
+    uncalibrated  for models without a calibration: its numbers order answers, they are no chances
     """
 
     name: str
@@ -128,7 +128,7 @@ def chat_calibration(
     report: Mapping[str, Any] | None = None,
     measured: Measured = UNMEASURED,
 ) -> Calibration:
-    """`early` is the score while text is held back, `final` that of a whole answer."""
+    """`early` is the score while text is held back, `final` the score of a whole answer."""
     return Calibration(
         name=name,
         scores={"early": early, "final": final},
@@ -146,7 +146,7 @@ CHAT = Kind(
     scores={"early": "early", "final": "final"},
     features={"early": _EVIDENCE, "final": _EVIDENCE},
     numbers={HOLD_TOKENS: (1, 256), KEEP_ABOVE: (0, 1), DROP_BELOW: (0, 1)},
-    # A plain reading of the mean log-probability. Replies carry the name, so that nobody mistakes
+    # A simple score of the mean log-probability. Replies carry its name, so that nobody mistakes
     # its numbers for chances.
     uncalibrated=chat_calibration(
         name="uncalibrated",
@@ -157,7 +157,7 @@ CHAT = Kind(
 
 
 def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -> Calibration:
-    """Read a calibration file's contents; `origin` names it in errors."""
+    """Read the contents of a calibration file. `origin` names the file in errors."""
     if data.get("format") not in kind.formats:
         raise SettingsError(
             f"{origin}: calibration format {data.get('format')!r} is not {kind.formats[-1]};"

@@ -1,4 +1,4 @@
-"""Whether two answers to one request say the same; unsure where only a reader could tell."""
+"""Whether two answers to one request say the same. Unsure if only a reader could tell."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _UNITS = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
 _TENS = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), start=2)}
 Judge = Literal["exact", "calls", "word_error", "embedding", "judge"]
-# Cosine of all-MiniLM-L6-v2 below which two answers are called different: of 60 pairs that we wrote
-# (scripts/measure_meaning.py) none that says the same lies below. No cosine is high enough to call
-# two answers the same: with left and right exchanged they have 0.998.
+# Below this cosine of all-MiniLM-L6-v2, two answers are called different: of the 60 pairs that we
+# wrote (scripts/measure_meaning.py), none that says the same lies below. No cosine proves two
+# answers the same: exchanging left and right still gives 0.998.
 DIFFERENT_BELOW = 0.40
-SHORT_WORDS = 4  # an answer of so many words is a phrase that the other may contain
-LONG_WORDS = 30  # a text of more words may mention a phrase without answering with it
+SHORT_WORDS = 4  # an answer this short is a phrase that the other may contain
+LONG_WORDS = 30  # a longer text may mention a phrase without answering with it
 _FILLERS = frozenset(
     {"a", "an", "the", "it", "is", "its", "answer", "so", "of", "in", "at", "to", "sure"}
 )
@@ -37,7 +37,7 @@ _DENIALS = frozenset(
 
 
 def normalise(text: str, *, keep_case: bool = False) -> str:
-    """Plain words, single spaces: no accents, markup or punctuation, numbers as digits."""
+    """Plain words with single spaces: no accents, markup or punctuation; numbers as digits."""
     text = unicodedata.normalize("NFKD", text)
     text = "".join(character for character in text if not unicodedata.combining(character))
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)  # 1,000 is one number; 2,4,6 are three
@@ -47,7 +47,7 @@ def normalise(text: str, *, keep_case: bool = False) -> str:
 
 
 def _digits(words: Sequence[str]) -> str:
-    """Spell numbers in digits. "one" stays: it is a pronoun more often than a number."""
+    """Write numbers as digits. "one" stays: it is mostly a pronoun."""
     out: list[str] = []
     open_tens = False
     for word in words:
@@ -66,16 +66,16 @@ def _digits(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """From 0, something else, to 1, the same; and who says so."""
+    """0 is different, 1 is the same."""
 
     agree: float
     judged_by: Judge
 
 
 def agree_in_words(one: str, other: str, question: str = "") -> Agreement | None:
-    """Of two answers in words; None where it takes a reader to tell.
+    """Compare two answers in words; None if only a reader could tell.
 
-    Numbers of the question count for nothing where an answer has others.
+    Numbers from the question are ignored if an answer has others.
     """
     plain = [normalise(text).split() for text in (one, other)]
     if plain[0] == plain[1]:
@@ -94,7 +94,7 @@ def agree_in_words(one: str, other: str, question: str = "") -> Agreement | None
 
 
 def agree_in_calls(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> Agreement:
-    """The same calls in any order, with the same arguments; nothing is half right."""
+    """The same calls in any order, with the same arguments. Nothing is half right."""
     left = list(others)
     for call in calls:
         match = next((other for other in left if _same_call(call, other)), None)
@@ -105,24 +105,24 @@ def agree_in_calls(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> Agr
 
 
 def agree_in_sound(errors: int, words: int, other_words: int) -> Agreement:
-    """From word errors between two transcripts; the share of the longer one that is the same."""
+    """From the word errors between two transcripts: the equal share of the longer one."""
     longest = max(words, other_words)
     return Agreement(max(0.0, 1 - errors / longest) if longest else 1.0, "word_error")
 
 
 def agree_in_meaning(cosine: float) -> Agreement | None:
-    """Different for sure, or nothing: texts that contradict each other are near each other."""
+    """Only says "different": texts that contradict each other may still be close."""
     return Agreement(0.0, "embedding") if cosine < DIFFERENT_BELOW else None
 
 
 def read_verdict(said: str) -> Agreement | None:
-    """What a model answered when it was asked whether two answers mean the same."""
+    """The verdict of a model that was asked whether two answers mean the same."""
     told = _yes_or_no(normalise(said).split())
     return None if told is None else Agreement(float(told), "judge")
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Values of arguments: text without case, accents and marks; numbers by their value."""
+    """Compare arguments: text without case, accents and marks; numbers by value."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -155,13 +155,13 @@ def _json(text: str) -> Any:
 
 
 def _yes_or_no(words: Sequence[str]) -> bool | None:
-    """From the first word, as "Yes, it is." and "True" say it."""
+    """From the first word, as in "Yes, it is." and "True"."""
     first = words[0] if words else ""
     return True if first in _YES else False if first in _NO else None
 
 
 def _the_number(words: Sequence[str], asked: set[str]) -> float | None:
-    """The one number of a short answer, apart from those of the question; None for none or many."""
+    """The one number of a short answer that is not in the question; None for none or several."""
     if len(words) > LONG_WORDS:
         return None
     said = [word for word in words if re.fullmatch(r"\d+(\.\d+)?", word)]
@@ -170,7 +170,7 @@ def _the_number(words: Sequence[str], asked: set[str]) -> float | None:
 
 
 def _phrases(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
-    """Whether the shorter one is a phrase that the other is made of, or has in a sentence."""
+    """Whether the shorter answer is a phrase that the other one consists of, or contains."""
     short, long = sorted((one, other), key=len)
     if not short or len(short) > SHORT_WORDS or len(long) > LONG_WORDS:
         return _exactly(True) if one == other else None

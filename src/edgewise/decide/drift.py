@@ -1,8 +1,8 @@
-"""Whether what the engine sees still looks like what its calibration was measured on.
+"""Whether recent requests still look like the rows that the calibration was measured on.
 
-Two questions, each with an alarm that is false at most once in a hundred checks: do the confidences
-come from the same distribution, and is the audited error no more than was promised. docs/drift.md
-says where the bounds come from, and what is left out of the comparison.
+Two questions: do the confidences come from the same distribution, and is the audited error no
+higher than promised? Each alarm is false in at most one check in a hundred. docs/drift.md says
+where the bounds come from, and what the comparison leaves out.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from edgewise.types.measured import (
     read_measured,
 )
 
-ALARM = 0.01  # the chance of a false alarm, for each question of each check
+ALARM = 0.01  # the chance of a false alarm, per question and check
 LEAST_ROWS, MOST_ROWS = 50, 500
 LEAST_AUDITS = 20
 SAME_THRESHOLD = 1e-6
-NEAR = 0.025 + SAME_THRESHOLD  # a threshold is held against those so near
+NEAR = 0.025 + SAME_THRESHOLD  # a threshold is compared with references this near
 EQUAL = 1e-4  # files hold rounded quantiles
 _STEPS = QUANTILES - 1
-WATCHED = tuple(step / 40 for step in range(1, 40))  # thresholds of a file's `watched`
+WATCHED = tuple(step / 40 for step in range(1, 40))  # the thresholds of a file's `watched`
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request's confidence. `threshold` is None where no gate could cut the answer short."""
+    """One request's confidence. `threshold` is None if no gate could stop the answer early."""
 
     confidence: float
     threshold: float | None = None
@@ -43,7 +43,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One kept answer that the cloud was asked for as well."""
+    """One kept answer that the cloud was also asked for."""
 
     confidence: float
     threshold: float
@@ -55,8 +55,8 @@ class Reference:
     """What a calibration was measured on.
 
     whole  21 quantiles of the confidences of whole answers
-    gated  the same of what a gate notes, by its threshold, rising: one that stops an answer half
-           way notes the confidence of its beginning
+    gated  the same for what a gate records, by its threshold, rising: a gate that stops an answer
+           half way records the confidence of its beginning
     """
 
     rows: int = 0
@@ -65,7 +65,7 @@ class Reference:
     measured: Measured = field(default_factory=Measured)
 
     def references(self, seen: Seen) -> tuple[Sequence[float], Sequence[float]] | None:
-        """Those of the nearest thresholds below and above; None: this row cannot be compared."""
+        """The references of the nearest thresholds below and above; None: nothing to compare."""
         at = seen.threshold
         if at is None:
             return (self.whole, self.whole) if self.whole else None
@@ -79,7 +79,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What a check found; `reasons` are empty where nothing has drifted."""
+    """What a check found. `reasons` is empty if nothing has drifted."""
 
     calibration: str
     rows: int = 0
@@ -89,7 +89,7 @@ class Drift:
     audits: int = 0
     audited_error: float | None = None
     promised_error: float | None = None
-    chance: float | None = None  # of so many audited errors, were the promise kept
+    chance: float | None = None  # of this many audited errors if the promise were kept
     reasons: tuple[str, ...] = ()
 
     @property
@@ -102,7 +102,7 @@ class Drift:
 
 
 def read_reference(data: Mapping[str, Any]) -> Reference:
-    """From a calibration file's contents; raises ValueError or TypeError for what cannot be."""
+    """From the contents of a calibration file. Raises ValueError or TypeError for bad values."""
     measured = read_measured(data)
     gated = sorted(
         (float(threshold), tuple(map(float, quantiles)))
@@ -116,13 +116,13 @@ def read_reference(data: Mapping[str, Any]) -> Reference:
 def find_drift(
     name: str, reference: Reference, seen: Sequence[Seen], audited: Sequence[Audited]
 ) -> Drift:
-    """Both questions, each asked only where there is enough to answer it."""
+    """Ask both questions, each only if there is enough data."""
     compared = [(each.confidence, reference.references(each)) for each in seen[:MOST_ROWS]]
     usable = [(confidence, both) for confidence, both in compared if both is not None]
     found: dict[str, Any] = {"rows": len(usable), "left_out": len(compared) - len(usable)}
     reasons = []
     if len(usable) >= LEAST_ROWS and reference.rows:
-        # Between two thresholds a gate may do as at either: what speaks less for drift counts.
+        # Between two thresholds a gate may act like either: the one less like drift counts.
         distance = min(
             distance_of([(sure, both[side]) for sure, both in usable]) for side in (0, 1)
         )
@@ -144,13 +144,13 @@ def find_drift(
 
 
 def distance_of(rows: Sequence[tuple[float, Sequence[float]]]) -> float:
-    """The largest gap between the share of rows up to a quantile and what that share should be.
+    """The largest gap between the share of rows up to a quantile and the expected share.
 
-    Kolmogorov's and Smirnov's distance at the quantiles; each row is held against its own. Of
-    equal confidences it takes what speaks least for drift.
+    This is the Kolmogorov-Smirnov distance at the quantiles; each row is compared with its own
+    reference. Of equal confidences it takes what speaks least for drift.
     """
-    # A row counts for every quantile from the first that it does not pass; and as one less where
-    # it only equals some.
+    # A row counts for every quantile from the first that it does not exceed; and for one less if it
+    # only equals some.
     at_most, below = [0] * (QUANTILES + 1), [0] * (QUANTILES + 1)
     for confidence, quantiles in rows:
         at_most[bisect_left(quantiles, confidence - EQUAL)] += 1
@@ -165,7 +165,7 @@ def distance_of(rows: Sequence[tuple[float, Sequence[float]]]) -> float:
 
 
 def distance_bound(rows: int, reference_rows: int) -> float:
-    """What the distance of two samples of the same passes with a chance of at most ALARM."""
+    """Two samples of one distribution exceed this distance with a chance of at most ALARM."""
     return math.sqrt(math.log(2 / ALARM) / 2 * (1 / rows + 1 / reference_rows))
 
 
@@ -194,12 +194,12 @@ def _promise(measured: Measured, threshold: float) -> RiskRow | None:
         row = fitting[0] if fitting else (table[-1] if table else None)
         if row is not None and row.kept:
             rows.append(row)
-    # Which way an answer was judged is not known: the promise is that of the worse.
+    # How an answer was judged is unknown: take the worse of the two promises.
     return max(rows, key=lambda row: row.wrong / row.kept, default=None)
 
 
 def binomial_tail(wrong: int, count: int, share: float) -> float:
-    """The chance of this many or more, each wrong with this chance."""
+    """The chance that this many or more are wrong, if each is wrong with this chance."""
     if share <= 0 or share >= 1:
         return 1.0 if wrong == 0 or share >= 1 else 0.0
     logs = (math.log(share), math.log1p(-share))
@@ -213,7 +213,7 @@ def binomial_tail(wrong: int, count: int, share: float) -> float:
 
 
 def fisher_tail(wrong: int, count: int, reference_wrong: int, reference_count: int) -> float:
-    """The chance of this many or more of these wrong, were both samples of the same."""
+    """The chance that this many or more are wrong, if both samples come from one distribution."""
     all_wrong, everything = wrong + reference_wrong, count + reference_count
     whole = _choose(everything, count)
     return min(
@@ -228,7 +228,7 @@ def fisher_tail(wrong: int, count: int, reference_wrong: int, reference_count: i
 
 
 def _choose(count: int, chosen: int) -> float:
-    """The logarithm of how many ways there are; minus infinity where there is none."""
+    """The logarithm of the number of ways; minus infinity if there is none."""
     if not 0 <= chosen <= count:
         return -math.inf
     return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
@@ -251,9 +251,9 @@ def watched_quantiles(
     answers: Iterable[Sequence[Reading]],
     thresholds: Iterable[float] = WATCHED,
 ) -> list[list[Any]]:
-    """What a calibration file holds under `watched`: what a gate would have noted of each answer.
+    """The key `watched` of a calibration file: what a gate would have recorded of each answer.
 
-    An answer is its readings, token by token. The calibration's own threshold is always there.
+    An answer is its readings, token by token. The calibration's own threshold is always included.
     """
     readings = [answer for answer in answers if answer]
     return [
@@ -263,7 +263,7 @@ def watched_quantiles(
 
 
 def noted(gate: Gate, readings: Sequence[Reading]) -> float:
-    """The confidence that the ledger would hold for this answer."""
+    """The confidence that the ledger would record for this answer."""
     verdict = Verdict.HOLD
     for count, reading in enumerate(readings, start=1):
         if verdict is Verdict.HOLD:
@@ -274,7 +274,7 @@ def noted(gate: Gate, readings: Sequence[Reading]) -> float:
 
 
 def quantiles_of(values: Iterable[float]) -> list[float]:
-    """At 0, 5, ... 100 %, straight between neighbours."""
+    """At 0, 5, ... 100 %, linear between neighbours."""
     ordered = sorted(values)
     places = [step / _STEPS * (len(ordered) - 1) for step in range(QUANTILES)]
     return [

@@ -1,4 +1,4 @@
-"""Says why an answer stayed or left, what each piece of evidence added, and what if."""
+"""Explains why an answer stayed or left, what each feature added, and what would change it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from edgewise.types.objectives import (
 )
 from edgewise.types.replies import Decision
 
-_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of max_error, that are looked at
-# What would have let the device begin, by why it did not.
+_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # the values of max_error that are tried
+# Why the device did not start, and what would have let it.
 _MISFITS = {
     "context_exceeded": "a prompt that fits the device's context window would have started there",
     "deadline": "without deadline_ms, or with more of it, the device would have answered first",
@@ -29,7 +29,7 @@ _MISFITS = {
     "language_unsupported": "a local model that knows the language would have heard it first",
     "no_local_model": "with weights on the device it would have been asked first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
-    "schema_unsupported": "a runtime that holds answers to a schema would have been asked first",
+    "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
 }
 _POLICIES = {
@@ -37,7 +37,7 @@ _POLICIES = {
     "policy_prefer_cloud": 'with policy="prefer_local" the device would have answered first',
     "policy_cloud_only": 'with policy="prefer_local" the device would have answered first',
 }
-# Reasons for which the cloud is closed to one request, not shut for all.
+# Reasons that close the cloud to one request, not to all.
 _OWN_DOORS = {
     "private": "if it had not been private, the cloud could have answered",
     "budget_paced": "with pace_budget = false it would have left for the cloud",
@@ -47,17 +47,17 @@ _OWN_DOORS = {
 
 
 Outcome = Literal["stayed", "left", "signalled", "failed"]
-# Where a row holds the least sure part of an answer, this is that part's own confidence.
+# If a row records the least sure part of an answer, this is that part's own confidence.
 LEAST = "least_confidence"
-SAME = 1e-6  # the ledger keeps every digit; a score that was computed again agrees to this
+SAME = 1e-6  # the ledger keeps every digit, so a recomputed score agrees to this
 _WIDEST = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the question is about, besides the decision itself.
+    """What the explanation needs besides the decision.
 
-    early        it was decided by the score of a beginning, not of the whole answer
+    early        the score of the beginning decided, not that of the whole answer
     hold_tokens  after how many tokens the gate must decide
     """
 
@@ -68,7 +68,7 @@ class Asked:
 
 
 def what_if(decision: Decision, asked: Asked, measured: Measured) -> tuple[str, ...]:
-    """A sentence for each thing that would have changed where it was answered."""
+    """One sentence for each change that would have changed where it was answered."""
     misfit = decision.code.removeprefix("handoff_").removeprefix("signalled_")
     found = [
         *_other_threshold(decision, asked),
@@ -94,7 +94,7 @@ def _other_threshold(decision: Decision, asked: Asked) -> list[str]:
         return [f"it would have stayed at a threshold of {below:.2f} or less"]
     held = decision.decided_after_tokens
     if held and held < (asked.hold_tokens or 0):
-        # Stopped before its time: how it would have gone on nobody knows.
+        # It was stopped early: nobody knows how it would have continued.
         return [
             "at a low enough threshold the gate would have waited for more evidence than "
             f"{held} token{'' if held == 1 else 's'}"
@@ -103,7 +103,7 @@ def _other_threshold(decision: Decision, asked: Asked) -> list[str]:
 
 
 def _other_risk(decision: Decision, asked: Asked, measured: Measured) -> str:
-    """The stated risk from which on a whole answer would have been decided otherwise."""
+    """The max_error from which on a whole answer would have been decided otherwise."""
     confidence, table = decision.confidence, measured.risk.get("whole", ())
     if confidence is None or decision.threshold is None or asked.early or not table:
         return ""
@@ -141,18 +141,18 @@ def _just_above(confidence: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """What one feature added to the log-odds of being right, against an ordinary value of it."""
+    """What one feature added to the log-odds of being right, compared with its usual value."""
 
     feature: str
     value: float
-    mean: float | None  # None: the calibration does not say what is usual
+    mean: float | None  # None: the calibration does not know the usual value
     weight: float
     contribution: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One request as it ended: the decision, and what of the reply or the error it goes with."""
+    """One finished request: the decision, and what the reply or the error adds to it."""
 
     decision: Decision
     source: str = "local"
@@ -166,10 +166,10 @@ class Case:
 class Explanation:
     """Why, in words and in numbers.
 
-    score    which score of the calibration gave the confidence; empty: none of today's does
-    pulls    what each feature added, the strongest first
-    changes  what would have changed where it was answered, a sentence each
-    notes    what to know before believing the rest
+    score    the score that gave the confidence; empty: no score of today's calibration does
+    pulls    what each feature added, strongest first
+    changes  what would have changed where it was answered, one sentence each
+    notes    caveats
     """
 
     outcome: Outcome
@@ -190,7 +190,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What today's calibration of the decision's name holds; `found`: whether there is one."""
+    """What today's calibration of that name holds; `found`: whether there is one."""
 
     found: bool = False
     scores: Mapping[str, Score] = field(default_factory=dict)
@@ -256,7 +256,7 @@ def _matching(case: Case, known: Known) -> tuple[str, str]:
     nearest = min(usable, key=lambda name: abs(usable[name] - confidence))
     if abs(usable[nearest] - confidence) <= SAME:
         return nearest, ""
-    # Pictures and calls may be judged by several scores at once; chat never is.
+    # Several scores may judge pictures and calls; chat has one.
     alone = "final" in known.scores
     return "", (
         f"today's calibration gives {usable[nearest]:.2f} for this evidence, "
@@ -272,7 +272,7 @@ def _pulls(
     found = []
     for name, weight in score.weights.items():
         value, mean = features.get(name, 0.0), means.get(name)
-        # Adding 0 makes 0 of -0, which would print as a pull against it.
+        # Adding 0 turns -0 into 0; -0 would print as a pull against the answer.
         contribution = weight * (value - (mean or 0.0)) + 0.0
         found.append(Pull(name, value, mean, weight, contribution))
     return tuple(sorted(found, key=lambda pull: -abs(pull.contribution)))
@@ -284,7 +284,7 @@ def _doubtful(decision: Decision) -> bool:
 
 
 def _evidence(pulls: Sequence[Pull], *, against: bool) -> str:
-    """Which feature decided: the strongest of those that pulled the way it went."""
+    """The feature that decided: the strongest one in the direction of the outcome."""
     same_way = [pull for pull in pulls if (pull.contribution < 0) == against]
     strongest = (same_way or list(pulls))[0]
     way = "against" if strongest.contribution < 0 else "for"

@@ -1,4 +1,4 @@
-"""Does the request fit the device? Asked before any generation, so that no time is wasted."""
+"""Does the request fit the device? Asked before anything is generated, to waste no time."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 from edgewise.types.messages import Message, Request
 
-# A token of the models we run is never longer than this on average over a text, so a prompt
-# above it cannot fit. Nearer the edge the runtime counts exactly, before it computes anything.
+# On average over a text, a token of our models is never longer than this, so a longer prompt
+# cannot fit. Near the limit the runtime counts exactly, before it computes anything.
 MOST_CHARACTERS_PER_TOKEN = 8.0
 USUAL_CHARACTERS_PER_TOKEN = 4.0
 TOKENS_PER_TURN = 5  # what a chat template adds around each message
 
 
-MOST_FOREIGN_LETTERS = 0.3  # a Greek letter in a formula is no foreign language
+MOST_FOREIGN_LETTERS = 0.3  # a few Greek letters in a formula are no foreign language
 _LAST_LATIN = 0x024F
 _LATIN_ADDITIONS = range(0x1E00, 0x1F00)
-# Languages that are written in Latin letters alone. Words of one in another are not told apart.
+# Languages written in Latin letters only. They are not told apart.
 _LATIN_LANGUAGES = {"de", "en", "es", "fr", "it", "nl", "pt"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What the device can take; the facts of a backend that this judge reads."""
+    """What the device can take: the facts about a backend that this module needs."""
 
     context_tokens: int
     images: bool = False
@@ -35,9 +35,9 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why the device is the wrong place.
+    """Why the device should not answer.
 
-    A soft one can still be answered there: too slow, or too long but allowed to be truncated.
+    A soft misfit can still be answered there: too slow, or too long but may be truncated.
     """
 
     code: str
@@ -55,13 +55,13 @@ def estimate_tokens(messages: Sequence[Message]) -> int:
 
 
 def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
-    """The first reason why the device cannot, or cannot in time, serve this request."""
+    """The first reason why the device cannot serve this request, or not in time."""
     if request.has_images and not capacity.images:
         return Misfit("images_unsupported", "the local model cannot see images")
     if request.tools and not capacity.tools and not request.has_results:
         return Misfit("tools_unsupported", "the local model cannot call tools")
     if request.response_format is not None and not capacity.schemas:
-        return Misfit("schema_unsupported", "the local runtime cannot hold an answer to a schema")
+        return Misfit("schema_unsupported", "the local runtime cannot enforce a schema")
     characters = count_characters(request.messages)
     if characters > capacity.context_tokens * MOST_CHARACTERS_PER_TOKEN:
         return Misfit(
@@ -76,7 +76,7 @@ def find_misfit(request: Request, capacity: Capacity) -> Misfit | None:
 def find_lateness(
     request: Request, capacity: Capacity, prompt_tokens: int, output_tokens: int
 ) -> Misfit | None:
-    """Whether the device, as fast as it has been, would miss the request's deadline."""
+    """Whether the device, at its measured speed, would miss the request's deadline."""
     prompt_speed = capacity.prompt_tokens_per_second
     output_speed = capacity.output_tokens_per_second
     if request.deadline_ms is None or not prompt_speed or not output_speed:
@@ -95,10 +95,10 @@ def find_lateness(
 def drop_oldest(
     messages: Sequence[Message], prompt_tokens: int, room_tokens: int
 ) -> tuple[Message, ...]:
-    """The truncation a caller can ask for: system messages and the newest turns are kept.
+    """Truncate messages on request: system messages and the newest turns are kept.
 
-    Whole turns go first, oldest first. When the last turn alone is too long, its beginning goes.
-    `prompt_tokens` is the runtime's exact count of `messages`; lengths are scaled by it.
+    Whole turns are dropped first, oldest first. If the last turn alone is too long, its beginning
+    is dropped. `prompt_tokens` is the runtime's exact count of `messages`, used to scale lengths.
     """
     kept = list(messages)
     per_character = prompt_tokens / max(1, count_characters(kept))
@@ -113,10 +113,10 @@ def drop_oldest(
 
 
 def outside_script(text: str, languages: tuple[str, ...]) -> bool:
-    """Whether many of a text's letters are of no script that these languages are written in.
+    """Whether many letters of a text belong to no script of these languages.
 
-    Knows Latin letters from others, no more: French given to an English model passes.
-    No languages, or one that is written otherwise, means nothing can be said.
+    It only tells Latin letters from others: French passes as English. The answer is False if no
+    language is given, or one that is not written in Latin letters.
     """
     if not languages or not _LATIN_LANGUAGES.issuperset(languages):
         return False

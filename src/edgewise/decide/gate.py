@@ -1,6 +1,6 @@
 """The gate: HOLD the text back, KEEP it (show it), or HAND_OFF to the cloud.
 
-It judges readings only. Whoever drives it holds the text; once KEEP is said it is never unsaid.
+It judges readings only; the flow holds the text. After KEEP there is no way back.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One request's gate: a calibration, the threshold that applies, and what it was found for."""
+    """One request's gate: a calibration, the threshold that applies, and its objective."""
 
     calibration: Calibration
     threshold: float
     objective: str = ""
-    usual: float | None = None  # the threshold if no budget were paced, where that differs
+    usual: float | None = None  # the threshold without budget pacing, if that differs
 
     def judge(self, reading: Reading, held_tokens: int) -> Verdict:
-        """The verdict while the answer is being generated; HOLD for at most `hold_tokens`."""
+        """The verdict during generation. HOLD lasts at most `hold_tokens`."""
         if self.threshold <= 0.0:
             return Verdict.KEEP
         calibration = self.calibration
@@ -43,11 +43,11 @@ class Gate:
         return Verdict.HOLD
 
     def _clear(self, held_tokens: int) -> tuple[float, float]:
-        """Early scores that need no more waiting: below the first, or from the second on."""
+        """Early scores that decide at once: below the first, or from the second on."""
         calibration = self.calibration
         if calibration.boundaries:
             return calibration.boundaries.at(self.threshold, held_tokens)
-        # What is clear early was found at the calibrated threshold; it holds on its far side only.
+        # Clear cases were found at the calibrated threshold; they hold only on its far side.
         drops = self.threshold >= calibration.threshold
         keeps = self.threshold <= calibration.threshold
         return (
@@ -56,15 +56,15 @@ class Gate:
         )
 
     def judge_whole(self, reading: Reading) -> Verdict:
-        """The verdict on an answer that ended while it was still held back."""
+        """The verdict on an answer that ended while it was held back."""
         return Verdict.HAND_OFF if self.doubts(self.confidence(reading)) else Verdict.KEEP
 
     def early_confidence(self, reading: Reading) -> float:
-        """The chance that the answer which begins like this will be right."""
+        """The chance that an answer with this beginning will be right."""
         return self.calibration.early.of(reading.features()) if reading.tokens else 0.0
 
     def confidence(self, reading: Reading) -> float:
-        """The chance that the whole answer is right; 0 for a model that gives no evidence."""
+        """The chance that the whole answer is right; 0 if the model gives no evidence."""
         return self.calibration.final.of(reading.features()) if reading.tokens else 0.0
 
     def doubts(self, confidence: float) -> bool:

@@ -1,4 +1,4 @@
-"""The meter: token evidence in, one reading out, at every moment of the generation."""
+"""The meter: turns token evidence into one reading, at every moment of the generation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WINDOW = 8  # tokens in the rolling entropy window
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All features of the tokens seen so far. One documented score of these decides.
+    """All features of the tokens seen so far. A score of them decides.
 
-    number_share  share of tokens with a digit: small models are wrong about numbers, and sure
-    piece_share   share of tokens that go on with a word: names a model makes up come in pieces
+    number_share  share of tokens with a digit: small models are often wrong about numbers, yet sure
+    piece_share   share of tokens that continue a word: invented names come in pieces
     """
 
     tokens: int = 0
@@ -39,7 +39,7 @@ class Reading:
 
 
 class Meter:
-    """Fed token by token; each addition costs a few microseconds, whatever the length."""
+    """Takes one token at a time. Each costs a few microseconds, whatever the length."""
 
     def __init__(self) -> None:
         self._sorted: list[float] = []
@@ -59,7 +59,7 @@ class Meter:
         if self._first is None:
             self._first = token
             self._min_margin = token.margin
-        elif token.text[:1].isalpha():  # no space before it: the word began in an earlier token
+        elif token.text[:1].isalpha():  # no space before it: it continues a word
             self._pieces += 1
         if any(map(str.isdigit, token.text)):
             self._numbers += 1

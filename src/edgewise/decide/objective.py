@@ -18,11 +18,11 @@ from edgewise.types.measured import (
 from edgewise.types.messages import Request
 from edgewise.types.objectives import Money, Steering, percent
 
-# Where testing begins: at the first threshold that keeps this share of the rows. They are fixed
-# before any rows are seen, and each has an eighth of the probability. So many are more than the
-# mistakes at the top need: they also make room for the noise of the rows it is tested on.
+# Testing starts at the first threshold that keeps one of these shares of the rows. The shares are
+# fixed before any rows are seen, and each gets an eighth of the probability. Having eight of them
+# leaves room for mistakes at the top and for noise in the rows.
 STARTS = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
-# The thresholds of a table, where nothing else decides them.
+# The thresholds of a table, if nothing else decides them.
 GRID = tuple(hundredth / 100 for hundredth in range(99, 0, -1))
 _NEGLIGIBLE = 1e-17
 
@@ -35,10 +35,10 @@ ALL_LEAVE = 1.0  # no confidence is above it, and hardly any reaches it
 
 @lru_cache(maxsize=256)
 def find_threshold(table: RiskTable, rows: int, error: float, probability: float) -> float | None:
-    """The loosest threshold at which at most `error` of what is kept is wrong, or None.
+    """The lowest threshold at which at most `error` of the kept answers are wrong, or None.
 
-    `rows` is how many the table was counted on. Over many tables, that of a threshold whose true
-    error is larger is returned with at most this `probability`.
+    `rows` is how many rows the table was counted on. The returned threshold has a larger true error
+    with at most this `probability`.
     """
     level = probability / len(STARTS)
     proven = [
@@ -48,7 +48,7 @@ def find_threshold(table: RiskTable, rows: int, error: float, probability: float
 
 
 def _passed(table: RiskTable, least_kept: float, error: float, level: float) -> RiskTable:
-    """The rows from one start to before the first that is not proven."""
+    """The rows from one start to the last that is proven."""
     start = next((at for at, row in enumerate(table) if row.kept >= least_kept), len(table))
     end = start
     while end < len(table) and tail(table[end].wrong, table[end].kept, error) <= level:
@@ -57,7 +57,7 @@ def _passed(table: RiskTable, least_kept: float, error: float, level: float) -> 
 
 
 def tail(wrong: int, kept: int, error: float) -> float:
-    """The chance of at most so many wrong of those kept, if `error` of all such are."""
+    """The chance of at most this many wrong among the kept, if the true share is `error`."""
     if wrong >= kept or error <= 0.0:
         return 1.0
     if error >= 1.0:
@@ -68,7 +68,7 @@ def tail(wrong: int, kept: int, error: float) -> float:
 
 
 def _sum(first: int, trials: int, chance: float, step: int) -> float:
-    """Binomial terms from `first` on, away from the middle, until they no longer matter."""
+    """Sum binomial terms from `first`, away from the middle, until they no longer matter."""
     odds = chance / (1.0 - chance)
     log_term = (
         math.lgamma(trials + 1)
@@ -85,7 +85,7 @@ def _sum(first: int, trials: int, chance: float, step: int) -> float:
 
 
 def handoff_curve(measured: Measured, judged: Judged = "whole") -> Curve:
-    """What share each threshold hands off: counted with the gate, else from the confidences."""
+    """The share that each threshold hands off: counted with the gate, else from the confidences."""
     table = measured.risk.get(judged, ())
     if table and measured.risk_rows:
         return [(row.threshold, 1 - row.kept / measured.risk_rows) for row in reversed(table)]
@@ -94,17 +94,17 @@ def handoff_curve(measured: Measured, judged: Judged = "whole") -> Curve:
 
 
 def share_at(threshold: float, curve: Curve) -> float:
-    """The share that a threshold hands off, at most: between two points, that of the higher."""
+    """At most this share is handed off. Between two points, the higher one counts."""
     if threshold <= KEEPS_ALL:
         return 0.0
     return next((share for at, share in curve if at >= threshold), 1.0)
 
 
 def pace(usual: float, money: Money, curve: Curve) -> float:
-    """The threshold at which the money is expected to last; the usual one where it lasts anyway.
+    """The threshold at which the money should last; the usual one if it lasts anyway.
 
-    Never a stricter one. 0, which keeps everything, where no other threshold will do. Without a
-    curve nothing is known, and the usual threshold stands: the budget's limit holds all the same.
+    Never a stricter one. It is 0, which keeps everything, if no other threshold will do. Without a
+    curve the usual threshold applies; the budget's limit holds in any case.
     """
     allowed = money.allowed_share
     if not curve or share_at(usual, curve) <= allowed:
@@ -114,7 +114,7 @@ def pace(usual: float, money: Money, curve: Curve) -> float:
 
 
 class Steered(NamedTuple):
-    """`usual` is the threshold without pacing, where that differs."""
+    """`usual` is the threshold without pacing, if that differs."""
 
     threshold: float
     words: str
@@ -130,9 +130,9 @@ def steer(
     measured: Measured,
     judged: Judged | None,
 ) -> Steered:
-    """Drift first, which may only raise the threshold; then the pace, which may only lower it.
+    """Drift first, which can only raise the threshold; then pacing, which can only lower it.
 
-    `judged` is None where nothing is paced. A threshold of 0 was said to keep everything.
+    `judged` is None if nothing is paced. A threshold of 0 always keeps everything.
     """
     drift = steering.drifted.get(name, "")
     if drift and threshold > 0:
@@ -167,21 +167,21 @@ class Fitted(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The threshold of a request, what it is for, and why none will do, where that is so."""
+    """The threshold of a request, what it is for, and why no threshold will do, if none does."""
 
     threshold: float
     words: str = ""
     misfit: Misfit | None = None
-    usual: float | None = None  # the threshold if no budget were paced, where that differs
+    usual: float | None = None  # the threshold without budget pacing, if that differs
 
 
 def find_objective(
     request: Request, fitted: Fitted, judged: Judged = "whole", *, paced: bool = False
 ) -> Objective:
-    """What applies to a request: its own aim, else the calibration's threshold.
+    """What applies to a request: its own objective, else the calibration's threshold.
 
-    `judged` says which risk table counts: answers that stream are decided on less than whole ones.
-    `paced`: whether the flow can keep answers in doubt so that a budget lasts.
+    `judged` says which risk table counts: streamed answers are decided on less than whole ones.
+    `paced`: whether the flow may keep doubtful answers so that a budget lasts.
     """
     stated = _stated(request, fitted, judged)
     if request.steering is None or stated.misfit is not None:
@@ -235,7 +235,7 @@ def _for_share(share: float, fitted: Fitted) -> Objective:
 
 
 def _quantile(quantiles: Sequence[float], share: float) -> float:
-    """Straight between the two nearest: they are evenly spaced from the least to the largest."""
+    """Linear between the two nearest quantiles, which are evenly spaced."""
     place = share * (len(quantiles) - 1)
     below = int(place)
     low, high = quantiles[below], quantiles[below + 1]

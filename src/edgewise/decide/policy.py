@@ -1,7 +1,7 @@
 """Where a request starts, and where it may go from there.
 
-A policy is a function from a `Question` to a `Plan`. The four built-in ones are registered through
-the same entry points as anybody else's (docs/extending.md).
+A policy is a function from a `Question` to a `Plan`. The four built-in ones are registered as entry
+points, like anybody else's (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Question:
     """What is known before anything runs."""
 
     misfit: Misfit | None = None
-    cloud_closed: str = ""  # the code of what keeps the cloud shut; empty when it is open
+    cloud_closed: str = ""  # the code of why the cloud is closed; empty if it is open
     cloud_closed_reason: str = ""
 
     @property
@@ -29,9 +29,9 @@ class Question:
 
 
 def asked(request: Request, misfit: Misfit | None, shut: CloudClosed | None) -> Question:
-    """What a policy is asked about a request; `shut` says why its cloud is closed, if it is."""
+    """What a policy is asked about a request. `shut` says why its cloud is closed, if it is."""
     if request.handoff == "signal" and request.may_leave:
-        shut = None  # the application routes: its cloud is not ours to judge
+        shut = None  # the application routes, so our cloud does not matter
     return Question(
         misfit=misfit,
         cloud_closed=shut.code if shut else "",
@@ -41,12 +41,12 @@ def asked(request: Request, misfit: Misfit | None, shut: CloudClosed | None) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Where to start. `first` is None when the request must be refused.
+    """Where to start. `first` is None if the request must be refused.
 
     may_hand_off   the gate may stop the device and let the cloud answer
-    local_backup   the device answers when the cloud cannot
-    hurried        the device could answer instead, so the cloud's first token is waited for briefly
-    degraded_code  set when the plan is second best: what shut the cloud
+    local_backup   the device answers if the cloud cannot
+    hurried        the device could answer instead, so the wait for the cloud's first token is short
+    degraded_code  set if the plan is second best: why the cloud is closed
     """
 
     first: Place | None
@@ -72,7 +72,7 @@ def local_only(question: Question) -> Plan:
 
 
 def prefer_local(question: Question) -> Plan:
-    """The device first; the cloud when the answer is in doubt or the request does not fit."""
+    """The device first; the cloud if the answer is in doubt or the request does not fit."""
     misfit, closed = question.misfit, question.cloud_closed
     if misfit is None:
         return Plan(
@@ -95,7 +95,7 @@ def prefer_local(question: Question) -> Plan:
 
 
 def prefer_cloud(question: Question) -> Plan:
-    """The cloud first; the device when the cloud cannot."""
+    """The cloud first; the device if the cloud cannot answer."""
     closed = question.cloud_closed
     if not closed:
         return Plan(
@@ -115,7 +115,7 @@ def prefer_cloud(question: Question) -> Plan:
 
 
 def cloud_only(question: Question) -> Plan:
-    """Never the device; no answer rather than a local one."""
+    """Never the device: no answer is better than a local one."""
     if question.cloud_closed:
         return Plan(first=None, code=question.cloud_closed, reason=question.cloud_closed_reason)
     return Plan(first="cloud", code="policy_cloud_only", reason="the policy asks only the cloud")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from edgewise.types.measured import UNMAPPED, ScoreMap
 
-_WIDEST = 60.0  # beyond it the chance no longer changes
+_WIDEST = 60.0  # beyond this the chance no longer changes
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """1 / (1 + exp(-(bias + sum of weight x feature))), and the map after it.
 
-    A feature that is not known counts as 0.
+    An unknown feature counts as 0.
     """
 
     weights: Mapping[str, float]
@@ -29,5 +29,5 @@ class Score:
         return self.map.of(1.0 / (1.0 + math.exp(-max(-_WIDEST, min(_WIDEST, total)))))
 
     def suits(self, features: Mapping[str, float]) -> bool:
-        """Whether all it weighs is known: a runtime may have reported no evidence."""
+        """Whether all its features are known. A runtime may report no evidence."""
         return all(name in features for name in self.weights)

@@ -1,1 +1,1 @@
-"""Stories: one file per job a user sees, read top to bottom."""
+"""Stories: one file per task, read from top to bottom."""

@@ -1,4 +1,4 @@
-"""The shadow audit: of the answers kept on the device, a share is asked of the cloud as well."""
+"""The shadow audit: a share of the answers kept on the device is also asked of the cloud."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from edgewise.types.replies import Attempt, CallReply, Reply
 from edgewise.types.tokens import Finish
 from edgewise.types.transcripts import Segment, Transcript
 
-JUDGED_CHARS = 4_000  # of each answer that a judge is shown
-JUDGE_TOKENS = 256  # room for a model that thinks before it says yes or no
+JUDGED_CHARS = 4_000  # of each answer that the judge sees
+JUDGE_TOKENS = 256  # room for a model that thinks before it answers yes or no
 CLOUD_TOOLS = 128  # OpenAI takes no more
 
 QUESTION = """Two assistants answered the same request.
@@ -45,21 +45,21 @@ Answer B:
 Do A and B say the same? Other words, more detail or more politeness do not matter; another fact, \
 number, name or piece of advice does. Reply with yes or no only."""
 
-# The cosine of two texts by a local model, or None where none is at hand.
+# The cosine of two texts by a local model; None if there is none.
 Similarity = Callable[[str, str], float | None]
 
 
 _log = logging.getLogger("edgewise")
-MOST_WAITING = 32  # more are lost: what is kept comes faster than the cloud answers
-DRAIN_S = 3.0  # that closing an engine waits for audits
-CUT_S = 1.0  # and then for the connection of the one that is broken off
-# A policy of somebody's own may have a reason to keep a request in that nobody here knows.
+MOST_WAITING = 32  # further ones are dropped: answers come faster than the cloud can audit them
+DRAIN_S = 3.0  # how long closing an engine waits for audits
+CUT_S = 1.0  # then for the connection of an aborted one
+# A custom policy may keep a request on the device for reasons unknown here.
 AUDITED_POLICIES = frozenset({"prefer_local", "prefer_cloud"})
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An answer that stayed on the device; of speech one segment, with its neighbours."""
+    """An answer that stayed on the device; for speech, one segment and its neighbours."""
 
     request: Request
     reply: Reply
@@ -69,7 +69,7 @@ class Kept:
 
 @dataclass(slots=True)
 class Opinion:
-    """What the cloud said, and every attempt that it took; `agreement` is None where it is open."""
+    """The cloud's answer, and every attempt it took. `agreement` is None if it is undecided."""
 
     journal: list[Attempt] = field(default_factory=list)
     text: str = ""
@@ -86,7 +86,7 @@ class Opinion:
 
 
 def ask_again(kept: Kept, cloud: Cloud, similarity: Similarity, stop: Stop) -> Opinion:
-    """Raises CloudError where the cloud does not answer. What it cost is settled by the door."""
+    """Raises CloudError if the cloud does not answer. The door settles the cost."""
     opinion = Opinion()
     request = replace(_asking(kept), budget_key=AUDIT_KEY, part="audit.", deadline_ms=None)
     heard = _whole(cloud, request, opinion.journal, stop)
@@ -105,12 +105,12 @@ def ask_again(kept: Kept, cloud: Cloud, similarity: Similarity, stop: Stop) -> O
 def _asking(kept: Kept) -> Request:
     request = kept.request
     if isinstance(kept.reply, CallReply):
-        # Its patterns take a tenth of a second to compile, which chat need not wait for.
+        # This import compiles patterns for a tenth of a second; chat need not wait for it.
         from edgewise.calls.rank_tools import rank_tools  # noqa: PLC0415
 
         text = request.messages[-1].content
         return replace(request, tools=tuple(rank_tools(text, request.tools, CLOUD_TOOLS)))
-    # No tool served it, and the device answered in words. Results need their tools.
+    # No tool fitted, and the device answered in words. Tool results need their tools.
     return request if request.has_results else replace(request, tools=())
 
 
@@ -132,7 +132,7 @@ def _in_words(
         return found
     try:
         cosine = similarity(ours, theirs)
-    except LocalError:  # the judge will have to do without
+    except LocalError:  # the judge must do without it
         cosine = None
     found = None if cosine is None else agree_in_meaning(cosine)
     if found is not None:
@@ -153,7 +153,7 @@ def _in_words(
 
 
 def _in_calls(kept: Kept, calls: Sequence[ToolCall], said: str) -> Agreement:
-    """The cloud's calls are brought to the same forms as the device's before they are compared."""
+    """Normalize the cloud's calls like the device's, then compare."""
     from edgewise.calls.coerce import repair  # noqa: PLC0415
     from edgewise.calls.normalize import normalize  # noqa: PLC0415
     from edgewise.calls.values.text import read_request  # noqa: PLC0415  # as above
@@ -181,14 +181,14 @@ def _last_words(request: Request) -> str:
 
 
 class Book(Protocol):
-    """What an audit is written into."""
+    """Where an audit is recorded."""
 
     def record_audit(self, audit: Audit) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends. `random` draws from 0 to 1; `cloud` is the door for a task."""
+    """What the engine provides. `random` draws from 0 to 1; `cloud` is the door for a task."""
 
     cloud: Callable[[Task], Cloud]
     book: Book
@@ -205,9 +205,9 @@ class _Case:
 
 
 class Auditor:
-    """Chooses, asks one at a time on a thread of its own, judges, and writes down.
+    """Chooses answers, asks the cloud one at a time on its own thread, judges, and records.
 
-    `lost` counts audits that were chosen and came to nothing.
+    `lost` counts audits that were chosen but not finished.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -219,14 +219,14 @@ class Auditor:
         self.lost = 0
 
     def watch(self, request: Request, reply: Reply) -> None:
-        """A watcher of the books. Sound is not in a request: `heard` is told of it."""
+        """A watcher of the request recorder. A request holds no sound: `heard` gets it."""
         if isinstance(reply, Transcript) or request.task not in ("chat", "call"):
             return
         if not request.has_images and (reply.text or request.task == "call" or reply.tool_calls):
             self._choose(Kept(request, reply))
 
     def heard(self, request: Request, transcript: Transcript, sound: AudioLike) -> None:
-        """One segment of a transcript that was sure enough stands for all of it."""
+        """Audit one sure segment of a transcript, in place of all."""
         threshold = transcript.decision.threshold or 0.0
         sure = [
             place
@@ -241,7 +241,7 @@ class Auditor:
             self._choose(Kept(request, transcript, segment, others), sound)
 
     def wait(self, limit_s: float) -> bool:
-        """Until nothing is under way; False where that took longer."""
+        """Wait until nothing is running; False if that takes longer."""
         give_up = time.monotonic() + limit_s
         with self._changed:
             while self._waiting or self._running is not None:
@@ -252,7 +252,7 @@ class Auditor:
         return True
 
     def close(self, drain_s: float = DRAIN_S) -> None:
-        """Let a few seconds do what they can; the rest is lost, and broken off where it runs."""
+        """Give running audits a few seconds; abort and count the rest as lost."""
         if self.wait(drain_s):
             return
         with self._changed:
@@ -269,7 +269,7 @@ class Auditor:
         whole = reply.source == "local" or kept.segment is not None
         if not whole or reply.degraded or request.policy not in AUDITED_POLICIES:
             return
-        if not request.may_leave or request.handoff == "signal":  # then the application routes
+        if not request.may_leave or request.handoff == "signal":  # "signal": the application routes
             return
         if self._parts.random() >= self._parts.share:
             return
@@ -281,7 +281,7 @@ class Auditor:
                 return
             self._waiting.append(_Case(kept, Stop(), sound))
             if self._worker is None:
-                # It ends when there is nothing to do, so that it keeps no engine alive.
+                # The thread ends when there is nothing to do, so it keeps no engine alive.
                 self._worker = threading.Thread(
                     target=self._work, name="edgewise-audit", daemon=True
                 )
@@ -291,7 +291,7 @@ class Auditor:
         try:
             while (case := self._next()) is not None:
                 self._judge(case)
-        except BaseException:  # a mistake of ours: the next audit gets a new worker
+        except BaseException:  # a bug of ours: the next audit gets a new worker
             with self._changed:
                 self._running = self._worker = None
                 self._changed.notify_all()
@@ -311,7 +311,7 @@ class Auditor:
             if audit is not None:
                 self._parts.book.record_audit(audit)
                 return
-        # RuntimeError: no thread can be started any more, for the interpreter is about to end.
+        # RuntimeError: no thread can be started because the interpreter is exiting.
         except (EdgewiseError, ImportError, OSError, RuntimeError) as error:
             _log.info("the audit of request %s is lost: %s", case.kept.request.id, error)
         self.lost += 1
@@ -345,7 +345,7 @@ class Auditor:
 
 
 def cut_segment(sound: AudioLike, segment: Segment, near: tuple[Segment, ...]) -> Audio:
-    """A segment's sound out of a file, with a little around it but nobody else's words."""
+    """A segment's sound from a file: some context, but nobody else's words."""
     import numpy  # noqa: PLC0415  # speech is an extra, and only its audits need this
 
     from edgewise.flows.hear import audio_from, span_between  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Function calls: the device writes them, judges doubt them, the cloud is asked for what failed."""
+"""Function calls: the device writes and judges them; the cloud is asked for those that failed."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ from edgewise.types.messages import Message, Request, Source, Tool, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Event
 from edgewise.types.tokens import Finish, Token
 
-USUAL_CALL_TOKENS = 40  # of a request for one or two calls
-EASY_RETRIES = 1  # of a request that the cloud may be asked for
+USUAL_CALL_TOKENS = 40  # for a request of one or two calls
+EASY_RETRIES = 1  # for an easy request that the cloud may also answer
 CLOUD_TOOLS = 128  # OpenAI takes no more
 MOST_TOKENS = 400
-MOST_RETRIES = 8  # runs of the model for one request, after the first
+MOST_RETRIES = 8  # runs of the function model for one request, after the first
 LEAST_TOOLS = 1
-# An answer less likely than this is written again in narrower ways. Of the 4,000 validation answers
-# above it, too few change for the better to be worth the runs.
+# A less likely answer is written again in narrower ways. Of the 4,000 validation answers above
+# this, too few improve to be worth the extra runs.
 DOUBTED = math.log(2 / 3)
 
 
@@ -101,14 +101,14 @@ def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply
 
 
 class Speculation:
-    """One whole request at the cloud, on a thread of its own from the moment it is made."""
+    """A whole request to the cloud, running on its own thread from the start."""
 
     def __init__(self, cloud: Cloud, request: Request, patience_s: float) -> None:
         self._cloud = cloud
         self._request = request
         self._patience_s = patience_s
         self._stop = Stop()
-        # Its own: the device writes its attempts down at the same time, and comes first.
+        # A separate list: the device writes its attempts at the same time, and comes first.
         self._journal: list[Attempt] = []
         self._chunks: list[Chunk] = []
         self._error: Exception | None = None
@@ -116,7 +116,7 @@ class Speculation:
         self._thread.start()
 
     def answer(self, journal: list[Attempt]) -> list[Chunk]:
-        """All of the cloud's answer, waited for; raises what went wrong."""
+        """Wait for the cloud's whole answer. Raises what went wrong."""
         self._thread.join()
         self._hand_over(journal)
         if self._error is not None:
@@ -124,9 +124,9 @@ class Speculation:
         return self._chunks
 
     def cancel(self, journal: list[Attempt]) -> None:
-        """Nobody needs it: the connection is closed at once. After `answer` it does nothing."""
+        """Close the connection: nobody needs the answer. After `answer` it does nothing."""
         if self._stop.ask():
-            self._thread.join()  # until what was used is settled
+            self._thread.join()  # until the costs are settled
         self._hand_over(journal)
 
     def _run(self) -> None:
@@ -136,7 +136,7 @@ class Speculation:
         try:
             with closing(stream):
                 self._chunks += stream
-        except Exception as error:  # noqa: BLE001  # `answer` raises it where somebody can see it
+        except Exception as error:  # noqa: BLE001  # `answer` raises it again
             self._error = error
 
     def _hand_over(self, journal: list[Attempt]) -> None:
@@ -145,12 +145,12 @@ class Speculation:
 
 
 def note(function_model: CallBackend, prompt: str) -> None:
-    with suppress(TypeError):  # somebody's backend that cannot be referred to weakly
+    with suppress(TypeError):  # a backend that allows no weak references
         _last[function_model] = prompt
 
 
 def unread(function_model: CallBackend, prompt: str) -> str:
-    """The part of a prompt that is new to the model, as far as we gave it the one before."""
+    """The part of a prompt that differs from the prompt before."""
     before = ""
     with suppress(TypeError):
         before = _last.get(function_model, "")
@@ -161,9 +161,9 @@ def unread(function_model: CallBackend, prompt: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One answer of the local model to some text: its tokens, and the calls in it.
+    """One answer of the function model: its tokens, and the calls in it.
 
-    `declined` is what it said in place of calls, unless that was `none`.
+    `declined` is what it said instead of calls, unless that was `none`.
     """
 
     text: str
@@ -174,14 +174,14 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a call that the device wrote: the cloud said the same, or something else."""
+    """Whether the cloud made the same call as the device."""
 
     tool: str
     confirmed: bool
 
 
 def with_repairs(repaired: Repaired) -> tuple[ToolCall, ...]:
-    """The calls of a repair, each with the codes of what was changed."""
+    """The calls of a repair, each with the codes of its changes."""
     return tuple(
         replace(call, repairs=tuple(dict.fromkeys((*call.repairs, *made))))
         for call, made in zip(repaired.calls, repaired.by_call, strict=True)
@@ -190,7 +190,7 @@ def with_repairs(repaired: Repaired) -> tuple[ToolCall, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class CallDraft(Draft):
-    """The calls in the making: who answered which intent, and how sure."""
+    """The calls so far: who answered which intent, and how sure."""
 
     intents: tuple[Intent, ...]
     difficulty: float
@@ -198,13 +198,13 @@ class CallDraft(Draft):
     text: str = ""
     steps: dict[str, float] = field(default_factory=dict)
     complaints: tuple[Complaint, ...] = ()
-    # Intents that were answered in words, and what is wrong with that.
+    # Intents that were answered in words, and the complaint about it.
     declined: dict[int, Complaint | None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
-    again: Set[int] = frozenset()  # intents that ask for what another has asked for
+    again: Set[int] = frozenset()  # intents that repeat another one
     evidence: dict[float, Mapping[str, float]] = field(default_factory=dict)  # by confidence
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
-    _nothing: dict[int, float] = field(default_factory=dict)  # sure that no tool serves it
+    _nothing: dict[int, float] = field(default_factory=dict)  # how sure it is that no tool fits
 
     @property
     def local_calls(self) -> list[ToolCall]:
@@ -220,7 +220,7 @@ class CallDraft(Draft):
 
     @property
     def ungrounded(self) -> list[int]:
-        """Intents with a call that holds something nobody said."""
+        """Intents with a call that contains something nobody said."""
         return [
             number
             for number, calls in self._calls.items()
@@ -234,7 +234,7 @@ class CallDraft(Draft):
         self.steps[step] = self.steps.get(step, 0.0) + milliseconds
 
     def place(self, number: int, call: ToolCall) -> None:
-        """A call for an intent, unless it was made for this intent already."""
+        """Add a call for an intent, unless this intent has it already."""
         self._nothing.pop(number, None)
         self.declined.pop(number, None)
         calls = self._calls.setdefault(number, [])
@@ -252,14 +252,14 @@ class CallDraft(Draft):
             held.pop(number, None)
 
     def note(self, checked: Checked, again: Set[int]) -> None:
-        """What the check found, in place of what an earlier one did."""
+        """Replace the findings of an earlier check."""
         for number, calls in checked.calls.items():
             if calls:
                 self._calls[number] = list(calls)
         self.complaints, self.again = checked.complaints, again
 
     def compare(self, numbers: Sequence[int], others: Sequence[ToolCall]) -> None:
-        """Note which of the device's calls for these intents the cloud makes as well."""
+        """Note which of the device's calls for these intents the cloud makes too."""
         self.verdicts += [
             Verdict(call.name, any(same_call(call, other) for other in others))
             for number in numbers
@@ -268,7 +268,7 @@ class CallDraft(Draft):
         ]
 
     def doubts(self, number: int) -> bool:
-        """Whether an intent's answer is unlikely, whatever it says."""
+        """Whether an intent's answer is unlikely."""
         calls, least = self._calls.get(number, []), self.threshold or 0.0
         if not calls:
             return self._nothing.get(number, 0.0) < least
@@ -284,7 +284,7 @@ class CallDraft(Draft):
                 return f"{wrong[0].code}: {wrong[0].message}"
             if sure is None:
                 return f"nothing was called for {self.intents[failed[0]].text!r}"
-            return f"confidence {sure:.2f} that no tool serves it is below {self.needed}"
+            return f"confidence {sure:.2f} that no tool fits is below {self.needed}"
         worst = min(calls, key=lambda call: call.confidence or 0.0)
         if (worst.confidence or 0.0) < (self.threshold or 0.0):
             return f"{worst.name}: {self.too_low(worst.confidence)}"
@@ -306,7 +306,7 @@ class CallDraft(Draft):
         )
 
     def measure(self) -> None:
-        """Note the least sure thing the device said, before the cloud may replace it."""
+        """Record the least sure part of the device's answer, before the cloud may replace it."""
         said = [call.confidence for call in self.local_calls if call.confidence is not None]
         self.confidence = min([*said, *self._nothing.values()], default=None)
 
@@ -314,7 +314,7 @@ class CallDraft(Draft):
         if self.signalled:
             return "none"
         source = source_of(calls, "cloud" if self.cloud_answered else "local")
-        # Where the cloud said in words that no tool serves a part, that is its share.
+        # If the cloud said in words that no tool fits a part, that counts as its share.
         return "mixed" if self.text and source == "local" else source
 
 
@@ -339,7 +339,7 @@ class Record(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends. `function_model` raises ModelNotFound where there is none."""
+    """What the engine provides. `function_model` raises ModelNotFound if there is none."""
 
     function_model: Callable[[], CallBackend]
     cloud: Cloud
@@ -353,15 +353,15 @@ class Parts:
 
 
 class Calling(Flow):
-    """One request for calls: read once, then written, judged and perhaps rescued."""
+    """One request for calls: read once, then written, judged and perhaps sent to the cloud."""
 
     draft: CallDraft
     function_model: CallBackend | None = None
     calibration: Calibration | None = None
     ahead: Speculation | None = None  # the cloud, asked while the device works
-    retries: int = 0  # runs of the model that are left, after the first
+    retries: int = 0  # remaining runs of the function model, after the first
     failed: Sequence[int] = ()  # intents whose answer on the device is in doubt
-    tried: bool = False  # the device has written
+    tried: bool = False  # the device has written its calls
 
     def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
         started = parts.clock()
@@ -392,7 +392,7 @@ class Calling(Flow):
         )
 
     def _difficulty(self, intents: Sequence[Intent]) -> float:
-        """That of the hardest intent."""
+        """The difficulty of the hardest intent."""
         scores = [
             difficulty(
                 intent.resolved,
@@ -426,7 +426,7 @@ class Calling(Flow):
         return objective.misfit or self._lateness(self.function_model)
 
     def _lateness(self, function_model: CallBackend) -> Misfit | None:
-        """Judged by what is new to the model: the same tools as before are not read again."""
+        """Counts only what is new to the model: tools that it read before cost no time."""
         if self.request.deadline_ms is None:
             return None
         facts = function_model.facts()
@@ -449,11 +449,11 @@ class Calling(Flow):
 
     @override
     def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
-        yield from ()  # calls are told whole
+        yield from ()  # calls are returned whole
         may_ask = plan.may_hand_off and self.request.handoff != "signal"
         if may_ask and self.request.speculative and self.ahead is None:
             self.ahead = Speculation(self.cloud, self._asking(), self.parts.patience_s)
-        # An easy request that fails twice is better off with the cloud, where there is one.
+        # An easy request that fails twice should go to the cloud, if there is one.
         thrifty = plan.may_hand_off and self.tier == "local"
         self._write_and_judge(EASY_RETRIES if thrifty else MOST_RETRIES)
         return bool(self.failed)
@@ -473,7 +473,7 @@ class Calling(Flow):
 
     @override
     def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
-        """All calls, or those for the intents that failed; the device's stay for the rest."""
+        """All calls, or only those for the intents that failed; the device's other calls stay."""
         yield from ()
         rescue = self.tried and self.ahead is None
         self._ask(self.failed if rescue else self.everything, patience_s)
@@ -481,7 +481,7 @@ class Calling(Flow):
     @override
     def fall_back(self) -> Iterator[Event]:
         yield from ()
-        if not self.tried:  # else what was written stands
+        if not self.tried:  # else the device's calls stand
             self._write_and_judge(MOST_RETRIES)
 
     @override
@@ -493,7 +493,7 @@ class Calling(Flow):
         return f"every call's confidence is {self.draft.enough}"
 
     def _asking(self, numbers: Sequence[int] | None = None) -> Request:
-        """What the cloud is asked: the request, or those of its intents that failed."""
+        """The request for the cloud: the whole, or only the intents that failed."""
         message = self.request.messages[-1]
         if numbers is not None and len(numbers) < len(self.heard):
             text = ". ".join(self.heard[number].text.rstrip(".") for number in numbers)
@@ -540,7 +540,7 @@ class Calling(Flow):
 
     @property
     def gate(self) -> Set[str]:
-        """The complaints that are reasons for doubt: nearly all, but of an easy request."""
+        """The complaints that count as doubt: nearly all, except for an easy request."""
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
@@ -548,7 +548,7 @@ class Calling(Flow):
         return normalize(call, tool, words, whole=self.whole, today=today)
 
     def check(self) -> Checked:
-        """Hold all calls against the tools, each other and what was asked; noted in the draft."""
+        """Check all calls against the tools, each other and the request; note it in the draft."""
         by_intent = self.draft.by_intent
         checked = check_calls(by_intent, self.heard, self.offered, declined=self.draft.declined)
         self.draft.note(checked, asked_twice(by_intent, self.heard))
@@ -563,22 +563,22 @@ class Calling(Flow):
             self.draft.took(step, 1000 * (self.parts.clock() - begin))
 
 
-Try = Sequence[tuple[Written, Sequence[int]]]  # answers that make up one, and what they are for
+Try = Sequence[tuple[Written, Sequence[int]]]  # answers that belong together, and their intents
 
 
 def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
     """All calls in one answer; then a narrower try for each intent that needs one.
 
-    An unlikely answer is written again, and the likeliest stands. An intent without a call is asked
-    alone. One whose call has made-up text is asked alone too,
-    with text limited to the request's own words. One whose tool fits less than another is asked
-    without that tool. The model runs once and at most `retries` times more.
+    An unlikely answer is written again, and the most likely one counts. An intent without a call is
+    asked alone. So is one whose call contains invented text, and then text may only be copied from
+    the request. If another tool fits an intent better, it is asked without the first tool. The
+    model runs once, and at most `retries` times more.
     """
     draft, text = flow.draft, flow.request.messages[-1].content
     flow.retries = retries
     first = _write(flow, text)
     _place(flow, first, range(len(flow.heard)))
-    with suppress(LocalError):  # it is in the attempts; what was written before it stands
+    with suppress(LocalError):  # the attempts record it; earlier calls stand
         asked = _write_again(flow, first) if retries > 1 and draft.local_calls else False
         if not asked and len(draft.local_calls) < expected_calls(text, flow.offered):
             for number in unanswered(draft.answered, len(flow.heard)):
@@ -597,9 +597,9 @@ def _may_retry(flow: Calling) -> bool:
 
 
 def _write_again(flow: Calling, first: Written) -> bool:
-    """An unlikely answer, with the tools that it calls alone, and intent by intent.
+    """Write an unlikely answer again: with only the tools it calls, and intent by intent.
 
-    The likeliest of the three stands. Returns whether every intent has been asked alone.
+    The most likely of the three counts. Returns whether every intent has been asked alone.
     """
     chance, everything = answer_chance(first.tokens), range(len(flow.heard))
     if chance is None or chance >= DOUBTED:
@@ -623,16 +623,16 @@ def _write_again(flow: Calling, first: Written) -> bool:
 
 
 def _chance_of(one: Try) -> float:
-    """That of all its answers together; none at all where there is no call in any of several."""
+    """The joint log-probability; minus infinity if there are several answers and no call."""
     if len(one) > 1 and not any(written.calls for written, _ in one):
         return -math.inf
     return sum(answer_chance(written.tokens) or 0.0 for written, _ in one)
 
 
 def _with_others(flow: Calling, number: int) -> None:
-    """A call of a tool that fits the words less than another: asked without that tool.
+    """If another tool fits the words better, ask again without the called tool.
 
-    The other is taken where it fits better and is likelier to be right.
+    The new call counts if its tool fits better and it is more likely to be right.
     """
     before, words = flow.draft.calls_of(number), flow.heard[number]
     if len(before) != 1 or not _misfits(flow, before[0], words):
@@ -651,19 +651,19 @@ def _with_others(flow: Calling, number: int) -> None:
 
 
 def _misfits(flow: Calling, call: ToolCall, words: RequestText) -> bool:
-    """The call is in doubt, and another tool fits better.
+    """Whether the call is in doubt and another tool fits better.
 
-    A call that the model is sure of stands, whatever the words: without its tool it would be as
-    sure of the next ("tell Mum I'll be ten minutes late" sets a timer).
+    A call that the model is sure of stands: without its tool, the model would be just as sure of
+    the next tool ("tell Mum I'll be ten minutes late" would set a timer).
     """
     doubted = (call.confidence or 0.0) < (flow.draft.threshold or 0.0)
     return doubted and better_fit(call, words, flow.offered) > 0
 
 
 def _overrun(flow: Calling) -> list[int]:
-    """Intents of several whose call holds text that runs on into another one.
+    """Intents whose call contains text that runs on into another intent.
 
-    Text that is all another one's was carried over: "… to Oslo on Friday, and to Rome".
+    Text that is entirely another intent's was carried over: "… to Oslo on Friday, and to Rome".
     """
     if len(flow.heard) < 2:
         return []
@@ -681,7 +681,7 @@ def _overrun(flow: Calling) -> list[int]:
 
 
 def _again(flow: Calling, number: int) -> None:
-    """Copying only; kept where it makes the same calls, surer, without making anything up."""
+    """Allow only copied text. Kept if the calls are the same, surer, and nothing is invented."""
     before = flow.draft.calls_of(number)
     after = _normalized(flow, _write(flow, flow.heard[number].text, copy=True), [number])
     names = [call.name for call in before] == [call.name for _, call in after]
@@ -731,9 +731,9 @@ def _normalized(
 
 
 def _withhold(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
-    """No call, as sure as the model was of that, and why."""
+    """Make no call, with the model's confidence in that, and the reason."""
     names = ", ".join(dict.fromkeys(call.name for call in written.calls))
-    why = f"{names} was not called: that no tool serves this, or something is missing, is likelier"
+    why = f"{names} was not called: more likely no tool fits, or something is missing"
     for number in numbers:
         sure = math.exp(none_chance(written.tokens))
         flow.draft.nothing(number, sure, Complaint("withheld", why, intent=number))
@@ -742,7 +742,7 @@ def _withhold(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
 def _write(
     flow: Calling, text: str, offered: Sequence[Tool] = (), *, copy: bool = False
 ) -> Written:
-    """One answer of the model under the grammar; fewer tools where they do not fit its context."""
+    """One answer of the model under the grammar, with fewer tools if not all fit its context."""
     tools = list(offered or flow.offered)
     while True:
         try:
@@ -758,7 +758,7 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     assert function_model is not None, "a plan that starts on the device has a model"
     prompt = render_prompt(tools, text)
     room = function_model.facts().context_tokens
-    if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # before it costs a grammar and a count
+    if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # cheaper than a grammar and a count
         least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
         raise ContextExceeded(least, room, counted=False)
     with flow.timed("grammar"):
@@ -787,7 +787,7 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
 
 
 def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:
-    """What is wrong with a cloud's words in place of calls; nothing where they are an answer."""
+    """The complaint about a cloud's words in place of calls; None if they are an answer."""
     if any(one.code == "refusal" for one in complaints):
         return Complaint("refusal", "the cloud declined in words")
     if said.rstrip().endswith("?"):

@@ -1,7 +1,7 @@
-"""Chat: the device answers, the gate watches, the cloud takes over where it must.
+"""Chat: the device answers, the gate watches, the cloud takes over if it must.
 
-Read from the top: `answer` looks at the device and routes; `Chat` says how the device is tried and
-how an answer that the cloud began is ended. `TextFlow` is what every task that shows text shares.
+Read from the top: `answer` looks at the device and routes. `Chat` says how to try the device, and
+how to finish an answer that the cloud began. `TextFlow` is what all tasks with text share.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextD
 from edgewise.types.tokens import Finish, Token
 
 MOST_TRUNCATIONS = 4
-LEAST_ROOM_TOKENS = 16  # kept free beside the answer when a prompt is truncated: counts are scaled
+LEAST_ROOM_TOKENS = 16  # kept free when a prompt is truncated: counts are scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends to a chat. `backend` raises ModelNotFound where there is none."""
+    """What the engine provides for a chat. `backend` raises ModelNotFound if there is none."""
 
     backend: Callable[[], ChatBackend]
     cloud: Cloud
@@ -76,7 +76,7 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
 
 @dataclass(slots=True, kw_only=True)
 class TextDraft(Draft):
-    """A reply in text. Its text is what was shown; it is shown through `show` only."""
+    """A reply in text. All text is shown through `show`."""
 
     gate: Gate
     truncated: bool = False
@@ -87,14 +87,14 @@ class TextDraft(Draft):
     meter: Meter = field(default_factory=Meter)
     evidence: list[Token] = field(default_factory=list)
     _shown: list[tuple[Place, str]] = field(default_factory=list)
-    _told: int = 0  # how much of the evidence went out with shown text
+    _told: int = 0  # how much of the evidence went out with the shown text
 
     @property
     def text(self) -> str:
         return "".join(text for _, text in self._shown)
 
     def hear(self, token: Token) -> None:
-        """Take in a local token's evidence, shown or not."""
+        """Take in the evidence of a local token, shown or not."""
         self.meter.add(token)
         if self.request.evidence:
             self.evidence.append(token)
@@ -134,16 +134,16 @@ class TextDraft(Draft):
         }
 
     def _own_up(self, usual: float) -> None:
-        """Say so where an answer was kept only to make a budget last."""
+        """Say so if an answer was kept only to make a budget last."""
         sure = self.confidence
         if self.code != "kept_confident" or sure is None or sure >= usual:
             return
         self.doubted, self.degraded_code = True, "budget_paced"
-        kept = f"kept all the same from {self.gate.threshold:.2f} on, {self.gate.objective}"
+        kept = f"kept anyway from {self.gate.threshold:.2f} on, {self.gate.objective}"
         self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
 
     def _source(self) -> Source:
-        """From what was shown; an answer without text is its last successful attempt's."""
+        """From what was shown; without text, from the last successful attempt."""
         places: set[Place] = {place for place, _ in self._shown}
         if len(places) > 1:
             return "mixed"
@@ -153,7 +153,7 @@ class TextDraft(Draft):
         return "none" if self.signalled or not answered else answered[-1].place
 
     def _with_shares(self) -> tuple[Attempt, ...]:
-        """Each place's shown characters belong to its last attempt that produced any text."""
+        """The shown characters of each place belong to its last attempt that produced text."""
         attempts = list(self.attempts)
         for place in ("local", "cloud"):
             characters = sum(len(text) for shown_by, text in self._shown if shown_by == place)
@@ -165,7 +165,7 @@ class TextDraft(Draft):
 
 
 class Lent(Protocol):
-    """What the engine lends to every task that shows text."""
+    """What the engine provides for every task that shows text."""
 
     @property
     def cloud(self) -> Cloud: ...
@@ -178,7 +178,7 @@ class Lent(Protocol):
 
 
 class TextFlow(Flow):
-    """A request whose answer is text: the cloud's is shown as it comes."""
+    """A request whose answer is text. The cloud's text is shown as it arrives."""
 
     draft: TextDraft
 
@@ -229,7 +229,7 @@ class TextFlow(Flow):
 
 
 class Chat(TextFlow):
-    """One chat request; `held` is local text that was generated but not shown."""
+    """One chat request. `held` is local text that was generated but not shown."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class Chat(TextFlow):
     ) -> None:
         super().__init__(request, parts, attempts, live=live, gate=gate, misfit=misfit)
         self.backend = backend
-        self.local_request = request  # the same request, or what truncation left of it
+        self.local_request = request  # the same request, or its truncated form
         self.held = ""
         self.local_done = False
 
@@ -260,7 +260,7 @@ class Chat(TextFlow):
         if verdict is not Verdict.HAND_OFF:
             return False
         draft.doubted = True
-        if not self.local_done:  # stopped half way: the early score is the one that decided
+        if not self.local_done:  # stopped early: the early score decided
             draft.confidence = draft.gate.early_confidence(draft.meter.reading())
         return True
 
@@ -269,7 +269,7 @@ class Chat(TextFlow):
         draft = self.draft
         draft.tool_calls.clear()
         if draft.text or (self.request.response_format and not self.local_done):
-            # What was shown stays, and the device continues it. A grammar has to start afresh.
+            # Shown text stays, and the device continues it. With a grammar it must start again.
             self.held, draft.meter = "", Meter()
             try:
                 yield from self._speak(may_leave=False, already=draft.text)
@@ -289,7 +289,7 @@ class Chat(TextFlow):
         self._measure()
 
     def _speak(self, *, may_leave: bool, already: str = "") -> Generator[Event, None, Verdict]:
-        """Generate on the device; a prompt that may be truncated is, until the runtime takes it."""
+        """Generate on the device. If truncation is allowed, truncate until the prompt fits."""
         for _ in range(MOST_TRUNCATIONS):
             try:
                 return (yield from self._speak_once(may_leave=may_leave, already=already))
@@ -304,7 +304,7 @@ class Chat(TextFlow):
         draft, backend = self.draft, self.backend
         assert backend is not None, "a plan that starts on the device has one"
         verdict = Verdict.HOLD if may_leave else Verdict.KEEP
-        judge_whole = may_leave and not self.live  # nobody watches: judge it before it is shown
+        judge_whole = may_leave and not self.live  # nobody watches: judge before showing
         with (
             LocalAttempt(draft.request, draft.attempts, backend.facts(), self.clock) as attempt,
             closing(backend.generate(self.local_request, already=already)) as tokens,

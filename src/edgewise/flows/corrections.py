@@ -1,4 +1,4 @@
-"""Segments of speech on their way to the cloud and back, a few at a time, each under its own id."""
+"""Segments of speech sent to the cloud for correction, a few at a time, each with its id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 3
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What the cloud hears in a segment; `error` where it did not say."""
+    """The cloud's text of a segment, or the `error` if there is none."""
 
     segment: int
     text: str = ""
@@ -35,9 +35,9 @@ class _Asked:
 
 
 class Corrections:
-    """Sends segments, up to AT_ONCE together; what comes back says which segment it is about.
+    """Sends segments, up to AT_ONCE together. Each answer names its segment.
 
-    Whoever sends never waits for the network. Each answer is told once, whatever its order.
+    Sending never waits for the network. Each answer is returned once, in any order.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Corrections:
         self._waiting.put(asked)
 
     def arrived(self) -> list[Correction]:
-        """What has come since the last time anybody looked."""
+        """The answers since the last call."""
         with self._changed:
             found, self._arrived = self._arrived, []
             return found
 
     def wait(self, *, most: int = 0, limit_s: float | None = None) -> list[Correction]:
-        """Wait until at most `most` are outstanding, or for `limit_s`; what has come."""
+        """Wait until at most `most` are outstanding, or for `limit_s`; return the new answers."""
         give_up = None if limit_s is None else time.monotonic() + limit_s
         with self._changed:
             while len(self._outstanding) > most:
@@ -91,9 +91,9 @@ class Corrections:
         return self.arrived()
 
     def stop(self, *, within_s: float | None = None) -> list[Correction]:
-        """Break off what is outstanding, settled as far as it got; those that are left say so.
+        """Abort what is outstanding, and return an error for each.
 
-        What is not settled `within_s` is given up: its money is settled when it does end.
+        After `within_s` it is not waited for any longer: its costs are settled when it ends.
         """
         give_up = None if within_s is None else time.monotonic() + within_s
         with self._changed:
@@ -116,7 +116,7 @@ class Corrections:
             correction = self._ask(asked, journal)
             with self._changed:
                 self._journal += journal
-                if self._outstanding.pop(asked.segment, None) is not None:  # nobody gave it up
+                if self._outstanding.pop(asked.segment, None) is not None:  # not given up meanwhile
                     self._arrived.append(correction)
                 self._changed.notify_all()
 
@@ -136,7 +136,7 @@ class Corrections:
                 heard = list(stream)
         except CloudError as error:
             return Correction(asked.segment, error=error)
-        except Cancelled:  # the caller left: nobody waits for this answer
+        except Cancelled:  # the user left: nobody waits for this answer
             return Correction(asked.segment, error=_cut())
         if not any(isinstance(chunk, Finish) for chunk in heard):
             return Correction(asked.segment, error=_cut())

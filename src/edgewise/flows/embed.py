@@ -1,6 +1,6 @@
-"""Embedding: the device, or the cloud where the device cannot; one space per result, always.
+"""Embedding: the device, or the cloud if the device cannot; always one space per result.
 
-The cloud is asked in batches, and after the first one only who made it is asked again.
+The cloud is asked in batches. After the first, only the same provider is asked.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Event, Place
 from edgewise.types.tokens import Finish, Vectors
 
-MOST_TEXTS = 96  # in one request to the cloud: fewer than any provider's limit
+MOST_TEXTS = 96  # in one request to the cloud: below every provider's limit
 MOST_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends to an embedding.
+    """What the engine provides for an embedding.
 
-    embedder  raises ModelNotFound or ExtraMissing where the device has none
-    cloud     the door; with a space, only those of its providers that make vectors of that space
+    embedder  raises ModelNotFound or ExtraMissing if the device has none
+    cloud     the door; given a space, only with providers that make vectors of that space
     """
 
     embedder: Callable[[], EmbedBackend]
@@ -54,14 +54,14 @@ def cloud_space(provider: str, model: str, dimensions: int) -> str:
 def embed(
     request: Request, parts: Parts, attempts: list[Attempt], *, space: str = "", int8: bool = False
 ) -> Embeddings:
-    """One vector per user message, in their order. `space` refuses any other than that one."""
+    """One vector per user message, in order. With `space`, vectors of any other are refused."""
     flow = Embedding(request, parts, attempts, space)
     run(flow)
     return flow.finished(int8)
 
 
 class Embedding(Flow):
-    """Texts on their way to vectors. `pinned` is the space that was asked for; empty: any."""
+    """The embedding of some texts. `pinned` is the requested space; empty: any."""
 
     def __init__(
         self, request: Request, parts: Parts, attempts: list[Attempt], pinned: str
@@ -140,7 +140,7 @@ class Embedding(Flow):
     @override
     def fall_back(self) -> Iterator[Event]:
         yield from ()
-        self.vectors = []  # what the cloud did make is of another space
+        self.vectors = []  # the cloud's vectors are of another space
         self._on_device()
 
     @override
@@ -164,7 +164,7 @@ class Embedding(Flow):
     def _ask(self, part: Request) -> Sequence[Sequence[float]]:
         door = self.parts.cloud(self.space)
         rows: Sequence[Sequence[float]] = ()
-        # To its end: the attempt is written down after the last chunk.
+        # Read to the end: the attempt is recorded after the last chunk.
         for chunk in door.stream(part, self.draft.attempts, live=False, patience_s=None):
             if isinstance(chunk, Vectors):
                 rows = chunk.values
@@ -211,12 +211,12 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _length_one(values: Sequence[float]) -> array[float]:
-    """Not every provider does it itself."""
+    """Not every provider returns vectors of length 1."""
     length = math.sqrt(math.fsum(value * value for value in values)) or 1.0
     return array("f", (value / length for value in values))
 
 
 def as_int8(vector: array[float]) -> tuple[array[int], float]:
-    """Whole numbers from -127 to 127, and what they must be multiplied by. Zero stays zero."""
+    """Integers from -127 to 127, and their scale. Zero stays zero."""
     scale = max(map(abs, vector), default=0.0) / 127 or 1.0
     return array("b", (round(value / scale) for value in vector)), scale

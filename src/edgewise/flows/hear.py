@@ -1,4 +1,4 @@
-"""Sound on the device: segments heard and judged, and what of a segment's sound is sent."""
+"""Speech on the device: segments transcribed and judged, and which sound of a segment is sent."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
-CONTEXT_S = 0.4  # of sound sent with a segment on each side, as far as nobody speaks in it
+CONTEXT_S = 0.4  # of sound sent with a segment on each side, if nobody else speaks in it
 LEAST_CONTEXT_S = 0.05  # times of words are not exact
-MOST_WORDS_PER_SECOND = 8.0  # that anybody says
-AROUND_S = 0.5  # of sound that the noise is measured in
-CLEAR_VOICE = 0.4  # mean chance of a voice from which somebody speaks, whatever the model hears
+MOST_WORDS_PER_SECOND = 8.0  # nobody speaks faster
+AROUND_S = 0.5  # of sound around a segment, to measure the noise
+CLEAR_VOICE = 0.4  # from this mean voice probability on, somebody speaks, whatever the model heard
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Hearing:
     _last: list[str] = field(default_factory=list)
 
     def hear(self, chunk: Chunk) -> list[Segment]:
-        """The segments of a chunk, times in the whole sound."""
+        """The segments of a chunk. Times count from the start of the whole sound."""
         found = []
         heard = [
             moved(each, chunk)
@@ -74,7 +74,7 @@ class Hearing:
         return found
 
     def _unheard(self, chunk: Chunk) -> Segment:
-        """Somebody speaks, and the model makes nothing of it: as doubtful as can be."""
+        """Somebody speaks, but the model understands nothing: confidence 0."""
         return Segment(
             id=self.number(),
             start=chunk.start,
@@ -95,14 +95,14 @@ class Hearing:
         return replace(segment, id=self.number())
 
     def _again(self, text: str) -> str:
-        """Loops also come as the same segment again and again."""
+        """The code of a loop that repeats a whole segment; else empty."""
         self._last = [*self._last[-MOST_ALIKE:], text]
         alike = len(self._last) > MOST_ALIKE and len(set(self._last)) == 1
         return "repetition" if alike else ""
 
 
 def guide_of(request: Request) -> Guide:
-    """What a request asks of whoever hears it; most ask for nothing."""
+    """What a request asks of the transcriber; mostly nothing."""
     guide: Guide = {}
     if request.hint:
         guide["hint"] = request.hint
@@ -112,7 +112,7 @@ def guide_of(request: Request) -> Guide:
 
 
 def judge(heard: Heard, chunk: Chunk, calibration: Calibration) -> Segment:
-    """A segment without a number yet, loops said once, with how sure its words look."""
+    """A segment without an id yet: loops said once, with the confidence of its words."""
     voice = chunk.voice_between(heard.start, heard.end)
     around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
     features = features_of(heard, voice, signal_to_noise(around))
@@ -133,7 +133,7 @@ def judge(heard: Heard, chunk: Chunk, calibration: Calibration) -> Segment:
 
 
 def moved(heard: Heard, chunk: Chunk) -> Heard:
-    """Times in the whole sound, and none after the end of the chunk."""
+    """Times count from the start of the whole sound; none is after the end of the chunk."""
     last = chunk.start + chunk.seconds
     words = tuple(
         replace(
@@ -151,14 +151,14 @@ def audio_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> A
 
 
 def span_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> tuple[float, float]:
-    """From when to when a segment of a chunk is sent."""
+    """From when to when the sound of a segment is sent."""
     return span_between(segment, neighbours, chunk.start, chunk.start + chunk.seconds)
 
 
 def span_between(
     segment: Segment, neighbours: Sequence[Segment], first: float = 0.0, last: float = math.inf
 ) -> tuple[float, float]:
-    """From when to when a segment is sent: with a little around it but nobody else's words."""
+    """From when to when the sound of a segment is sent: some context, but nobody else's words."""
     before = [other.end for other in neighbours if other.end <= segment.start]
     after = [other.start for other in neighbours if other.start >= segment.end]
     room_before = segment.start - max(before, default=first)
@@ -172,19 +172,19 @@ def audio_from(samples: Samples) -> Audio:
 
 
 def _context(room: float) -> float:
-    """Half of the way to the neighbour's words: their times are not exact either."""
+    """Half the gap to the neighbour's words: their times are not exact either."""
     return max(LEAST_CONTEXT_S, min(CONTEXT_S, room / 2))
 
 
 def is_nonsense(text: str, seconds: float) -> bool:
-    """Whether a model that was sent a segment lost itself in a loop, or says more than one can."""
+    """Whether a transcription loops, or has more words than anybody can say in that time."""
     words = text.split()
     looping = loop_in(words) is not None or compression(text) > MOST_COMPRESSED
     return looping or len(words) > 3 + MOST_WORDS_PER_SECOND * seconds
 
 
 def without_neighbours(text: str, segment: Segment, neighbours: Sequence[Segment]) -> str:
-    """The text without words at its edges that are the neighbours' and not the segment's own."""
+    """The text without the words at its edges that belong to the neighbours."""
     own = plain(segment.text)
     before = [plain(each.text) for each in neighbours if each.end <= segment.start + 0.01]
     after = [plain(each.text) for each in neighbours if each.start >= segment.end - 0.01]
@@ -203,7 +203,7 @@ def plain(text: str) -> list[str]:
 
 
 def corrected(segment: Segment, text: str) -> Segment:
-    """The cloud's text in place of the device's; times stay, words share them by their length."""
+    """The cloud's text in place of the device's. Times stay; words share them by length."""
     return replace(
         segment,
         text=text,

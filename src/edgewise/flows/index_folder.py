@@ -1,4 +1,4 @@
-"""Bring an index up to date: read what is new or changed, forget what is gone."""
+"""Bring an index up to date: read new and changed files, drop deleted ones."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from edgewise.search.index import (
 )
 from edgewise.types.embeddings import Embeddings, IndexReport
 
-MOST_AT_ONCE = 256  # passages that are embedded in one go
+MOST_AT_ONCE = 256  # passages embedded at once
 
-# Files that are done, files in all, and the path of the one that is next.
+# Called with the number of files done, of all files, and the path of the next one.
 Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What is lent to an update. `embed` makes 8-bit vectors of the store's space."""
+    """What an update needs. `embed` makes 8-bit vectors in the store's space."""
 
     embed: Callable[[Sequence[str]], Embeddings]
     pictures: PictureReader | None
@@ -46,7 +46,7 @@ class _Tally:
 
 
 def update_index(folder: Path, store: IndexStore, parts: Parts) -> IndexReport:
-    """Each file is replaced in one step, so that an interrupted update is continued by the next."""
+    """Replace each file in one step, so that the next update continues an interrupted one."""
     known, tally = store.files(), _Tally()
     paths = list(find_documents(folder))
     names = [path.relative_to(folder).as_posix() for path in paths]
@@ -99,7 +99,7 @@ def _look_at(
 
 
 def _as_it_is(path: Path, name: str, before: Known | None) -> Known:
-    """Size and time as noted stand for the same bytes; otherwise they are hashed."""
+    """The same size and time mean the same bytes; otherwise hash them."""
     status = path.stat()
     if before and (before.modified_ns, before.bytes) == (status.st_mtime_ns, status.st_size):
         return replace(before, note="")

@@ -1,9 +1,9 @@
-"""Live captions: chunks of sound in, settled words out, and corrections of single segments.
+"""Live captions: chunks of sound in, confirmed words out, and corrections of single segments.
 
-Read from the top: `process` cuts sound into utterances; `_suppose` hears the open one again and
-settles what two hypotheses agree on; `_end` makes a segment of one that has ended and, where it is
-in doubt, sends it to the cloud; `_take` puts each answer where it belongs. Nothing here waits for
-the network but `stop`, and that only up to a limit.
+Read from the top: `process` cuts sound into utterances. `_suppose` transcribes the open utterance
+again and confirms what two hypotheses agree on. `_end` makes a segment of an utterance that ended
+and, if it is in doubt, sends it to the cloud. `_take` puts each answer in its place. Only `stop`
+waits for the network, and only up to a limit.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from edgewise.types.transcripts import (
     Word,
 )
 
-MOST_OUTSTANDING = 16  # segments at the cloud or on their way; their sound is kept meanwhile
-REACHES_S = 0.8  # between the last word and the end of an utterance: nobody speaks in them
-BREAK_OFF_S = 1.0  # in which a connection that is broken off ends, or is left to itself
+MOST_OUTSTANDING = 16  # segments at or on their way to the cloud; their sound is kept meanwhile
+REACHES_S = 0.8  # if the last word ends this shortly before the utterance does, nothing is missing
+BREAK_OFF_S = 1.0  # how long to wait for an aborted connection to end
 
 Keep = Callable[[Request, Callable[[list[Attempt]], Transcript]], Transcript]
 
@@ -69,7 +69,7 @@ class LiveTranscriber:
                 print(live.process(chunk).confirmed)
             transcript = live.stop()
 
-    Calls from several threads wait for each other. `last_update` is what `stop` settled.
+    Calls from several threads wait for each other. `last_update` is the update of `stop`.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class LiveTranscriber:
         self._error = ""
 
     def start(self) -> Self:
-        """Get ready. Raises where the device cannot caption: the cloud alone is no live caption."""
+        """Get ready. Raises if the device cannot transcribe: the cloud alone is too slow."""
         with self._lock:
             if self._running or self._transcript is not None:
                 raise InvalidRequest("start: it has been started before")
             if self.request.policy == "cloud_only":
-                raise InvalidRequest("live captions are the device's: cloud_only cannot be kept")
+                raise InvalidRequest("live captions need the device: cloud_only is not possible")
             transcriber, misfit = look_at_device(self.request, self._parts.transcriber)
             if transcriber is None or misfit is not None:
                 assert misfit is not None, "only cloud_only opens no model"
@@ -125,20 +125,20 @@ class LiveTranscriber:
             return self
 
     def process(self, chunk: Any, *, hurry: bool = False) -> LiveUpdate:
-        """Hear a chunk: float32 or int16 samples of one channel, or bytes of 16-bit ones.
+        """Take in a chunk: float32 or int16 samples of one channel, or bytes of 16-bit samples.
 
-        `hurry` is for callers that have fallen behind: only whole utterances are heard then, and
-        `pending` stays empty until they have caught up.
+        `hurry` is for programs that have fallen behind: then only whole utterances are transcribed,
+        and `pending` stays empty until they have caught up.
         """
         with self._lock:
             if not self._running:
-                raise InvalidRequest("process: start it first, and not after it was stopped")
+                raise InvalidRequest("process: start it first, and call it before stop")
             self._hear(self._utterances.feed(self._pcm.read(chunk)), hurry)
             self._take(self._corrections.arrived())
             return self._update()
 
     def stop(self, limit_s: float | None = None) -> Transcript:
-        """The end: what is still at the cloud is waited for, up to `limit_s`, and then reported."""
+        """End the captions. Waits up to `limit_s` for corrections, and reports missing ones."""
         with self._lock:
             if self._transcript is None:
                 if not self._running:
@@ -151,7 +151,7 @@ class LiveTranscriber:
             return self._transcript
 
     def close(self) -> None:
-        """Leave without waiting for the cloud; what was heard so far is recorded."""
+        """Leave without waiting for the cloud. What was transcribed so far is recorded."""
         with self._lock:
             if self._running:
                 self.stop(0.0)
@@ -166,7 +166,7 @@ class LiveTranscriber:
             self.stop()
 
     def _plan(self) -> Plan:
-        """Asked again for every utterance: the cloud may shut and open meanwhile."""
+        """Made again for every utterance: the cloud may close or open meanwhile."""
         return make_plan(self.request, self._parts.policy, self._parts.cloud, None)
 
     def _new_draft(
@@ -177,7 +177,7 @@ class LiveTranscriber:
             request=self.request,
             attempts=self._attempts,
             started=self._parts.clock(),
-            # Where the policy asks the cloud first it wants the cloud's text of everything.
+            # A policy that asks the cloud first wants the cloud's text of everything.
             threshold=1.0 if plan.first == "cloud" else objective.threshold,
             objective=objective.words,
             calibration=fitted.name,
@@ -214,9 +214,9 @@ class LiveTranscriber:
         self._end(self._utterances.take(), last)
 
     def _end(self, chunk: Chunk | None, hypothesis: Sequence[Word]) -> None:
-        """A segment of all that was settled and all that is left of an utterance.
+        """Make a segment of an utterance: its confirmed words and the rest.
 
-        It is heard once more, unless the hypothesis reaches to its end.
+        The utterance is transcribed once more, unless the hypothesis reaches to its end.
         """
         if chunk is None:
             self._reset()
@@ -270,7 +270,7 @@ class LiveTranscriber:
         for answer in answers:
             before = self._draft.segments.get(answer.segment)
             if before is None or before.source == "cloud" or before.error:
-                continue  # answered before: the first answer stands
+                continue  # answered before: the first answer counts
             error = answer.error
             if error is None and is_nonsense(answer.text, before.seconds):
                 error = CloudMalformed("the cloud repeats itself")
@@ -330,7 +330,7 @@ class LiveTranscriber:
 
 
 def _conclude(draft: TranscriptDraft) -> None:
-    """How live captions came about, once every correction has come or been given up."""
+    """Say how live captions came about, when every correction has arrived or was given up."""
     failure, doubted = draft.failure, len(draft.in_doubt)
     if failure is not None:
         draft.degraded_code = failure.code
@@ -370,10 +370,10 @@ class UtteranceTranscriber:
         self.last: tuple[Word, ...] = ()
         self._heard: list[Heard] = []
         self._made_up: list[Heard] = []
-        self._texts: list[str] = []  # of the last segments: loops also come as segments
+        self._texts: list[str] = []  # of the last segments: some loops repeat a whole segment
 
     def hear(self, chunk: Chunk) -> tuple[Word, ...]:
-        """A hypothesis: the words of the utterance so far, without what was made up."""
+        """A hypothesis: the words of the utterance so far, without invented ones."""
         with self._draft.listening(self._clock):
             found = self._transcriber.hear(chunk.samples, language=self.language, **self._guide)
         self.forget()
@@ -395,9 +395,9 @@ class UtteranceTranscriber:
         self.last, self._heard, self._made_up = (), [], []
 
     def segment(self, words: Sequence[Word], chunk: Chunk) -> Segment | None:
-        """The settled words of an utterance, judged by the last hypothesis; None without any.
+        """The confirmed words of an utterance, judged by the last hypothesis; None without words.
 
-        What was settled is not taken back, also where it looks like a loop: it is only doubted.
+        Confirmed words are never taken back. If they look like a loop, they are only doubted.
         """
         for heard in self._made_up:
             code = made_up(heard, chunk.voice_between(heard.start, heard.end))
@@ -414,7 +414,7 @@ class UtteranceTranscriber:
         return replace(segment, text=text, words=tuple(words))
 
     def unheard(self, words: Sequence[Word], chunk: Chunk, error: GenerationFailed) -> Segment:
-        """What there is of an utterance that the model broke off in: nothing to rely on."""
+        """What is known of an utterance if the model failed on it: nothing reliable."""
         return Segment(
             id=-1,
             start=chunk.start,
@@ -428,7 +428,7 @@ class UtteranceTranscriber:
         )
 
     def _evidence(self, words: Sequence[Word], text: str) -> Heard:
-        """The settled words with the evidence of all that the last hypothesis was made of."""
+        """The confirmed words with the evidence of the last hypothesis."""
         heard = self._heard
         weights = [max(1, len(each.text)) for each in heard]
         logprobs = (weight * each.mean_logprob for weight, each in zip(weights, heard, strict=True))

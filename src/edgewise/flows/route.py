@@ -1,8 +1,8 @@
 """The one story of routing: plan, refuse, try the device, judge, hand off, fall back, conclude.
 
 `route` tells it, as a generator of events; closing it cancels the work on both sides. A task is a
-`Flow`: it says how its device is tried, how its cloud is asked, and what happens when the cloud
-does not deliver. Everything that tasks have in common is in this file.
+`Flow`: it says how to try its device, how to ask its cloud, and what to do if the cloud does not
+answer. Everything that tasks share is in this file.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from edgewise.types.objectives import high_enough, needed
 from edgewise.types.replies import Attempt, Decision, Event, Switched, Usage
 from edgewise.types.tokens import Finish
 
-# The runtime looked closer, before it computed anything: the request is planned again.
+# The runtime found these before it computed anything: the request is planned again.
 LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported)
 
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A reply in the making: what has been decided so far. Each task adds what it found."""
+    """An unfinished reply: what has been decided so far. Each task adds its own results."""
 
     request: Request
     attempts: list[Attempt]
@@ -56,13 +56,13 @@ class Draft:
         self.code, self.reason = code, reason
 
     def signal(self, code: str, reason: str) -> None:
-        """The application routes this: no answer of ours."""
+        """Leave this to the application: we give no answer."""
         self.signalled = True
         self.conclude(f"signalled_{code}", reason)
 
     @property
     def enough(self) -> str:
-        """How a confidence that suffices is described."""
+        """Describes a sufficient confidence."""
         return high_enough(self.objective)
 
     def too_low(self, confidence: float | None) -> str:
@@ -73,7 +73,7 @@ class Draft:
         return needed(self.threshold or 0.0, self.objective)
 
     def decision(self, **own: Any) -> Decision:
-        """The decision behind the reply, with what a task adds to it."""
+        """The decision behind the reply, with what a task adds."""
         return Decision(
             policy=self.request.policy,
             handoff=self.request.handoff,
@@ -90,7 +90,7 @@ class Draft:
     def common(
         self, source: Source, now: float, attempts: tuple[Attempt, ...] | None = None
     ) -> dict[str, Any]:
-        """The fields that the replies of all tasks share: cost, time, and who answered."""
+        """The fields that all replies share: cost, time, and who answered."""
         attempts = tuple(self.attempts) if attempts is None else attempts
         return {
             "id": self.request.id,
@@ -109,7 +109,7 @@ class Draft:
         }
 
     def reinstate(self) -> None:
-        """The local answer that was handed off is the answer after all."""
+        """Answer with the local text after all, although it was handed off."""
         for index in reversed(range(len(self.attempts))):
             if self.attempts[index].place == "local":
                 self.attempts[index] = replace(self.attempts[index], outcome="answered")
@@ -117,13 +117,13 @@ class Draft:
 
 
 class Flow(ABC):
-    """One request of one task on its way. `misfit` says why the device is the wrong place."""
+    """One request of one task. `misfit` says why the device should not answer."""
 
     draft: Draft
     cloud: Cloud
     policy: Policy
     clock: Callable[[], float]
-    patience_s: float | None = None  # for the cloud's first token, where the device has an answer
+    patience_s: float | None = None  # for the cloud's first token, if the device has an answer
     misfit: Misfit | None = None
 
     @property
@@ -132,15 +132,15 @@ class Flow(ABC):
 
     @abstractmethod
     def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
-        """Answer on the device. True: the answer is in doubt, and nothing of it was shown."""
+        """Answer on the device. True: the answer is in doubt, and none of it was shown."""
 
     @abstractmethod
     def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
-        """The cloud's answer. Raises CloudError where it does not deliver."""
+        """The cloud's answer. Raises CloudError if there is none."""
 
     @abstractmethod
     def fall_back(self) -> Iterator[Event]:
-        """The cloud did not deliver: the device answers as well as it can."""
+        """The cloud did not answer: the device answers as well as it can."""
 
     @abstractmethod
     def doubt(self) -> str:
@@ -148,10 +148,10 @@ class Flow(ABC):
 
     @abstractmethod
     def surety(self) -> str:
-        """Why it is not, in words."""
+        """Why the device's answer is good enough, in words."""
 
     def adjust(self, plan: Plan) -> Plan:
-        """What the task makes of the policy's plan."""
+        """Change the policy's plan, if the task needs to."""
         return plan
 
     def refusal(self, plan: Plan) -> EdgewiseError:
@@ -161,7 +161,7 @@ class Flow(ABC):
         self.draft.signal(code, reason)
 
     def may_start_over(self) -> bool:
-        """Whether the cloud may answer after the device failed; not where text was shown."""
+        """Whether the cloud may answer after the device failed; not if text was shown."""
         return True
 
     def may_fall_back(self) -> bool:
@@ -169,7 +169,7 @@ class Flow(ABC):
         return True
 
     def conclude_kept(self, plan: Plan) -> None:
-        """The device's answer stands: sure enough, or in doubt where nothing better is allowed."""
+        """The device's answer stands: it is sure enough, or nothing better is allowed."""
         draft = self.draft
         if not draft.doubted:
             draft.conclude("kept_confident", self.surety())
@@ -182,7 +182,7 @@ class Flow(ABC):
 
 
 def refusal(request: Request, code: str, reason: str) -> EdgewiseError:
-    """The error of a request that may be served nowhere."""
+    """The error for a request that may be served nowhere."""
     if request.policy == "cloud_only":
         return CloudClosed(reason, code=code)
     if code == ModelNotFound.code:
@@ -196,7 +196,7 @@ def make_plan(request: Request, policy: Policy, cloud: Cloud, misfit: Misfit | N
 
 
 def route(flow: Flow) -> Iterator[Event]:
-    """The whole story of one request; `flow.draft` holds what came of it."""
+    """The whole story of one request. `flow.draft` holds the result."""
     try:
         yield from _follow(flow)
     except LOOKED_CLOSER as error:
@@ -229,7 +229,7 @@ def _follow(flow: Flow) -> Iterator[Event]:
 
 
 def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
-    """The device first; what is doubted goes to the cloud before any of it was shown."""
+    """The device first. A doubtful answer goes to the cloud before any of it was shown."""
     draft = flow.draft
     may_ask = plan.may_hand_off and flow.request.handoff == "automatic"
     try:
@@ -247,12 +247,12 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
         yield from _from_cloud(flow, replace(plan, local_backup=True, hurried=True))
     elif doubtful and plan.may_hand_off:
         flow.signal("low_confidence", flow.doubt())
-    elif plan.code == "started_local":  # else the policy's own words stand
+    elif plan.code == "started_local":  # otherwise the policy's own reason stands
         flow.conclude_kept(plan)
 
 
 def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
-    """The cloud's answer; the device's where the plan has that as a backup."""
+    """The cloud's answer, or the device's if the plan has it as a backup."""
     draft = flow.draft
     if draft.code.startswith("handoff_"):
         yield Switched("cloud", draft.code, draft.reason, draft.confidence)
@@ -268,20 +268,20 @@ def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
 
 
 def _fall_back(flow: Flow, error: CloudError) -> Iterator[Event]:
-    """The cloud did not deliver: the device answers, and the reply says so."""
+    """The cloud did not answer: the device does, and the reply says so."""
     draft = flow.draft
     draft.degraded_code = error.code
     draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
     yield Switched("local", error.code, str(error), draft.confidence)
     try:
         yield from flow.fall_back()
-    except LOOKED_CLOSER as closer:  # planned again, it would only ask the cloud again
+    except LOOKED_CLOSER as closer:  # planning again would only ask the cloud again
         raise DoesNotFit(f"{closer}; and the cloud failed: {error}") from closer
 
 
 @dataclass(slots=True)
 class LocalAttempt:
-    """Times one piece of work on the device and writes it down, however it ends."""
+    """Times one piece of work on the device and records it, however it ends."""
 
     request: Request
     attempts: list[Attempt]
@@ -290,7 +290,7 @@ class LocalAttempt:
     started: float = 0.0
     first: float | None = None
     tokens: int = 0
-    outcome: str = "cancelled"  # unless somebody says otherwise: whoever asked has left
+    outcome: str = "cancelled"  # the default if the user leaves before the end
     finish: Finish | None = None
 
     def __enter__(self) -> LocalAttempt:

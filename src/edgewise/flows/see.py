@@ -1,7 +1,7 @@
-"""Seeing: a device skill answers what it can about pictures, the cloud what it cannot.
+"""Pictures: a vision skill of the device answers what it can, the cloud the rest.
 
-Read from the top: `answer` reads the question and routes; `Seeing` says how the device looks and
-judges, and what it says of pictures when the question is beyond it.
+Read from the top: `answer` reads the question and routes. `Seeing` says how the device looks and
+judges, and what it says about pictures if it cannot answer the question.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BOTH: tuple[Skill, ...] = ("reads text", "names objects")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends. `skill` raises a LocalError where a skill cannot be had."""
+    """What the engine provides. `skill` raises a LocalError if a skill is not available."""
 
     skill: Callable[[Skill], VisionBackend]
     cloud: Cloud
@@ -96,7 +96,7 @@ class Seeing(TextFlow):
 
     lent: Parts
     pictures: Sequence[PictureArray]
-    wanted: Wanted | None  # what is asked for, where a device skill answers that
+    wanted: Wanted | None  # what the question asks for, if a device skill can answer it
     skill: str = ""
     sights: Sequence[Sight] = ()
     answer: SeenAnswer | None = None
@@ -116,7 +116,7 @@ class Seeing(TextFlow):
 
     @override
     def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
-        # Hurried only where the device has an answer: what it can tell instead is second best.
+        # Hurried only if the device has an answer; a description is second best.
         yield from super().ask_cloud(patience_s if self.answer is not None else None)
 
     @override
@@ -149,7 +149,7 @@ class Seeing(TextFlow):
         return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=tuple(notes))
 
     def _judge(self, wanted: Wanted) -> SeenAnswer:
-        """Look at every picture with the skill, and make an answer of it."""
+        """Look at every picture with the skill, and make an answer."""
         vision_skill = self._look(wanted.skill)
         self.skill = wanted.skill
         self.answer = answer_from(wanted, self.sights, self.lent.calibration(vision_skill))
@@ -176,7 +176,7 @@ class Seeing(TextFlow):
         return vision_skill
 
     def _tell(self) -> Iterator[Event]:
-        """The question is beyond the device: it says so, and what it can see."""
+        """The device cannot answer the question: it says so, and describes what it sees."""
         draft, finder = self.draft, None
         told = []
         for skill in BOTH:
@@ -189,7 +189,7 @@ class Seeing(TextFlow):
             finder = self.lent.calibration(vision_skill) if skill == "names objects" else finder
         if not self.sights:
             raise DoesNotFit(f"{draft.reason}; and the device sees nothing: {'; '.join(told)}")
-        draft.confidence, draft.doubted = 0.0, True  # it is no answer to the question
+        draft.confidence, draft.doubted = 0.0, True  # it does not answer the question
         draft.degraded_code = draft.degraded_code or "no_device_skill"
         if self.misfit is not None and draft.code == "policy_local_only":
             draft.conclude(self.misfit.code, self.misfit.reason)

@@ -1,9 +1,9 @@
-"""Transcription: the device hears chunk by chunk, and the cloud corrects what is in doubt.
+"""Transcription: the device transcribes chunk by chunk, and the cloud corrects what is in doubt.
 
-Read from the top: `transcribe` routes; of `Transcribing`, `_on_device` hears a chunk and sends its
-doubtful segments, `_in_cloud` sends whole chunks, where the policy or the device leaves nothing
-else, and `_take` puts each answer where it belongs. Sound is read as it is needed, so that hours
-of it take no more memory than minutes.
+Read from the top: `transcribe` routes. In `Transcribing`, `_on_device` transcribes a chunk and
+sends its doubtful segments. `_in_cloud` sends whole chunks, if the policy or the device leaves
+nothing else. `_take` puts each answer in its place. Sound is read as needed, so that hours of it
+take no more memory than minutes.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
     from edgewise.local.backend import Samples
 
 MOST_OUTSTANDING = 8  # segments that wait for the cloud before the device waits too
-CLOUD_CHUNK_S = 15.0  # where the cloud hears everything, shorter: a chunk becomes one segment
+CLOUD_CHUNK_S = 15.0  # shorter if the cloud transcribes everything: a chunk becomes one segment
 
-# Called with seconds of sound that were read, and seconds in all (0 where the file does not say).
+# Called with the seconds of sound read so far, and in all (0 if the file does not say).
 Progress = Callable[[float, float], None]
-# Called with each segment when nobody will change it any more, in the order of the transcript.
+# Called with each segment when it is final, in the order of the transcript.
 Settled = Callable[[Segment], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the engine lends. `transcriber` raises ModelNotFound where there is none."""
+    """What the engine provides. `transcriber` raises ModelNotFound if there is none."""
 
     transcriber: Callable[[], SpeechBackend]
     cloud: Cloud
@@ -89,7 +89,7 @@ def transcribe(
 def look_at_device(
     request: Request, transcriber: Callable[[], SpeechBackend]
 ) -> tuple[SpeechBackend | None, Misfit | None]:
-    """The device's model, and why it is the wrong one, if it is."""
+    """The device's model, and why it does not fit, if so."""
     if request.policy == "cloud_only":
         return None, None  # never used, so never fetched or opened
     try:
@@ -104,7 +104,7 @@ def look_at_device(
 
 
 class Transcribing(Flow):
-    """One sound file on its way; `plan` is the one that is being followed."""
+    """The transcription of one sound file. `plan` is the one being followed."""
 
     draft: TranscriptDraft
     plan: Plan
@@ -118,7 +118,7 @@ class Transcribing(Flow):
         calibration = parts.calibration(transcriber)
         objective = find_objective(request, calibration)
         if transcriber is not None and request.handoff == "automatic":
-            # Else every segment says that it is in doubt.
+            # Otherwise every segment says that it is in doubt.
             self.misfit = self.misfit or objective.misfit
         self.draft = TranscriptDraft(
             request=request,
@@ -131,10 +131,10 @@ class Transcribing(Flow):
         )
         self.corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
         self.numbers = 0
-        self.told: set[int] = set()  # segments that were called final
-        # Chunks that the cloud was sent in one piece, by the id of the segment they will be.
+        self.told: set[int] = set()  # segments reported as final
+        # Chunks sent to the cloud whole, by the id of their future segment.
         self.whole: dict[int, Chunk] = {}
-        self.hearing: Hearing | None = None  # None where only the cloud hears
+        self.hearing: Hearing | None = None  # None if only the cloud transcribes
         if transcriber is not None:
             self.hearing = Hearing(
                 transcriber,
@@ -164,7 +164,7 @@ class Transcribing(Flow):
 
     @override
     def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
-        """Doubtful segments go to the cloud one by one, so that nothing is left to hand off."""
+        """Doubtful segments go to the cloud one by one, so there is nothing left to hand off."""
         yield from ()
         transcriber = self.draft.transcriber
         assert transcriber is not None, "a plan that starts on the device has one"
@@ -182,7 +182,7 @@ class Transcribing(Flow):
 
     @override
     def fall_back(self) -> Iterator[Event]:
-        """Each chunk falls back by itself, in `_take_whole`."""
+        """Each chunk falls back on its own, in `_take_whole`."""
         yield from ()
 
     @override
@@ -195,7 +195,7 @@ class Transcribing(Flow):
 
     @override
     def conclude_kept(self, plan: Plan) -> None:
-        """Said by `conclude`, when every correction has come or failed."""
+        """Done by `conclude`, when every correction has arrived or failed."""
 
     def _read(self, longest_s: float, hear: Callable[[Chunk], None]) -> None:
         for chunk in cut_into_chunks(self._blocks(), longest_s=longest_s):
@@ -252,7 +252,7 @@ class Transcribing(Flow):
                 self.draft.correct(correction.segment, correction.text)
 
     def _tell(self, outstanding: Sequence[int]) -> None:
-        """Call those segments final that come before everything still at the cloud."""
+        """Report the segments as final that come before everything still at the cloud."""
         segments = self.draft.segments
         waiting = [segments[number].start for number in outstanding if number in segments]
         waiting += [chunk.start for chunk in self.whole.values()]
@@ -280,13 +280,13 @@ class Transcribing(Flow):
         draft.failure = draft.failure or correction.error
         if self.plan.local_backup and self.hearing is not None:
             draft.add(self._hear(chunk))
-        elif self.plan.first == "local":  # neither side heard this chunk
+        elif self.plan.first == "local":  # neither side transcribed this chunk
             raise DoesNotFit(f"{draft.reason}; and the cloud failed: {correction.error}")
         else:
             raise correction.error
 
     def conclude(self) -> None:
-        """How the transcript came about, now that every correction has come or failed."""
+        """Say how the transcript came about, when every correction has arrived or failed."""
         draft, plan = self.draft, self.plan
         sources = {segment.source for segment in draft.segments.values()}
         if draft.failure is not None:
@@ -309,12 +309,12 @@ class Transcribing(Flow):
 
 @dataclass(slots=True, kw_only=True)
 class TranscriptDraft(Draft):
-    """Segments by their id; `in_doubt` are the ids of those that were below the threshold."""
+    """Segments by id. `in_doubt` are the ids of segments below the threshold."""
 
     transcriber: SpeechBackend | None
     segments: dict[int, Segment] = field(default_factory=dict)
     dropped: list[Segment] = field(default_factory=list)
-    in_doubt: set[int] = field(default_factory=set)  # below the threshold when they were heard
+    in_doubt: set[int] = field(default_factory=set)  # below the threshold on the device
     sent_seconds: float = 0.0
     speech_seconds: float = 0.0
     failure: CloudError | None = None
@@ -331,14 +331,14 @@ class TranscriptDraft(Draft):
         return segment.confidence is not None and segment.confidence < (self.threshold or 0.0)
 
     def add(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Those of the device's segments that are in doubt."""
+        """Add the device's segments, and return those in doubt."""
         self.segments |= {segment.id: segment for segment in segments}
         doubtful = [segment for segment in segments if self.doubts(segment)]
         self.in_doubt |= {segment.id for segment in doubtful}
         return doubtful
 
     def correct(self, number: int, text: str) -> None:
-        """The cloud's words in a segment's place, unless they cannot be what is said in it."""
+        """Use the cloud's text for a segment, unless it cannot be right."""
         before = self.segments[number]
         if is_nonsense(text, before.seconds):
             self.failed(number, CloudMalformed("the cloud repeats itself"))
@@ -350,18 +350,18 @@ class TranscriptDraft(Draft):
             self.drop(segment)
 
     def drop(self, segment: Segment) -> None:
-        """The cloud hears nobody in it."""
+        """Remove a segment: the cloud hears no speech in it."""
         del self.segments[segment.id]
         self.dropped.append(replace(segment, codes=(*segment.codes, "no_speech")))
 
     def failed(self, number: int, error: CloudError) -> None:
-        """The cloud did not correct a segment: the device's text stands, and says why."""
+        """The cloud did not correct a segment: keep the device's text, and record why."""
         self.failure = self.failure or error
         self.segments[number] = replace(self.segments[number], error=error.code)
 
     @contextmanager
     def listening(self, clock: Callable[[], float]) -> Iterator[None]:
-        """Times the device, however often it is asked: all of it is one attempt."""
+        """Time the device. All its runs together are one attempt."""
         begun, self._outcome = clock(), "cancelled"
         try:
             yield
@@ -373,7 +373,7 @@ class TranscriptDraft(Draft):
             self._heard_s += clock() - begun
 
     def end_local(self) -> None:
-        """Write the device's attempt down, before the cloud's: it was first."""
+        """Record the device's attempt before the cloud's: it was first."""
         if self.transcriber is None or not self._outcome:
             return
         facts = self.transcriber.facts()
@@ -394,7 +394,7 @@ class TranscriptDraft(Draft):
     ) -> Transcript:
         ordered = sorted(self.segments.values(), key=lambda each: (each.start, each.id))
         segments = tuple(each for each in ordered if each.text)
-        self.dropped += [each for each in ordered if not each.text]  # heard by nobody
+        self.dropped += [each for each in ordered if not each.text]  # no words from anybody
         self.doubted = any(each.id in self.in_doubt and each.source == "local" for each in segments)
         self.confidence = _mean_confidence(segments)
         source = self._source(segments)
@@ -414,7 +414,7 @@ class TranscriptDraft(Draft):
         )
 
     def _source(self, segments: Sequence[Segment]) -> Source:
-        """From the segments; of a transcript without any, its last successful attempt's."""
+        """From the segments; without segments, from the last successful attempt."""
         places: set[Place] = {segment.source for segment in segments if segment.text}
         if len(places) > 1:
             return "mixed"
@@ -424,7 +424,7 @@ class TranscriptDraft(Draft):
         return answered[-1].place if answered else "local"
 
     def _with_shares(self, segments: Sequence[Segment]) -> tuple[Attempt, ...]:
-        """Each place's characters belong to its last attempt that answered."""
+        """The characters of each place belong to its last attempt that answered."""
         attempts = list(self.attempts)
         for place in ("local", "cloud"):
             characters = sum(len(each.text) for each in segments if each.source == place)
@@ -445,7 +445,7 @@ def _mean_confidence(segments: Sequence[Segment]) -> float | None:
 
 
 def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
-    """What is known about the segment that the device was least sure of, as it heard it."""
+    """The features of the segment that the device was least sure of."""
     known = [(each.confidence, each) for each in segments if each.confidence is not None]
     if not known:
         return {}

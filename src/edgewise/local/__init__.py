@@ -1,1 +1,1 @@
-"""Doers on the device: runtimes behind one protocol, and the store that gets their weights."""
+"""Doers on the device: runtimes behind protocols, and the store that gets their weights."""

@@ -1,4 +1,4 @@
-"""The protocols a local runtime fulfils. A new runtime is one file that does this."""
+"""The protocols of local runtimes. A new runtime is one file that implements one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 TokenStream = Generator[Token | Finish, None, None]
 
-SPEECH_RATE = 16_000  # samples per second that speech models hear
-LONGEST_CHUNK_S = 30.0  # of sound that a speech model hears at a time
+SPEECH_RATE = 16_000  # samples per second that speech models take
+LONGEST_CHUNK_S = 30.0  # of sound that a speech model takes at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """What the loaded model can take and how fast it has been; judges read this, not the model."""
+    """What the loaded model can take and how fast it has been. Judges read this, not the model."""
 
     backend: str
     model: str
@@ -35,14 +35,14 @@ class DeviceFacts:
     context_tokens: int
     images: bool = False
     tools: bool = False
-    schemas: bool = False  # holds an answer to a JSON Schema
-    slots: int = 1  # requests it works on at once
-    ahead: int = 0  # more that it takes in, so that no slot is idle between two of them
-    languages: tuple[str, ...] = ()  # that a speech or embedding model knows; empty: many
-    chunk_s: float = LONGEST_CHUNK_S  # of sound that a speech model does best with, at most
+    schemas: bool = False  # can enforce a JSON Schema
+    slots: int = 1  # requests that it works on at once
+    ahead: int = 0  # further requests that it accepts, so that no slot is idle
+    languages: tuple[str, ...] = ()  # of a speech or embedding model; empty: many
+    chunk_s: float = LONGEST_CHUNK_S  # the longest sound that suits a speech model
     word_times: bool = True  # False: a speech model only guesses when each word was said
     space: str = ""  # of the vectors that an embedding model makes
-    # Measured while serving, moving averages; None until something has run.
+    # Measured while serving, as moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None
     output_tokens_per_second: float | None = None
 
@@ -57,9 +57,9 @@ class ChatBackend(Protocol):
     def generate(self, request: Request, *, already: str = "") -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
-        `already` is the beginning of the answer, to be continued: after a handoff that failed.
-        Before any work is done, raises ContextExceeded for a prompt that is too long, and
-        SchemaUnsupported for an answer that it cannot hold to its schema.
+        `already` is the beginning of the answer, to be continued after a failed handoff.
+        Before any work is done, raises ContextExceeded if the prompt is too long, and
+        SchemaUnsupported if it cannot enforce the schema.
         """
         ...
 
@@ -67,7 +67,7 @@ class ChatBackend(Protocol):
 
 
 class CallBackend(Protocol):
-    """Writes function calls: a raw text, special tokens included, is continued greedily."""
+    """Writes function calls: continues a raw text, special tokens included, greedily."""
 
     def facts(self) -> DeviceFacts:
         """Cheap; may be called for every request."""
@@ -85,12 +85,12 @@ class CallBackend(Protocol):
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         The model stops at its end token, which comes as a token without text: how sure it was to
-        be done is evidence too. `grammar` (GBNF, rule `root`) limits what may be written; the
-        evidence of each token stays that of the model before the limit, so a token that the
-        grammar forced on the model has a low `logprob`, and `margin` and `entropy` tell of the
-        model's own choice. `already` is the beginning of the answer, to be continued. What the
-        prompt shares with the one before is not computed again.
-        Raises ContextExceeded before any work is done on a prompt that is too long.
+        be done is evidence too. `grammar` (GBNF, rule `root`) limits what may be written. The
+        evidence of each token is that of the model before this limit. So a token that the grammar
+        forced has a low `logprob`, and `margin` and `entropy` describe the model's own choice.
+        `already` is the beginning of the answer, to be continued. The part of the prompt that it
+        shares with the previous one is not computed again.
+        Raises ContextExceeded before any work is done if the prompt is too long.
         """
         ...
 
@@ -105,7 +105,7 @@ class Guide(TypedDict, total=False):
 
 
 class SpeechBackend(Protocol):
-    """Hears words in sound, with evidence."""
+    """Transcribes speech, with evidence."""
 
     def facts(self) -> DeviceFacts:
         """Cheap; may be called for every request."""
@@ -120,14 +120,14 @@ class SpeechBackend(Protocol):
         hint: str = "",
         temperature: float = 0.0,
     ) -> list[Heard]:
-        """What is said in mono sound at SPEECH_RATE, of at most LONGEST_CHUNK_S; in order.
+        """What is said in mono sound at SPEECH_RATE, at most LONGEST_CHUNK_S long; in order.
 
-        Times are in seconds from the first sample. An empty `language` is found out, by models
-        that know more than one, and said in each `Heard`. `words=False` saves finding each word's
-        time. `hint` shows how words are spelt, and `temperature` above 0 asks for chance; both are
-        given only where the user asks for them, and a model that cannot use them passes them over.
+        Times are in seconds from the first sample. If `language` is empty, a multilingual model
+        detects it and says it in each `Heard`. `words=False` saves computing word times. `hint`
+        shows how words are spelt, and `temperature` above 0 asks for randomness. Both are given
+        only if the user asks for them, and a model that cannot use them ignores them.
         Thread-safe: calls wait for each other.
-        Raises GenerationFailed when the runtime breaks off.
+        Raises GenerationFailed if the runtime fails.
         """
         ...
 
@@ -135,17 +135,17 @@ class SpeechBackend(Protocol):
 
 
 class EmbedBackend(Protocol):
-    """Makes vectors of texts, all of one space."""
+    """Makes vectors of texts, all in one space."""
 
     def facts(self) -> DeviceFacts:
         """Cheap; may be called for every request. `space` is known before anything is loaded."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """One vector of length 1 per text, in their order; what else is among them changes nothing.
+        """One vector of length 1 per text, in order; each depends on its own text only.
 
         A text longer than `context_tokens` is read in windows. Thread-safe.
-        Raises GenerationFailed when the runtime breaks off.
+        Raises GenerationFailed if the runtime fails.
         """
         ...
 
@@ -153,21 +153,21 @@ class EmbedBackend(Protocol):
 
 
 class VisionBackend(Protocol):
-    """A device skill: sees one kind of thing in pictures, with the evidence for each."""
+    """A vision skill: sees one kind of thing in pictures, with evidence for each."""
 
     def facts(self) -> DeviceFacts:
         """Cheap; may be called for every request."""
         ...
 
     def look(self, pixels: PictureArray) -> Sight:
-        """What is in a picture: rows of columns of red, green and blue. Thread-safe.
+        """What is in a picture, given as rows of columns of red, green and blue. Thread-safe.
 
-        Raises ExtraMissing or ModelNotFound where it cannot be loaded, GenerationFailed when the
-        runtime breaks off.
+        Raises ExtraMissing or ModelNotFound if it cannot be loaded, GenerationFailed if the runtime
+        fails.
         """
         ...
 
     def close(self) -> None: ...
 
 
-VisionSkills = dict[str, VisionBackend]  # the skills of an engine that were needed so far, by name
+VisionSkills = dict[str, VisionBackend]  # the skills that an engine has opened, by name

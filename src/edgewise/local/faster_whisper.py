@@ -15,7 +15,7 @@ from edgewise.types.transcripts import Heard, Word
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
 
-# Tried in this order while the words look like a loop or a guess; chance helps out of loops.
+# Tried in this order if the words look like a loop or a guess; randomness helps out of loops.
 TEMPERATURES = (0.0, 0.4, 0.8)
 SEED = 0
 
@@ -52,9 +52,9 @@ class FasterWhisper(LazyModel[Any]):
     ) -> list[Heard]:
         with self._lock:
             model = self._loaded()
-            import ctranslate2  # noqa: PLC0415  # comes with what was just loaded
+            import ctranslate2  # noqa: PLC0415  # installed with what was just loaded
 
-            ctranslate2.set_random_seed(SEED)  # or a later try would depend on what came before
+            ctranslate2.set_random_seed(SEED)  # or a later try would depend on earlier ones
             try:
                 found, info = model.transcribe(
                     samples,
@@ -71,13 +71,13 @@ class FasterWhisper(LazyModel[Any]):
                 raise self._broke_off(error) from error
 
     def runtime(self) -> Any:
-        """The bare runtime, loaded: what benches compare with."""
+        """The loaded runtime itself, for comparison in benchmarks."""
         with self._lock:
             return self._loaded()
 
     @override
     def _load(self) -> Any:
-        # Loading CTranslate2 takes half a second, which only speech should wait for.
+        # Loading CTranslate2 takes half a second; only speech should wait for it.
         try:
             import faster_whisper  # noqa: PLC0415
         except ImportError as error:

@@ -1,4 +1,4 @@
-"""What the runtimes of speech, vectors and pictures share: facts, and weights that load late."""
+"""What the runtimes for speech, vectors and pictures share: facts, and weights that load late."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Loaded = TypeVar("Loaded")
 
 
 class LazyModel(Generic[Loaded]):
-    """One model, loaded when first used. Whatever uses it holds the lock."""
+    """One model, loaded when first used. Whoever uses it holds the lock."""
 
     def __init__(self, facts: DeviceFacts) -> None:
         self._facts = facts

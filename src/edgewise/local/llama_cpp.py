@@ -31,9 +31,9 @@ from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Image, Message, Request
 from edgewise.types.tokens import Finish, FinishReason, Token
 
-ALTERNATIVES = 5  # best tokens reported beside each one; enough for margin and entropy
+ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
-PICTURE_BATCH = 512  # the tokens of one picture have to fit: they look at each other
+PICTURE_BATCH = 512  # the tokens of one picture must fit: they attend to each other
 SMOOTHING = 0.3  # weight of the newest request in the measured speeds
 _STREAMED: dict[str, Any] = {
     "stream": True,
@@ -53,7 +53,7 @@ def open_backend(
 
 
 def with_projector(model: InstalledModel, path: str) -> InstalledModel:
-    """The model with a projector of the user's, or with the one that its row came with."""
+    """The model with the user's projector, or with the one of its row."""
     if path:
         given = Path(path).expanduser()
         if not given.is_file():
@@ -67,8 +67,8 @@ def with_projector(model: InstalledModel, path: str) -> InstalledModel:
 class LlamaCpp:
     """One model, loaded when first used. Its slots share each pass through the weights.
 
-    A request goes to the slot whose last prompt begins like its own, and reuses that; where all
-    slots are busy it queues. Every slot has the whole context window.
+    A request goes to the slot whose last prompt begins like its own, and reuses that. If all slots
+    are busy, it waits. Every slot has the whole context window.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LlamaCpp:
         self._server: Any = None
         self._workers: dict[threading.Thread, threading.Event] = {}
         self._folders: list[Path] = []
-        # Also when the interpreter exits: a thread that is inside the runtime then aborts it.
+        # Also at the interpreter's exit: a thread inside the runtime would then abort it.
         self._end = weakref.finalize(self, _end, self._workers, self._folders)
         self._loading = threading.Lock()
 
@@ -113,8 +113,8 @@ class LlamaCpp:
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
-        The runtime reports them so unless `post_sampling_probs` is set; then they would all be 0,
-        since greedy sampling leaves one candidate.
+        The runtime reports them like this unless `post_sampling_probs` is set. Then all would be 0,
+        because greedy sampling leaves one candidate.
         """
         body: dict[str, Any] = {
             "prompt": prompt + already,
@@ -136,7 +136,7 @@ class LlamaCpp:
             self._server = None
 
     def load(self) -> Any:
-        """Load the weights if they are not yet; a fifth of a second for the default model."""
+        """Load the weights unless they are loaded; a fifth of a second for the default model."""
         with self._loading:
             if self._server is None:
                 folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
@@ -168,7 +168,7 @@ class LlamaCpp:
 
     @cached_property
     def _spells_plain_text(self) -> bool:
-        """Else a grammar could ask for what no token writes, and the runtime would abort."""
+        """Otherwise a grammar could require text without tokens, and the runtime would abort."""
         return spelt_bytes(self._path) >= PLAIN_BYTES
 
     def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: _Channel) -> None:
@@ -205,7 +205,7 @@ class LlamaCpp:
         cached, fresh = int(timings.get("cache_n", 0)), int(timings.get("prompt_n", 0))
         produced = int(timings.get("predicted_n", 0))
         facts = self._facts
-        if fresh >= 8:  # a handful of tokens says nothing about speed
+        if fresh >= 8:  # a few tokens say nothing about speed
             speed = _smooth(facts.prompt_tokens_per_second, float(timings["prompt_per_second"]))
             facts = replace(facts, prompt_tokens_per_second=speed)
         if produced >= 4:
@@ -218,7 +218,7 @@ class LlamaCpp:
         messages: list[Any] = list(plain_turns(request.messages))
         if self._system and not any(message["role"] == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
-        if already:  # the runtime continues a last message that is the assistant's
+        if already:  # the runtime continues the assistant's last message
             messages.append({"role": "assistant", "content": already})
         if request.has_images:
             messages = pictured_turns(messages, request.messages)
@@ -248,7 +248,7 @@ class Generation(Generator[Token | Finish, None, None]):
         self._channel = channel
 
     def abort(self) -> None:
-        """From another thread: the runtime stops, its reader gets a GenerationFailed at once."""
+        """From another thread: the runtime stops; its reader gets a GenerationFailed at once."""
         self._channel.cancelled.set()
         self._channel.queue.put(RuntimeError("called off"))
 
@@ -271,7 +271,7 @@ class Generation(Generator[Token | Finish, None, None]):
 
 
 class _Channel:
-    """What the runtime's thread sends its reader, and the way to call it off."""
+    """What the runtime's thread sends to its reader, and a way to cancel it."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
@@ -286,10 +286,10 @@ class Turn(TypedDict):
 
 
 def plain_turns(messages: Sequence[Message]) -> list[Turn]:
-    """Calls and their results become something to read, in the turn of the user who asked.
+    """Calls and their results become text, in the turn of the user who asked.
 
-    As turns of their own a model of this size repeats them instead of answering: of several
-    wordings that were tried this one has the plainest answers (docs/functions.md).
+    As separate turns, a model of this size repeats them instead of answering. Of several wordings
+    that were tried, this one gives the plainest answers (docs/functions.md).
     """
     turns: list[Turn] = []
     names: dict[str, str] = {}
@@ -309,7 +309,7 @@ def plain_turns(messages: Sequence[Message]) -> list[Turn]:
 
 
 def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Turns with the pictures of the user's messages in front of their words."""
+    """Turns with the user's pictures before the words."""
     asked = [message for message in messages if message.role == "user"]
     pictured: list[dict[str, Any]] = []
     number = 0
@@ -325,7 +325,7 @@ def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[d
 
 
 def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
-    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text can lag behind."""
+    """The tokens of one chunk. The runtime holds back incomplete UTF-8, so text may come late."""
     # Chat puts text into a delta, raw completion beside it; the evidence has one form.
     text = (choice.get("delta") or {}).get("content") or choice.get("text") or ""
     entries = (choice.get("logprobs") or {}).get("content") or ()
@@ -387,7 +387,7 @@ def _load(
     xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
-    params.n_ctx = facts.context_tokens * facts.slots  # the runtime deals it out evenly
+    params.n_ctx = facts.context_tokens * facts.slots  # the runtime divides it evenly
     params.n_parallel = facts.slots
     params.kv_unified = False
     params.n_batch = params.n_ubatch = PREFILL_BATCH

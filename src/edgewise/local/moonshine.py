@@ -1,7 +1,7 @@
-"""Moonshine on the device: its encoder and decoder in ONNX Runtime, a token at a time.
+"""Moonshine on the device: its encoder and decoder in ONNX Runtime, one token at a time.
 
-It hears as long as the sound is and no longer, where Whisper always hears 30 s; so it is quick
-with short stretches. It has no times of words: they share the stretch by their length.
+It processes only as much sound as there is; Whisper always processes 30 s. So it is quick with
+short stretches. It has no word times: words share the stretch by their length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 START, END = 1, 2  # tokens
 TOKENS_PER_SECOND = 6.5  # of English speech at its fastest; more is a loop
-CHUNK_S = 10.0  # a chunk is one segment, and takes as long to hear as it is
+CHUNK_S = 10.0  # a chunk is one segment, and takes time in proportion
 LEAST_SAMPLES = SPEECH_RATE // 10  # the encoder needs a few frames
 
 
@@ -33,7 +33,7 @@ def open_backend(model: InstalledModel, *, threads: int) -> Moonshine:
 
 
 class Moonshine(LazyModel["_Parts"]):
-    """`model.path` is its decoder; the rest lies beside it."""
+    """`model.path` is its decoder; the other files are beside it."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
         super().__init__(
@@ -59,14 +59,14 @@ class Moonshine(LazyModel["_Parts"]):
         hint: str = "",
         temperature: float = 0.0,
     ) -> list[Heard]:
-        """Greedily, and without a hint: the model knows no words but those it writes."""
+        """Greedy, and without a hint: the model takes no prompt."""
         if len(samples) < LEAST_SAMPLES:
             return []
         with self._lock:
             parts = self._loaded()
             try:
                 tokens = parts.write(samples)
-            # ONNX Runtime raises classes of its own that have no common name.
+            # ONNX Runtime raises its own classes, which have no common base.
             except Exception as error:
                 raise self._broke_off(error) from error
             text = parts.text([token for token, _ in tokens])
@@ -94,7 +94,7 @@ class _Parts:
     """Encoder, decoder and tokenizer of a loaded model."""
 
     def __init__(self, decoder: Path, threads: int) -> None:
-        # Speech is an extra, and its runtimes take their time to load.
+        # Speech is an extra, and its runtimes load slowly.
         try:
             import onnxruntime  # noqa: PLC0415
             from tokenizers import Tokenizer  # noqa: PLC0415
@@ -109,15 +109,15 @@ class _Parts:
             )
             self._decoder = onnxruntime.InferenceSession(str(decoder), options)
             self._tokenizer = Tokenizer.from_file(str(decoder.parent / "tokenizer.json"))
-        except Exception as error:  # as above: no common name, and a damaged file may do anything
+        except Exception as error:  # as above; and a damaged file may do anything
             raise ModelNotFound(f"{str(decoder.parent)!r} is no Moonshine: {error}") from error
         inputs = {given.name: given.shape for given in self._decoder.get_inputs()}
         self._past = {name: shape for name, shape in inputs.items() if "past" in name}
-        # The smaller model wants to know how much of the sound is sound: all of it.
+        # The smaller model needs to know which part of the input is sound: all of it.
         self._masked = "encoder_attention_mask" in inputs
 
     def write(self, samples: Samples) -> list[tuple[int, float]]:
-        """Tokens with their log-probabilities, the end's included."""
+        """Tokens with their log-probabilities, the end token included."""
         import numpy  # noqa: PLC0415
 
         sound = samples[None, :].astype("float32", copy=False)
@@ -147,7 +147,7 @@ class _Parts:
             if token == END:
                 break
             for name, value in zip(past, present, strict=True):
-                if step == 0 or ".decoder." in name:  # what the encoder heard does not change
+                if step == 0 or ".decoder." in name:  # the encoder's part does not change
                     past[name] = value
         return found
 
@@ -155,7 +155,7 @@ class _Parts:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=True)).strip()
 
     def words(self, tokens: list[tuple[int, float]], end: float) -> tuple[Word, ...]:
-        """Words with the product of their tokens' probabilities, and times by their length."""
+        """Words with the product of their tokens' probabilities, and times by length."""
         groups: list[list[tuple[int, float]]] = []
         for token, logprob in tokens:
             if token in (START, END):

@@ -1,7 +1,7 @@
 """Sentence embedders on the device, through ONNX Runtime: mean of the tokens, length 1.
 
-A text longer than the model's window is read in windows of equal length that overlap; its vector
-is the mean of theirs, brought to length 1 again.
+A text longer than the model's window is read in overlapping windows of equal length. Its vector is
+the mean of theirs, scaled to length 1 again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[numpy.float32]
 
-OVERLAP_TOKENS = 32  # the least that neighbouring windows share
-SPECIAL_TOKENS = 2  # around every window: one at its beginning, one at its end
-MOST_BATCH_TOKENS = 512  # padding included: larger ones leave the cache, and are slower
+OVERLAP_TOKENS = 32  # at least, shared by neighbouring windows
+SPECIAL_TOKENS = 2  # around every window: one at each end
+MOST_BATCH_TOKENS = 512  # padding included: larger batches leave the cache, and are slower
 _GRAPH = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 
@@ -65,11 +65,11 @@ class _Loaded:
 
 
 class OnnxEmbedder(LazyModel[_Loaded]):
-    """Fulfils `EmbedBackend`. The lock is held while it loads; its runtime is thread-safe."""
+    """Implements `EmbedBackend`. The lock is held while it loads; its runtime is thread-safe."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
         if model.row is None:
-            raise ModelNotFound(f"nothing is known of {model.name!r}: embedders go by name")
+            raise ModelNotFound(f"{model.name!r} is not a known embedder")
         super().__init__(
             DeviceFacts(
                 backend="onnx",
@@ -131,7 +131,7 @@ class OnnxEmbedder(LazyModel[_Loaded]):
         feeds = {name: value for name, value in given.items() if name in loaded.inputs}
         try:
             hidden = loaded.session.run(None, feeds)[0]
-        except Exception as error:  # the runtime raises classes of its own, told apart by nobody
+        except Exception as error:  # the runtime raises its own classes, without a common base
             raise self._broke_off(error) from error
         weights = mask[..., None].astype(numpy.float32)
         pooled: Matrix = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
@@ -139,7 +139,7 @@ class OnnxEmbedder(LazyModel[_Loaded]):
 
     @override
     def _load(self) -> _Loaded:
-        # Loading the runtime takes a quarter of a second, which only embeddings should wait for.
+        # Loading the runtime takes a quarter of a second; only embeddings should wait for it.
         import onnxruntime  # noqa: PLC0415
         import tokenizers  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ class OnnxEmbedder(LazyModel[_Loaded]):
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # Threads that wait must not spin: on shared cores that starves whoever has work.
+        # Waiting threads must not spin: on shared cores that starves others.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
             session = onnxruntime.InferenceSession(
@@ -166,7 +166,7 @@ class OnnxEmbedder(LazyModel[_Loaded]):
 
 
 def _batches(order: list[int], windows: list[list[int]]) -> Iterator[list[int]]:
-    """Neighbours in length go together: little padding, and none that costs memory."""
+    """Group windows of similar length: little padding, little memory."""
     batch: list[int] = []
     for index in order:
         if batch and (len(batch) + 1) * len(windows[index]) > MOST_BATCH_TOKENS:

@@ -1,8 +1,8 @@
-"""Turns a regular expression of a JSON Schema into grammar rules with one way to go at a time.
+"""Turns a regular expression of a JSON Schema into grammar rules with one way at a time.
 
 llama.cpp follows every way through a grammar at once, so a pattern such as `((a?){50}){50}` stalls
-it. Here a pattern becomes a deterministic automaton first: its states are the rules, and each is
-left in one way for each character. The automaton's size is bounded, and so is the work it takes.
+it. Here a pattern first becomes a deterministic automaton. Its states are the rules, and each
+character leads out of a state in one way. The size of the automaton and the work are limited.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from edgewise.calls.grammar import PLAIN, escaped
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 
 LONGEST_PATTERN = 500  # characters
-MOST_STATES = 600  # of the automaton that is made of one pattern
-MOST_STEPS = 600_000  # of the work of making the automata of a schema: about a third of a second
-STATE_STEPS = 20  # that making one state counts as
+MOST_STATES = 600  # of the automaton of one pattern
+MOST_STEPS = 600_000  # of work on all automata of a schema: about a third of a second
+STATE_STEPS = 20  # the cost of making one state
 DEEPEST_GROUP = 40
 
-Ranges = tuple[tuple[int, int], ...]  # code points, both ends included; sorted and apart
+Ranges = tuple[tuple[int, int], ...]  # code points, both ends included; sorted, not touching
 
 _EVERYTHING: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 _DIGIT: Ranges = ((0x30, 0x39),)
@@ -61,7 +61,7 @@ def without(ranges: Ranges) -> Ranges:
     return common(tuple((low, high) for low, high in gaps if low <= high), _EVERYTHING)
 
 
-# What a JSON string holds as it is: quote and backslash have escapes of their own.
+# What a JSON string holds unescaped; quote and backslash have their own escapes.
 _AS_IT_IS = common(PLAIN, without(((0x22, 0x22), (0x5C, 0x5C))))
 
 
@@ -109,7 +109,7 @@ class _Parser:
         return Either(tuple(map(self._anchored, options)))
 
     def _anchored(self, option: Part) -> Part:
-        """What has no ^ may begin with anything, and what has no $ may end so."""
+        """Without ^ it may begin with anything, without $ it may end with anything."""
         parts = option.parts if isinstance(option, Concat) else (option,)
         starts = bool(parts) and parts[0] == Anchor("^")
         ends = bool(parts) and parts[-1] == Anchor("$")
@@ -140,7 +140,7 @@ class _Parser:
             return part
         if isinstance(part, Anchor):
             raise self._unreadable("nothing to repeat")
-        self._take("?")  # greedy or not: the same texts
+        self._take("?")  # greedy or not: the same texts match
         if self._quantifier() is not None:
             raise self._unreadable("a repetition of a repetition")
         least, most = bounds
@@ -294,7 +294,7 @@ def _has_anchor(part: Part) -> bool:
 
 
 class Work:
-    """What is left of the work that may be done for one schema."""
+    """The work that may still be done for one schema."""
 
     def __init__(self, steps: int = MOST_STEPS) -> None:
         self._left = steps
@@ -307,7 +307,7 @@ class Work:
 
 @dataclass(slots=True)
 class _Network:
-    """States that are left without a character (`free`) or with one of some (`moves`)."""
+    """States that are left without a character (`free`) or by one of some characters (`moves`)."""
 
     work: Work
     free: list[list[int]] = field(default_factory=list)
@@ -322,11 +322,11 @@ class _Network:
         return len(self.free) - 1
 
     def add(self, part: Part, start: int) -> int:
-        """The state in which `part`, read from `start` on, ends."""
+        """The state in which `part`, read from `start`, ends."""
         self.work.spend(1)  # a repetition of nothing makes no state
         match part:
             case Characters(ranges):
-                # A state has one move: `start` may have been left by another way already.
+                # A state has one move: `start` may already have another.
                 here, end = self.state(), self.state()
                 self.free[start].append(here)
                 self.moves[here] = (ranges, end)
@@ -349,7 +349,7 @@ class _Network:
             start = self.add(inner, start)
         end = self.state()
         if most is None:
-            # A state of its own, so that nothing read before is repeated with it.
+            # A separate state, so that nothing before it is repeated.
             again = self.state()
             self.free[start].append(again)
             self.free[self.add(inner, again)].append(again)
@@ -364,7 +364,7 @@ class _Network:
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """What is left of a pattern: for each state where which characters lead. State 0 is first."""
+    """A pattern as states: which characters lead to which state. State 0 is the first."""
 
     moves: list[list[tuple[Ranges, int]]]
     final: set[int]
@@ -373,10 +373,10 @@ class Automaton:
 def automaton(
     pattern: str, shortest: int = 0, longest: int | None = None, work: Work | None = None
 ) -> Automaton:
-    """The texts that fit a pattern and are as long as asked for; `work` is that of a whole schema.
+    """The texts that match a pattern and have the required length. `work` is for a whole schema.
 
-    Raises InvalidRequest where it cannot be read or no text fits, SchemaUnsupported where it takes
-    more than this file gives it.
+    Raises InvalidRequest if it cannot be read or no text matches, SchemaUnsupported if it exceeds
+    the limits of this file.
     """
     if len(pattern) > LONGEST_PATTERN:
         raise SchemaUnsupported(f"it is longer than {LONGEST_PATTERN} characters")
@@ -387,14 +387,14 @@ def automaton(
 
 
 class _Determined:
-    """The network with one way to go: a state here is a set of states there, and a length."""
+    """The deterministic network: each state is a set of states of the other, and a length."""
 
     def __init__(self, network: _Network, end: int, shortest: int, longest: int | None) -> None:
         self._network = network
         self._end = end
         self._shortest = shortest
         self._longest = longest
-        self._counted = max(shortest, longest or 0)  # longer than this, lengths are all the same
+        self._counted = max(shortest, longest or 0)  # beyond this, all lengths are equal
 
     def follow(self, start: int) -> Automaton:
         first = (self._closed({start}), 0)
@@ -451,7 +451,7 @@ class _Determined:
 
 
 def _useful(whole: Automaton) -> Automaton:
-    """Only the states from which an end can be reached: nothing leads nowhere."""
+    """Only the states from which an end can be reached."""
     before: dict[int, set[int]] = {}
     for state, ways in enumerate(whole.moves):
         for _, target in ways:
@@ -473,7 +473,7 @@ def _useful(whole: Automaton) -> Automaton:
 
 
 def string_rules(found: Automaton, new_name: Callable[[], str]) -> dict[str, str]:
-    """Grammar rules, by name, for a JSON string without its first quote; the first is the start."""
+    """Grammar rules by name for a JSON string without its first quote; the first is the start."""
     names = [new_name() for _ in found.moves]
     rules = {}
     for state, ways in enumerate(found.moves):
@@ -485,7 +485,7 @@ def string_rules(found: Automaton, new_name: Callable[[], str]) -> dict[str, str
 
 
 def _written(ranges: Ranges) -> str:
-    """One of these characters as JSON writes them inside a string."""
+    """One of these characters, as JSON writes it inside a string."""
     options = []
     plain = common(ranges, _AS_IT_IS)
     if plain:
@@ -499,7 +499,7 @@ def _written(ranges: Ranges) -> str:
 
 
 def _quoted(text: str) -> str:
-    """ASCII text as a literal of the grammar."""
+    """ASCII text as a grammar literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

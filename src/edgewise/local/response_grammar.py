@@ -1,9 +1,9 @@
-"""The grammar of the answers that a JSON Schema allows, for llama.cpp (GBNF), within bounds.
+"""The grammar of the answers that a JSON Schema allows, for llama.cpp (GBNF), within limits.
 
-The runtime has a compiler of its own, which a schema can crash, bloat or stall, and the process
-with it. So the runtime never sees a schema. This file reads the keywords it knows and refuses the
-others by name; it counts what it writes; and each grammar leads to an end at every point, in few
-ways at once. What it accepts may be less than the schema allows, but never more."""
+The runtime has its own compiler, but a schema can crash, bloat or stall it, and our process with
+it. So the runtime never sees a schema. This file reads the keywords it knows and refuses the others
+by name. It counts what it writes. Every grammar can reach an end from every point, and has few open
+ways at a time. It may accept less than the schema allows, but never more."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from edgewise.calls.schema import Shape, has_room
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 from edgewise.local.pattern_grammar import Work, automaton, string_rules
 
-# Limits, each named in the error that tells of it.
-MOST_VALUES = 20_000  # of any kind in the schema's own JSON
-MOST_TEXT = 100_000  # characters of the names and texts in it
+# Limits; the error names the one that was passed.
+MOST_VALUES = 20_000  # of any kind in the schema's JSON
+MOST_TEXT = 100_000  # characters in its names and texts
 DEEPEST_JSON = 100
-DEEPEST = 32  # values in one another
-MOST_SCHEMAS = 1_000  # read; one that is referred to counts once
-MOST_CHOICES = 1_000  # values of all enums
-MOST_OPTIONAL = 100  # properties in a row that may be left out
-MOST_REPETITIONS = 2_000  # of a character or an item
-MOST_REPEATED = 50_000  # all repetitions together
-MOST_PATTERN_STATES = 3_000  # all patterns together
+DEEPEST = 32  # nested values
+MOST_SCHEMAS = 1_000  # that are read; a referenced one counts once
+MOST_CHOICES = 1_000  # values in all enums
+MOST_OPTIONAL = 100  # optional properties in a row
+MOST_REPETITIONS = 2_000  # of one character or item
+MOST_REPEATED = 50_000  # in all repetitions
+MOST_PATTERN_STATES = 3_000  # in all patterns
 MOST_WRITTEN = 1_000_000  # characters of the grammar: the runtime reads them in a third of a second
 LONGEST_ADDRESS = 500  # of a $ref
 MOST_OPTIONS = 64  # of one anyOf or oneOf
 LARGEST_NUMBER = 10**15
-# Of looking for the ways that are open: after so many their number has settled, or never will.
+# Rounds of counting open ways: by then the number is stable, or it never will be.
 ROUNDS = 2 * DEEPEST
 
 ANNOTATIONS = frozenset(
@@ -61,14 +61,14 @@ _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
 _TIME = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
 _HEX = "[0-9a-f]"
-_FORMATS = {  # other formats are notes, as the standard has it
+_FORMATS = {  # other formats are only notes, says the standard
     "date": f"^{_DAY}$",
     "time": f"^{_TIME}$",
     "date-time": f"^{_DAY}T{_TIME}$",
     "uuid": f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$",
 }
 
-# How numbers and booleans begin, as far as what follows is concerned: no other value begins so.
+# How numbers and booleans begin: no other value begins like this.
 _A_NUMBER, _A_BOOLEAN = "#", "?"
 
 _SPACE = r'(" " | "\n" [ \t]{0,20})?'
@@ -78,8 +78,8 @@ _CHARACTER = r'[^"\\\x00-\x1f\x7f] | "\\" (["\\/bfnrt] | "u00" [01] [0-9a-f])'
 def compile_answer(schema: Mapping[str, Any]) -> str:
     """A GBNF grammar for the JSON that a schema allows; for {} any object.
 
-    Raises InvalidRequest for a schema that makes no sense or that no answer could fulfil, and
-    SchemaUnsupported for one that may make sense but is not understood here, or is too large.
+    Raises InvalidRequest for a schema that makes no sense or allows no answer. Raises
+    SchemaUnsupported for one that is not understood here, or is too large.
     """
     _measure(schema)
     writer = _Writer(schema)
@@ -89,7 +89,7 @@ def compile_answer(schema: Mapping[str, Any]) -> str:
 
 
 def _measure(schema: Mapping[str, Any]) -> None:
-    """Before anything else, since all that follows takes time or stack by it."""
+    """First of all, because everything that follows takes time or stack."""
     values, text = 0, 0
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     while waiting:
@@ -115,10 +115,10 @@ class _Node:
     """What was written for one schema, as far as the number of open ways depends on it."""
 
     rule: str
-    opening: str = ""  # what every answer to it begins with
+    opening: str = ""  # what every answer begins with
     inner: list[_Node] = field(default_factory=list)
-    either: bool = False  # one of `inner`, rather than one after the other
-    least: int = 1  # ways that are open in it, whatever is inside
+    either: bool = False  # one of `inner`, not all of them in a row
+    least: int = 1  # open ways in it, whatever is inside
     open: int = 1
 
 
@@ -126,7 +126,7 @@ class _Writer:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._names: dict[str, str] = {}  # body: name
-        self._rules: dict[str, str] = {}  # name: body, of rules that others name before they exist
+        self._rules: dict[str, str] = {}  # name: body, for rules that are named before they exist
         self._nodes: list[_Node] = []
         self._referred: dict[str, _Node] = {}
         self._spent: dict[str, int] = {}
@@ -139,10 +139,10 @@ class _Writer:
         return shared + "".join(f"{name} ::= {body}\n" for name, body in self._rules.items())
 
     def check_openness(self) -> None:
-        """How many ways an answer can be read in while it is written, at the worst.
+        """Count the ways in which a partial answer can be read, at the worst.
 
-        A choice between objects that begin alike adds up what is open in each, also around a
-        reference to itself: the count then grows from round to round.
+        A choice between objects that begin alike adds up their open ways. If such a choice refers
+        to itself, the count grows from round to round.
         """
         together = {
             node: _alike(node.inner) if node.either else [[each] for each in node.inner]
@@ -161,7 +161,7 @@ class _Writer:
         _too_much("$", f"more than {MOST_OPEN} ways to read an answer at once")
 
     def value(self, schema: Any, place: str, depth: int, around: frozenset[str]) -> _Node:
-        """The rule for a schema. `around` are the references followed since the last character."""
+        """The rule for a schema. `around`: references followed since the last character."""
         if schema is False:
             _wrong(place, "nothing is allowed")
         if schema is True or schema == {}:
@@ -174,7 +174,7 @@ class _Writer:
         return self._kind(self._flat(flat, place, depth, around), place, depth, around)
 
     def _known(self, schema: Mapping[str, Any], place: str, depth: int) -> dict[str, Any]:
-        """Without what only describes; what is not understood is refused by its name."""
+        """The schema without mere descriptions. Unknown keywords are refused by name."""
         if depth > DEEPEST:
             _too_much(place, f"more than {DEEPEST} values in one another")
         self._spend("schemas", 1, MOST_SCHEMAS, place)
@@ -215,7 +215,7 @@ class _Writer:
     def _flat(
         self, schema: dict[str, Any], place: str, depth: int, around: frozenset[str]
     ) -> dict[str, Any]:
-        """A schema with its `$ref` and `allOf` joined into one."""
+        """A schema with its `$ref` and `allOf` merged into one."""
         joined = dict(schema)
         parts = []
         if "$ref" in joined:
@@ -356,7 +356,7 @@ class _Writer:
             _wrong(place, "required is not a list of names")
         extra = schema.get("additionalProperties", True)
         must = dict.fromkeys(required)
-        # What is required and not listed is one of the others.
+        # What is required but not listed is an additional property.
         wanted = dict(properties) | {name: extra for name in must if name not in properties}
         for name, each in wanted.items():
             if each is False and name in must:
@@ -364,7 +364,7 @@ class _Writer:
         return [(name, each, name in must) for name, each in wanted.items() if each is not False]
 
     def _members(self, pairs: Sequence[str], required: Sequence[bool], place: str) -> str:
-        """The pairs in this order; those that are not required may be left out."""
+        """The pairs in this order; optional ones may be left out."""
         if _longest_run(required) > MOST_OPTIONAL:
             _too_much(place, f"more than {MOST_OPTIONAL} properties in a row are optional")
         count = len(pairs)
@@ -394,7 +394,7 @@ class _Writer:
     def _array(self, schema: dict[str, Any], place: str, depth: int) -> _Node:
         first = _listed(schema.get("prefixItems"), "prefixItems", place, empty=True)
         items = schema.get("items", True)
-        if isinstance(items, list | tuple):  # as it was written before 2020
+        if isinstance(items, list | tuple):  # as written before 2020
             first, items = list(items), True
         low = _count(schema, "minItems", place)
         high = _count(schema, "maxItems", place)
@@ -486,7 +486,7 @@ class _Writer:
         return self._rule(rule)
 
     def _anything(self) -> str:
-        """Any JSON. The rules name each other, so that depth needs no bound of its own."""
+        """Any JSON. The rules refer to each other, so depth needs no limit."""
         if "any" not in self._rules:
             self._rules["any"] = ""
             more = f'("," {self._space} any)*'
@@ -497,7 +497,7 @@ class _Writer:
         return "any"
 
     def _joined(self, one: dict[str, Any], other: dict[str, Any], place: str) -> dict[str, Any]:
-        """What fulfils both."""
+        """A schema that fulfils both."""
         one, other = _closed(one, other), _closed(other, one)
         both = one | other
         for name in one:
@@ -507,7 +507,7 @@ class _Writer:
         return both
 
     def _both(self, name: str, one: Any, other: Any, place: str) -> Any:
-        """A keyword's value for which an answer fulfils it with either of two values."""
+        """The value of a keyword that fulfils both values."""
         if _same(one, other):
             return one
         if name == "properties" and isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -550,7 +550,7 @@ class _Writer:
 
 
 def _opening(values: Sequence[Any], texts: Sequence[str]) -> str:
-    """What each of these values begins with; `texts` are they as JSON, sorted."""
+    """What each of these values begins with; `texts` are the values as JSON, sorted."""
     if any(isinstance(value, bool | int | float) for value in values):
         sorts = {_A_BOOLEAN if isinstance(value, bool) else type(value) for value in values}
         if sorts == {_A_BOOLEAN}:
@@ -560,7 +560,7 @@ def _opening(values: Sequence[Any], texts: Sequence[str]) -> str:
 
 
 def _alike(options: Sequence[_Node]) -> list[list[_Node]]:
-    """For each option those that cannot be told from it by how they begin, itself included."""
+    """For each option, those that begin like it, itself included."""
     return [
         [
             each
@@ -572,12 +572,12 @@ def _alike(options: Sequence[_Node]) -> list[list[_Node]]:
 
 
 def _closed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """One with the properties forbidden that the other does not list, if it allows no others."""
+    """If the other schema allows no further properties, forbid those that it does not list."""
     names, listed = one.get("properties"), other.get("properties", {})
     if other.get("additionalProperties") is not False or not isinstance(names, Mapping):
         return one
     if not isinstance(listed, Mapping):
-        return one  # refused once it is read
+        return one  # refused when it is read
     return one | {"properties": {key: key in listed and names[key] for key in names}}
 
 
@@ -586,7 +586,7 @@ def _all_of(one: Any, other: Any) -> Any:
 
 
 def _check_names(schema: Mapping[str, Any], place: str) -> None:
-    """Each name stands for a schema; and lists of them are joined before those are counted."""
+    """Each name stands for a schema. Lists are merged before those are counted."""
     for name in ("properties", "required"):
         named = schema.get(name)
         if isinstance(named, list | tuple | Mapping) and len(named) > MOST_SCHEMAS:
@@ -603,7 +603,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _types(schema: Mapping[str, Any], place: str) -> list[str]:
-    """The types a schema allows; none where it allows all."""
+    """The types a schema allows; none if it allows all."""
     declared: Any = schema.get("type")
     names: list[Any] = list(declared) if isinstance(declared, list | tuple) else [declared]
     if declared is None:
@@ -653,7 +653,7 @@ def _count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
         _wrong(place, f"{name} is not a count")
     if value > MOST_REPETITIONS:
         if name.startswith("max"):
-            return MOST_REPETITIONS  # what is shorter fulfils it too
+            return MOST_REPETITIONS  # a shorter one fulfils it too
         _too_much(place, f"{name} is more than {MOST_REPETITIONS:,}")
     return int(value)
 
@@ -661,13 +661,13 @@ def _count(schema: Mapping[str, Any], name: str, place: str) -> int | None:
 def _bound(
     schema: Mapping[str, Any], name: str, open_name: str, stricter: Any, place: str
 ) -> tuple[int | float | None, bool]:
-    """The end of a range, and whether it is itself left out."""
+    """The end of a range, and whether it is excluded."""
     ends: list[tuple[int | float, bool]] = []
     for each, is_open in ((name, False), (open_name, True)):
         value = schema.get(each)
         if value is None or value is False:
             continue
-        if value is True and each == open_name and ends:  # as it was written before 2017
+        if value is True and each == open_name and ends:  # as written before 2017
             ends = [(ends[0][0], True)]
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -696,13 +696,11 @@ def _longest_run(required: Sequence[bool]) -> int:
 
 
 def _wrong(place: str, words: str) -> NoReturn:
-    raise InvalidRequest(f"the answer's schema cannot be held to: {_short(place)}: {words}")
+    raise InvalidRequest(f"no answer can follow this schema: {_short(place)}: {words}")
 
 
 def _too_much(place: str, words: str) -> NoReturn:
-    raise SchemaUnsupported(
-        f"the device cannot hold an answer to this schema: {_short(place)}: {words}"
-    )
+    raise SchemaUnsupported(f"the device cannot enforce this schema: {_short(place)}: {words}")
 
 
 def _short(place: str) -> str:

@@ -1,4 +1,4 @@
-"""The device's skills with pictures: text (RapidOCR) and objects (SSD-MobileNetV3)."""
+"""The device's vision skills: text (RapidOCR) and objects (SSD-MobileNetV3)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 FindModel = Callable[[str], InstalledModel]
 
-# The reader of text.
+# The text reader.
 TEXT_MODEL = "pp-ocrv6-small"
-LEAST_SIDE = 48  # a smaller picture gets a margin: the finder's strides need some room
-MOST_TIMES = 4  # as long as wide, or the other way round: the finder enlarges the shorter side to
-# 736 pixels, and a strip would become a picture of gigabytes
+LEAST_SIDE = 48  # a smaller picture gets a margin: the detector's strides need some room
+MOST_TIMES = 4  # ratio of the sides: the detector enlarges the shorter side to 736 pixels, and a
+# narrow strip would become a picture of gigabytes
 
-# The finder of objects.
-SIDE = 320  # what the network looks at
+# The object finder.
+SIDE = 320  # pixels of the network's input
 LEAST_SCORE = 0.3  # below it, everything is found everywhere
-OVERLAP = 0.45  # boxes of one kind that share more than this are one object
+OVERLAP = 0.45  # boxes of one kind with more overlap are one object
 
 
 def open_skill(name: str, find_model: FindModel, *, threads: int) -> VisionBackend:
-    """A skill, not yet loaded. Raises ExtraMissing or ModelNotFound where it cannot be had."""
+    """A skill, not yet loaded. Raises ExtraMissing or ModelNotFound if it is not available."""
     reads = name == "reads text"
     package = "rapidocr" if reads else "cv2"
     if importlib.util.find_spec(package) is None:
@@ -64,8 +64,8 @@ class TextReader(LazyModel[Any]):
         with self._lock:
             engine = self._loaded()
             try:
-                found = engine(_with_margin(pixels)[:, :, ::-1])  # it wants blue first
-            except Exception as error:  # a runtime in C++ under a library in Python: anything
+                found = engine(_with_margin(pixels)[:, :, ::-1])  # it takes blue first
+            except Exception as error:  # a C++ runtime under a Python library may raise anything
                 raise self._broke_off(error) from error
         texts = found.txts or ()
         boxes = found.boxes if found.boxes is not None else ()
@@ -111,7 +111,7 @@ class ObjectFinder(LazyModel[Any]):
         height, width = pixels.shape[:2]
         with self._lock:
             network = self._loaded()
-            import cv2  # noqa: PLC0415  # comes with what was just loaded
+            import cv2  # noqa: PLC0415  # installed with what was just loaded
 
             try:
                 blob = cv2.dnn.blobFromImage(
@@ -150,7 +150,7 @@ def _with_margin(pixels: PictureArray) -> PictureArray:
 
 
 def _things(cv2: Any, rows: Any, width: int, height: int) -> list[Thing]:
-    """Best first, without those that lie on a better one of their kind."""
+    """Best first, without those that overlap a better one of their kind."""
     likely = [row for row in rows if row[2] >= LEAST_SCORE and int(row[1]) in CLASSES]
     boxes = [
         [

@@ -1,4 +1,4 @@
-"""Audits for the engine: opens the auditor where the settings ask for one, else nothing."""
+"""Opens the auditor, if the settings ask for one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Host(Protocol):
 def open_auditor(
     host: Host, streams: OpenStreams, draw: Callable[[], float] = random.random
 ) -> Auditor | None:
-    """None unless a share of the answers is to be audited; ended with the other open streams."""
+    """None if nothing is to be audited. Closed with the other open streams."""
     if not host.settings.audit_share:
         return None
     from edgewise.flows.audit import Auditor, Parts  # noqa: PLC0415  # most engines need none
@@ -62,10 +62,10 @@ def watching(auditor: Auditor | None) -> tuple[Watcher, ...]:
 
 
 def similarity(host: Host, one: str, other: str) -> float | None:
-    """The cosine of two texts, where the embedder that it was measured with is installed."""
+    """The cosine of two texts, if the default embedder is installed."""
     try:
         require_runtime()
-        ModelStore(host.settings.models_dir).find(DEFAULT_EMBEDDER)  # none is fetched for this
+        ModelStore(host.settings.models_dir).find(DEFAULT_EMBEDDER)  # do not fetch it for this
     except (ExtraMissing, ModelNotFound):
         return None
     embedder = host._open_embedder()

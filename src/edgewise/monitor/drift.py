@@ -1,7 +1,7 @@
-"""Watches for drift: every so many answers, what the ledger holds against the calibration's own.
+"""Watches for drift: now and then compares the ledger with the calibration.
 
-What is found is noted in the ledger and logged once, and shown by `edgewise doctor`, `edgewise
-ledger` and /metrics. It never disturbs an answer."""
+Findings are noted in the ledger, logged once, and shown by `edgewise doctor`, `edgewise ledger` and
+/metrics. An answer never waits for it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from edgewise.types.replies import Reply
 _log = logging.getLogger("edgewise")
 
 EVERY = 50  # answers between two checks
-END_S = 2.0  # that the end of an engine waits for a check that is under way
+END_S = 2.0  # how long closing an engine waits for a running check
 NOTE = "drift"
-# Of these a row of the ledger holds the confidence that the calibration's quantiles are of. A
-# transcript's row is the mean of its segments, and hard function calls are never measured at all.
+# For these tasks the ledger holds the confidence that the calibration's quantiles describe. A
+# transcript's row is the mean of its segments, and hard function calls are never measured.
 COMPARED = ("chat",)
 
 
 def open_watch(settings: Settings, ledger: Ledger, streams: OpenStreams) -> DriftWatch:
-    """One that ends with its engine."""
+    """A watch that ends with its engine."""
     watch = DriftWatch(settings, ledger)
     streams.add(watch)
     return watch
 
 
 class DriftWatch:
-    """Holds what was found last, by calibration."""
+    """Holds the latest findings, by calibration."""
 
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
         self._settings = settings
@@ -51,11 +51,11 @@ class DriftWatch:
 
     @property
     def watcher(self) -> Watcher:
-        """For the books: it looks at the first answer of a process, and at every so many."""
+        """For the request recorder: checks at the first answer, then at every EVERYth."""
         return Every(EVERY, self.begin)
 
     def begin(self, request: Request, reply: Reply) -> None:
-        """Look on a thread of its own: nobody's answer waits for it."""
+        """Check on its own thread: no answer waits for it."""
         if self._checking is None or not self._checking.is_alive():
             self._checking = threading.Thread(
                 target=self.look, args=(request, reply), name="edgewise-drift", daemon=True
@@ -63,7 +63,7 @@ class DriftWatch:
             self._checking.start()
 
     def close(self) -> None:
-        """Let a check that is under way end."""
+        """Wait for a running check."""
         if self._checking is not None:
             self._checking.join(END_S)
 
@@ -79,20 +79,20 @@ class DriftWatch:
         """Compare now; note and log what began or ended."""
         found = self.compare(task, name)
         self.found[name] = found
-        # Once over all processes, not with every question that is asked on a command line.
+        # Log once over all processes, not at every question on the command line.
         if self._ledger.note(NOTE, name, found.words) and found.drifted:
             _log.warning("drift: calibration %s no longer fits: %s", name, found.words)
         return found
 
     def compare_all(self) -> Iterator[Drift]:
-        """Every calibration that was used lately; nothing is noted."""
+        """Every calibration in recent use. Nothing is noted."""
         for task, name in self._ledger.calibrations():
             yield self.compare(task, name)
 
     def compare(self, task: str, name: str) -> Drift:
-        """What the ledger holds against what the calibration says of itself."""
+        """Compare the ledger with what the calibration says of itself."""
         reference = read_reference(self._settings, task, name)
-        if reference is None:  # nobody has calibrated this model, so nothing was promised
+        if reference is None:  # an uncalibrated model promises nothing
             return Drift(calibration=name)
         rows = self._ledger.confidences(task, name, MOST_ROWS) if task in COMPARED else []
         seen = [Seen(row.confidence, row.threshold if row.gated else None) for row in rows]
@@ -107,7 +107,7 @@ class DriftWatch:
 
 
 def read_reference(settings: Settings, task: str, name: str) -> Reference | None:
-    """What the calibration was measured on; None where it is gone or cannot be read."""
+    """What the calibration was measured on; None if it is missing or cannot be read."""
     data = document_of(settings, task, name)
     try:
         return None if data is None else parse_reference(data)
@@ -116,7 +116,7 @@ def read_reference(settings: Settings, task: str, name: str) -> Reference | None
 
 
 def in_figures(found: Drift) -> str:
-    """What was compared, in short."""
+    """The compared figures, in short."""
     told = []
     if found.distance is not None:
         told.append(f"distance {found.distance:.2f} of at most {found.bound:.2f}")

@@ -1,4 +1,4 @@
-"""What an engine has under way: ended with it, or when the interpreter exits."""
+"""The open streams of an engine: closed with it, or when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Stream(Protocol):
 
 
 class OpenStreams:
-    """Those that nobody holds any more are forgotten."""
+    """Streams that nobody holds any more are forgotten."""
 
     def __init__(self, owner: object) -> None:
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
-        # Also when the interpreter exits: what was left open is cancelled and recorded.
+        # Also at the interpreter's exit: open streams are cancelled and recorded.
         weakref.finalize(owner, _leave, self._streams)
 
     def add(self, stream: Stream) -> None:
@@ -30,5 +30,5 @@ class OpenStreams:
 
 def _leave(streams: weakref.WeakSet[Stream]) -> None:
     for stream in list(streams):
-        with contextlib.suppress(ValueError):  # it is running on another thread, which will see
+        with contextlib.suppress(ValueError):  # it is running on another thread, which will notice
             stream.close()

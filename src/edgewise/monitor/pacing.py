@@ -1,6 +1,6 @@
-"""Steering for the engine: reads what is left of budgets and what has drifted, request by request.
+"""Steering: reads for every request what is left of budgets, and what has drifted.
 
-Loaded with the engine, used only where `pace_budget` or `on_drift` asks for it."""
+Loaded with the engine, used only if `pace_budget` or `on_drift` asks for it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from edgewise.types.objectives import (
 
 _log = logging.getLogger("edgewise")
 
-FRESH_S = 60.0  # how long what is to be expected stands; what is left is read every time
+FRESH_S = 60.0  # how long an expectation is valid; what is left is read every time
 
 
 def open_steer(
     settings: Settings, ledger: Ledger, watch: DriftWatch
 ) -> Callable[[Request], Request] | None:
-    """None where nothing is to be steered, which is the default."""
+    """None if nothing is to be steered, which is the default."""
     if not settings.pace_budget and settings.on_drift == "report":
         return None
     return Steer(settings, ledger, watch)
 
 
 class Steer:
-    """Gives a request what moves its threshold. A ledger that fails costs only that."""
+    """Adds to a request what moves its threshold. If the ledger fails, nothing is moved."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Steer:
         return {name: drift.words for name, drift in found if drift.drifted}
 
     def _money(self, key: str) -> Money | None:
-        """That of the budget that allows the least."""
+        """Of the budget that allows the least."""
         if not self._settings.pace_budget:
             return None
         states = [state for state in self._ledger.remaining() if state.budget.applies_to(key)]

@@ -1,4 +1,4 @@
-"""Explains a reply or a row of the ledger with the calibration that its decision names."""
+"""Explains a reply or a ledger row with the calibration that its decision names."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from edgewise.types.measured import read_measured
 from edgewise.types.messages import Task
 from edgewise.types.replies import Decision, Reply
 
-# Where a task's calibrations lie; a chat may have been about pictures.
+# The kinds of calibration that a task may use; a chat may have been about pictures.
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "chat": ("chat", "see"),
     "call": ("calls",),
     "transcribe": ("speech",),
 }
-OWN = "+"  # behind it stands when a calibration was fitted here
-# Scores that a calibration holds beside those of being right.
+OWN = "+"  # separates a calibration's name from the time it was fitted here
+# Scores of a calibration that are not about being right.
 _OTHER_SCORES = {"error", "agreement"}
 
 
@@ -49,7 +49,7 @@ def explain_reply(reply: Reply, settings: Settings, task: Task = "chat") -> Expl
 
 
 def explain_row(row: Mapping[str, Any], settings: Settings) -> Explanation:
-    """The same for a request in the ledger, also one of long ago."""
+    """The same for a request in the ledger, however old."""
     decision = Decision(
         policy=row["policy"],
         handoff=row["handoff"],
@@ -81,7 +81,7 @@ def known_today(settings: Settings, task: str, name: str) -> Known:
 
 
 def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] | None:
-    """The contents of the calibration file that a decision of this task names, if it is there."""
+    """The contents of the calibration file that a decision names, if it exists."""
     for kind in _KINDS.get(task, ()) if name else ():
         data = _document(settings, name, kind)
         if data is not None:
@@ -90,11 +90,11 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
 
 
 def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
-    """Of the files it may be in, the one that holds a calibration of this very name."""
-    key = name.partition(OWN)[0]  # files are named after the model alone
+    """The file that holds a calibration of exactly this name."""
+    key = name.partition(OWN)[0]  # files are named after the model only
     places: list[Callable[[], Mapping[str, Any] | None]] = [
         lambda: find_document(settings, key, kind),
-        lambda: shipped_document(key, kind),  # what was fitted here may be another
+        lambda: shipped_document(key, kind),  # the user's own file may hold another
     ]
     if kind == "chat" and settings.calibration:
         path = Path(settings.calibration).expanduser()
@@ -102,7 +102,7 @@ def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | N
     for place in places:
         try:
             data = place()
-        except SettingsError:  # moved away, or damaged: as if it were gone
+        except SettingsError:  # moved or damaged: treat it as missing
             continue
         if data is not None and data.get("name") == name:
             return data

@@ -1,4 +1,4 @@
-"""The table of audits: answers kept on the device that the cloud was asked for as well."""
+"""The table of audits: answers kept on the device that were also asked of the cloud."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 from edgewise.record.rows import bindable, bounded_text, checked_amount, insert_once
 
 AUDIT_KEY = "audit"  # the budget key of every cloud call that an audit makes
-MOST_AUDITS = 20_000  # that are read at once, the latest
-# Agreement from which an answer counts as right: of speech, few words may differ.
+MOST_AUDITS = 20_000  # the latest, read at once
+# From this agreement on an answer counts as right; in speech, a few words may differ.
 RIGHT_FROM: Mapping[str, float] = {"transcribe": 0.85}
 ALMOST_SURE = 1.959964  # standard deviations that hold 95 %
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """One kept answer (of speech: one segment) beside the cloud's.
+    """One kept answer (for speech: one segment) beside the cloud's.
 
-    id          of the request; of speech with the segment's number
-    confidence  what the device gave it, from these features, by this calibration
-    share       of answers that were audited when it was chosen
-    agree       0 to 1; disagreement is not proof of an error: the cloud may be the one that errs
+    id          of the request; for speech, with the segment's number
+    confidence  of the device, from these features, by this calibration
+    share       of answers that were audited when this one was chosen
+    agree       0 to 1; disagreement does not prove an error: the cloud may be wrong
     judged_by   `exact`, `calls`, `word_error`, `embedding` or `judge`
-    cloud_text  only where the request asks for texts to be stored
+    cloud_text  only if the request asks for texts to be stored
     """
 
     id: str
@@ -51,7 +51,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`wrong` of `count`, and the interval (Wilson's, 95 %) in which the true share lies."""
+    """`wrong` of `count`, and the 95 % interval (Wilson's) of the true share."""
 
     count: int
     wrong: int
@@ -62,10 +62,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What audits say of the answers that were kept: disagreement, by task and in all; its price.
+    """What audits say about the kept answers: disagreement by task and in all, and its price.
 
     kept, accepted...  answers kept on the device in this time, and how many of them would be wrong
-                       if all were like those that were audited
+                       if all were like the audited ones
     """
 
     all: Share
@@ -152,11 +152,11 @@ def share_wrong(audits: Sequence[Audit]) -> Share:
 
 
 def wilson(wrong: int, count: int) -> tuple[float, float]:
-    """The interval of a share that was found in so many; all of 0 to 1 where there were none."""
+    """The 95 % interval of a share; 0 to 1 if nothing was counted."""
     if not count:
         return 0.0, 1.0
     z, share = ALMOST_SURE, wrong / count
     spread = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     middle, scale = share + z * z / (2 * count), 1 + z * z / count
     low, high = (middle - spread) / scale, (middle + spread) / scale
-    return max(0.0, min(low, share)), min(1.0, max(high, share))  # a float's rounding
+    return max(0.0, min(low, share)), min(1.0, max(high, share))  # against rounding errors

@@ -17,7 +17,7 @@ _BUDGET = re.compile(r"\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*/\s*([a-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most this much per window. Key "" counts all requests, any other only its own."""
+    """At most this much per window. Key "" counts all requests, any other key only its own."""
 
     limit_microdollars: int
     window: Window
@@ -70,7 +70,7 @@ def dollars(microdollars: int) -> str:
 
 
 def window_end(now: float, window: Window) -> float:
-    """When the window that holds this moment ends, and the budget starts afresh."""
+    """When the window of this moment ends, and the budget resets."""
     today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if window == "day":
         return (today + timedelta(days=1)).timestamp()
@@ -81,7 +81,7 @@ def window_end(now: float, window: Window) -> float:
 def budget_states(
     connection: sqlite3.Connection, budgets: Sequence[Budget], now: float
 ) -> list[BudgetState]:
-    """Read what each budget has left; inside a transaction the answer holds until it ends."""
+    """What each budget has left. Inside a transaction the answer holds until it ends."""
     return [_state(connection, budget, now) for budget in budgets]
 
 
@@ -102,7 +102,7 @@ def _state(connection: sqlite3.Connection, budget: Budget, now: float) -> Budget
 
 
 def refuse_if_over(states: Sequence[BudgetState], microdollars: int) -> None:
-    """Raise BudgetExceeded where a reservation would pass a limit; names the last to reset."""
+    """Raise BudgetExceeded if a reservation would pass a limit; names the last budget to reset."""
     over = [state for state in states if _is_over(state, microdollars)]
     if not over:
         return

@@ -1,4 +1,4 @@
-"""The ledger: writes every request and attempt down, and pays for cloud calls out of budgets."""
+"""The ledger: records every request and attempt, and pays for cloud calls out of budgets."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Payee(Protocol):
 class Ledger:
     """One SQLite file, safe for threads and for several processes.
 
-    Nothing is opened before the first use. Every method raises LedgerUnavailable when the file
-    cannot be read or written, and leaves it as it was.
+    The file is opened at the first use. Every method raises LedgerUnavailable if the file cannot
+    be read or written, and leaves it as it was.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Ledger:
         return self._store.path
 
     def close(self) -> None:
-        """Let go of the file. Using the ledger again opens it again."""
+        """Close the file. The next use opens it again."""
         self._store.close()
 
     def reserve(self, attempt_id: str, request: Request, config: Payee, microdollars: int) -> None:
-        """Set money aside before a cloud call. The same attempt id again changes nothing.
+        """Set money aside before a cloud call. Repeating an attempt id changes nothing.
 
-        Raises BudgetExceeded when a budget of this request does not cover the amount.
+        Raises BudgetExceeded if a budget of this request does not cover the amount.
         """
         checked_amount(microdollars)
         with self._store.writing() as connection:
-            # The clock is read under the lock, so that windows follow the order of writing.
+            # Read the clock under the lock, so that windows follow the order of writing.
             now = self._clock()
             _settle_expired(connection, now)
             if _known(connection, "attempts", "id", attempt_id):
@@ -109,10 +109,10 @@ class Ledger:
             insert_once(connection, "attempts", row)
 
     def settle(self, attempt_id: str, attempt: Attempt) -> None:
-        """Write down how a cloud call ended and what it cost. The first settlement stands.
+        """Record how a cloud call ended and what it cost. The first settlement counts.
 
-        Only the guess of a sweep ("abandoned") gives way to the fact, should it still come. An
-        attempt that was never reserved is written as a new settled row.
+        Only the guess of a sweep ("abandoned") is replaced if the fact still arrives. An attempt
+        without a reservation becomes a new settled row.
         """
         now = self._clock()
         columns = settled_columns(attempt, now)
@@ -130,19 +130,19 @@ class Ledger:
                 insert_once(connection, "attempts", row | columns)
 
     def sweep(self, now: float | None = None) -> int:
-        """Settle every expired reservation at its full amount; says how many there were."""
+        """Settle every expired reservation at its full amount; return how many there were."""
         with self._store.writing() as connection:
             return _settle_expired(connection, self._clock() if now is None else now)
 
     def seen(self, request_id: str) -> bool:
-        """Whether this id was used: by a recorded request, or by a cloud call of one that died."""
+        """Whether this id was used: by a recorded request, or by a cloud call of a lost one."""
         with self._store.reading() as connection:
             return _known(connection, "requests", "id", request_id) or _known(
                 connection, "attempts", "request_id", request_id
             )
 
     def record(self, request: Request, reply: Reply, *, cost_avoided_microdollars: int = 0) -> None:
-        """Write a finished request and its local attempts; a known id changes nothing."""
+        """Write a finished request and its local attempts. A known id changes nothing."""
         now = self._clock()
         texts = stored_texts(request, reply) if request.store_text else {}
         row = reply_row(request, reply, now, cost_avoided_microdollars) | texts
@@ -151,7 +151,7 @@ class Ledger:
     def record_failure(
         self, request: Request, error: BaseException, attempts: Sequence[Attempt]
     ) -> None:
-        """Write a request that raised; a known id changes nothing."""
+        """Write a request that raised. A known id changes nothing."""
         now = self._clock()
         texts = stored_texts(request, None) if request.store_text else {}
         row = failure_row(request, error, attempts, now) | texts
@@ -160,7 +160,7 @@ class Ledger:
     def _write_request(
         self, request: Request, row: Row, attempts: Sequence[Attempt], now: float
     ) -> None:
-        # Waited for where money was spent. A local answer's row can stand a crash without.
+        # Wait for the disk if money was spent. A local answer's row may be lost in a crash.
         durable = any(attempt.place == "cloud" for attempt in attempts)
         with self._store.writing(durable=durable) as connection:
             if not insert_once(connection, "requests", row):
@@ -168,28 +168,28 @@ class Ledger:
             for index, attempt in enumerate(attempts):
                 if attempt.place == "cloud":
                     continue  # written by reserve and settle
-                # "local" in the id: it must never take the place of a cloud attempt's.
+                # "local" in the id: it must never equal that of a cloud attempt.
                 attempt_id = f"{request.id}/local-{index}"
                 opened = opened_attempt(attempt_id, request.id, request.budget_key, now, 0)
                 insert_once(connection, "attempts", opened | settled_columns(attempt, now))
 
     def count_calls(self, changes: Mapping[ToolKey, Counts]) -> None:
-        """Add to the record of tools."""
+        """Add to the counts of tools."""
         with self._store.writing(durable=False) as connection:
             add_counts(connection, changes)
 
     def tool_counts(self) -> dict[ToolKey, Counts]:
-        """The record of every tool."""
+        """The counts of every tool."""
         with self._store.reading() as connection:
             return read_counts(connection)
 
     def record_audit(self, audit: Audit) -> None:
-        """Write down how a kept answer compares with the cloud's; a known id changes nothing."""
+        """Record how a kept answer compares with the cloud's. A known id changes nothing."""
         with self._store.writing(durable=False) as connection:
             write_audit(connection, audit, self._clock())
 
     def audits(self, since: float = 0.0, task: str = "", most: int = MOST_AUDITS) -> list[Audit]:
-        """The latest, newest first."""
+        """The latest audits, newest first."""
         with self._store.reading() as connection:
             return read_audits(connection, since, task, most)
 
@@ -209,7 +209,7 @@ class Ledger:
             return recent_requests(connection, limit)
 
     def judged(self, since: float) -> list[JudgedRequest]:
-        """Requests whose confidence was measured, the latest few thousand, newest first."""
+        """The latest few thousand requests with a measured confidence, newest first."""
         with self._store.reading() as connection:
             return judged_requests(connection, since)
 
@@ -219,22 +219,22 @@ class Ledger:
             return timeline(connection, since, self._clock(), stretches)
 
     def get(self, request_id: str) -> dict[str, Any] | None:
-        """One recorded request with all its attempts and, where stored, its texts."""
+        """One recorded request with all its attempts and, if stored, its texts."""
         with self._store.reading() as connection:
             return one_request(connection, request_id)
 
     def calibrations(self) -> list[tuple[str, str]]:
-        """Task and calibration of the latest requests whose confidence was measured."""
+        """Task and calibration of the latest requests with a measured confidence."""
         with self._store.reading() as connection:
             return calibrations_in_use(connection)
 
     def confidences(self, task: str, calibration: str, limit: int) -> list[Confidence]:
-        """The latest of one calibration, newest first."""
+        """The latest confidences of one calibration, newest first."""
         with self._store.reading() as connection:
             return recent_confidences(connection, task, calibration, limit)
 
     def note(self, kind: str, subject: str, words: str) -> bool:
-        """Write down that something began or, with no words, ended; once. Whether it is news."""
+        """Record once that something began or, without words, ended. Returns whether it is news."""
         with self._store.writing(durable=False) as connection:
             before = latest_note(connection, kind, subject)
             news = bool(words) != bool(before and before.words)
@@ -247,12 +247,12 @@ class Ledger:
             return latest_note(connection, kind, subject)
 
     def traffic(self, state: BudgetState) -> Traffic:
-        """What is to be expected of the rest of a budget's window."""
+        """What to expect until a budget resets."""
         with self._store.reading() as connection:
             return traffic(connection, state.budget, self._clock(), state.resets_at)
 
     def verify(self) -> list[str]:
-        """What is wrong with the file, in words; empty when it is sound. Reads all of it."""
+        """What is wrong with the file, in words; empty if nothing is. Reads all of it."""
         with self._store.reading() as connection:
             found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
             problems = [] if found == ["ok"] else found
@@ -260,7 +260,7 @@ class Ledger:
 
 
 def _settle_expired(connection: sqlite3.Connection, now: float) -> int:
-    # The money may have been spent: the amount stands until someone knows better.
+    # The money may have been spent: the amount stands until more is known.
     cursor = connection.execute(
         "UPDATE attempts SET state = 'settled', outcome = 'abandoned', settled_at = :now"
         " WHERE state = 'reserved' AND expires_at <= :now",
@@ -277,7 +277,7 @@ def _known(connection: sqlite3.Connection, table: str, column: str, value: str) 
 
 
 def _budget_key(connection: sqlite3.Connection, request_id: str) -> str:
-    """The key of an attempt nobody reserved: its request's, where that left a trace."""
+    """The key of an attempt that was not reserved: that of its request, if known."""
     row = connection.execute(
         "SELECT budget_key FROM attempts WHERE request_id = :id"
         " UNION ALL SELECT budget_key FROM requests WHERE id = :id LIMIT 1",

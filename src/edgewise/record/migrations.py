@@ -11,7 +11,7 @@ from edgewise.errors import LedgerUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step. The number in its name is its place; a published step is never edited."""
+    """One step. The number in its name gives the order; a published step is never edited."""
 
     name: str
     statements: tuple[str, ...]
@@ -97,7 +97,7 @@ CREATE TABLE spend (
 """
 
 
-# How the device's calls of each tool turned out. Never what they said.
+# How the device's calls of each tool turned out, without their content.
 _TOOL_RECORD = """
 CREATE TABLE tool_record (
     name TEXT NOT NULL,
@@ -109,14 +109,14 @@ CREATE TABLE tool_record (
 """
 
 
-# Of sound that a provider heard and charged for.
+# Seconds of sound that a provider charged for.
 _AUDIO_SECONDS = tuple(
     f"ALTER TABLE {table} ADD COLUMN audio_seconds REAL NOT NULL DEFAULT 0"
     for table in ("requests", "attempts")
 )
 
 
-# Answers kept on the device that the cloud was asked for as well. What they said only where asked.
+# Answers kept on the device that were also asked of the cloud. Texts only on request.
 _AUDITS = """
 CREATE TABLE audits (
     id TEXT NOT NULL PRIMARY KEY,
@@ -137,7 +137,7 @@ CREATE TABLE audits (
 """
 
 
-# What watchers saw begin or end: a calibration that no longer fits, and that it fits again.
+# What began or ended: a calibration that no longer fits, or fits again.
 _NOTES = """
 CREATE TABLE notes (
     created_at REAL NOT NULL,
@@ -149,7 +149,7 @@ CREATE TABLE notes (
 
 
 def _charge(row: str, sign: str) -> str:
-    """Add one attempt to (or take it from) its day and month, for its key and for all keys."""
+    """Add an attempt to (or take it from) its day and month, for its key and for all keys."""
     return f"""
     INSERT INTO spend
     SELECT windows.name, keys.name,
@@ -164,7 +164,7 @@ def _charge(row: str, sign: str) -> str:
     """
 
 
-# Triggers, because then no writer can forget them: not a second program, not a hand in a shell.
+# Triggers, so that no writer can forget them: no second program, no shell.
 _TRIGGERS = (
     f"CREATE TRIGGER spend_on_insert AFTER INSERT ON attempts BEGIN {_charge('NEW', '')} END",
     "CREATE TRIGGER spend_on_update AFTER UPDATE OF"
@@ -194,7 +194,7 @@ MIGRATIONS = (
 def check_known(
     connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
 ) -> bool:
-    """True when nothing is left to apply; raises when the file is newer, or not a ledger."""
+    """True if nothing is left to apply. Raises if the file is newer, or not a ledger."""
     tables = {
         name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
     }
@@ -216,8 +216,8 @@ def check_known(
 def migrate(
     connection: sqlite3.Connection, now: float, migrations: Sequence[Migration] = MIGRATIONS
 ) -> None:
-    """Apply what is missing. Runs in an open write transaction: all of it, or nothing."""
-    # Another process may have been here between the first look and the lock.
+    """Apply what is missing, in an open write transaction: all of it, or nothing."""
+    # Another process may have migrated it before we got the lock.
     if check_known(connection, migrations):
         return
     connection.execute(

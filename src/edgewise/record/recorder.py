@@ -1,4 +1,4 @@
-"""Records the requests of an engine: each is written down once, however it ends."""
+"""Records the requests of an engine: each once, however it ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edgewise.types.replies import Attempt, Reply
 _log = logging.getLogger("edgewise")
 
 Answer = TypeVar("Answer", bound=Reply)
-Watcher = Callable[[Request, Reply], None]  # looks on; what it raises is logged and goes no further
+Watcher = Callable[[Request, Reply], None]  # what it raises is only logged
 
 
 class Every:
-    """A watcher that tells another of the first answer and of every so many after it."""
+    """Calls a watcher at the first answer, and at every nth after it."""
 
     def __init__(self, count: int, watcher: Watcher) -> None:
         self._count = count
@@ -28,7 +28,7 @@ class Every:
         self._seen = 0
 
     def __call__(self, request: Request, reply: Reply) -> None:
-        self._seen += 1  # two threads at once may skip a count, which costs nobody anything
+        self._seen += 1  # two threads at once may skip a count, which does no harm
         if self._seen % self._count == 1:
             self._watcher(request, reply)
 
@@ -37,8 +37,8 @@ class Every:
 class RequestRecorder:
     """`rates`: what the cloud would have charged per million tokens, in and out.
 
-    `watchers` are told of every answer, after it is written down and before the user has it:
-    they must be quick, and leave what takes time to a thread of their own.
+    `watchers` are called for every answer, after it is recorded and before the user has it. They
+    must be quick, and do slow work on their own thread.
     """
 
     ledger: Ledger
@@ -46,7 +46,7 @@ class RequestRecorder:
     watchers: Sequence[Watcher] = ()
 
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
-        """What `work` answers, in one piece."""
+        """The answer of `work`, recorded."""
         attempts: list[Attempt] = []
         try:
             reply = work(attempts)
@@ -61,16 +61,16 @@ class RequestRecorder:
 
     def answered(self, request: Request, reply: Reply) -> None:
         try:
-            # The rates are those of chat, which costs many times what embedding does.
+            # The rates are for chat, which costs many times as much as embedding.
             counts = reply.source == "local" and request.task != "embed"
             avoided = avoided_microdollars(reply, self.rates()) if counts else 0
             self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
-        except LedgerError as error:  # the answer is worth more than its record
+        except LedgerError as error:  # the answer matters more than its record
             _log.warning("request %s is not in the ledger: %s", request.id, error)
         for watcher in self.watchers:
             try:
                 watcher(request, reply)
-            except Exception:  # noqa: BLE001  # one who looks on may not spoil the answer
+            except Exception:  # noqa: BLE001  # a watcher must not spoil the answer
                 _log.exception("a watcher failed at request %s", request.id)
 
     def failed(self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]) -> None:
@@ -80,5 +80,5 @@ class RequestRecorder:
             _log.warning("request %s is not in the ledger: %s", request.id, failure)
 
     def left(self, request: Request, attempts: Sequence[Attempt]) -> None:
-        """The user went away before the end."""
-        self.failed(request, Cancelled("the caller left"), attempts)
+        """The user left before the end."""
+        self.failed(request, Cancelled("the user left"), attempts)

@@ -1,4 +1,4 @@
-"""Reads the ledger: totals, shares, percentiles, history, and what the monitors look at."""
+"""Reads the ledger: totals, shares, percentiles, history, and what the monitors need."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _TEXT_COLUMNS = ("prompt_text", "reply_text", "tool_calls_text")
 _FLAGS = ("private", "degraded", "needs_cloud_handoff", "cloud_handoff", "truncated", "estimated")
-# A reservation past its time is spent money, whether or not a sweep has come by since.
+# An expired reservation is spent money, whether or not it was swept.
 _OVER = "(state = 'settled' OR expires_at <= :now)"
 MOST_CONFIDENCES = 5_000
 MOST_LOOKED_AT = 5_000  # of the latest requests: a check must cost the same at any size
-MOST_HANDOFFS = 200  # that say what one costs
+MOST_HANDOFFS = 200  # that the average cost is taken from
 DAY_S = 86_400.0
-DAYS = 7  # looked back on for how many requests are still to come
-LEAST_S = 3_600.0  # of history, so that a first minute is not taken for a day
+DAYS = 7  # of history, to predict how many requests are still to come
+LEAST_S = 3_600.0  # of history at least, so that a first minute is not taken for a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """Tokens that went into and came out of one place, rejected answers included."""
+    """Tokens into and out of one place, rejected answers included."""
 
     input: int
     output: int
@@ -52,7 +52,7 @@ class TokenCount:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSpend:
-    """What one cloud provider was asked, how often it failed, what it cost, what it heard."""
+    """One cloud provider: attempts, failures, cost, and seconds of sound."""
 
     attempts: int
     failures: int
@@ -64,9 +64,9 @@ class ProviderSpend:
 class Report:
     """What happened between `since` (None: ever) and `until`, in Unix seconds.
 
-    `share_on_device` is local answers among all answers; None when nobody answered.
-    `spent` holds calls that are over; `estimated` is the part of it that was not reported by a
-    provider; `reserved` is set aside for calls still running.
+    `share_on_device` is local answers among all answers; None if nobody answered.
+    `spent` covers finished calls; `estimated` is the part of it that no provider reported;
+    `reserved` is set aside for calls still running.
     """
 
     since: float | None
@@ -98,7 +98,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRequest:
-    """One request whose confidence was measured: what was decided, and what it cost or saved."""
+    """One request with a measured confidence: what was decided, and what it cost or saved."""
 
     task: str
     confidence: float
@@ -110,7 +110,7 @@ class JudgedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """How many requests each source answered from `start` (Unix seconds) on; "none" failed."""
+    """How many requests each source answered from `start` (Unix seconds) on; "none": failed."""
 
     start: float
     counts: dict[str, int]
@@ -118,7 +118,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """One request's, newest first; `gated`: an answer could have been stopped half way."""
+    """One request's confidence. `gated`: the answer could have been stopped early."""
 
     confidence: float
     threshold: float | None
@@ -127,7 +127,7 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that began or ended: what (`drift`), whose (a calibration's), and in words."""
+    """Something that began or ended: what (`drift`), of which calibration, and in words."""
 
     created_at: float
     kind: str
@@ -137,10 +137,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is to be expected of the rest of a budget's window."""
+    """What to expect until a budget resets."""
 
     requests_left: float
-    handoff_microdollars: float  # what a handoff costs on average; 0: none was seen yet
+    handoff_microdollars: float  # the average cost of a handoff; 0: none was seen yet
 
 
 def parse_since(text: str, *, now: float | None = None) -> float:
@@ -239,7 +239,7 @@ def judged_requests(
 def timeline(
     connection: sqlite3.Connection, since: float, now: float, stretches: int
 ) -> list[Stretch]:
-    """Equal stretches from `since` to `now`, also those in which nothing happened."""
+    """Equal stretches from `since` to `now`, empty ones included."""
     width = max(1e-6, (now - since) / stretches)
     found = [Stretch(since + index * width, {}) for index in range(stretches)]
     for index, source, count in connection.execute(
@@ -296,10 +296,10 @@ def latest_note(connection: sqlite3.Connection, kind: str, subject: str) -> Note
 def traffic(
     connection: sqlite3.Connection, budget: Budget, now: float, resets_at: float
 ) -> Traffic:
-    """Requests still to come in this window, and what a handoff costs, from those of the past.
+    """How many requests are still to come in this window, and what a handoff costs.
 
-    Those to come are as many as came in the same hours of the days before, on average; before
-    there is a whole day to look back on, as many as came in this time so far.
+    The expected number is the average of the same hours on the days before. Without a whole day of
+    history, it is as many as came so far in the same time.
     """
     mine = "(:key = '' OR budget_key = :key)"
     facts = {"key": bindable(budget.key), "now": now, "limit": MOST_HANDOFFS}
@@ -337,7 +337,7 @@ def traffic(
 
 
 class _Reader:
-    """The questions a report asks, all over the same stretch of time."""
+    """The queries of a report, all over the same stretch of time."""
 
     def __init__(self, connection: sqlite3.Connection, since: float | None, now: float) -> None:
         self._connection = connection
@@ -350,7 +350,7 @@ class _Reader:
         return next(iter(self.rows(query)))
 
     def counts(self, column: str) -> dict[str, int]:
-        """How many requests have each value of a column, commonest first; '' is left out."""
+        """How many requests have each value of a column, most frequent first; '' is left out."""
         return dict(
             self.rows(
                 f"SELECT {column}, COUNT(*) FROM requests WHERE created_at >= :since"
@@ -381,7 +381,7 @@ class _Reader:
         }
 
     def percentiles(self, column: str) -> dict[str, Percentiles]:
-        """Per source, and for all answers together; requests nobody answered have no latency."""
+        """Per source, and for all answers together. Requests without an answer have no latency."""
         by_source: dict[str, list[float]] = {}
         for source, value in self.rows(
             f"SELECT source, {column} FROM requests WHERE created_at >= :since"
@@ -401,7 +401,7 @@ def _as_dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """SQLite has no booleans and no mappings; the reader should not notice."""
+    """As booleans and mappings, which SQLite does not have."""
     for name in _FLAGS:
         if name in row:
             row[name] = bool(row[name])

@@ -1,4 +1,4 @@
-"""Turns requests, replies and attempts into rows; texts only where asked, masked."""
+"""Turns requests, replies and attempts into rows. Texts only on request, and masked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from edgewise.types.replies import Attempt, Reply
 
 Row = dict[str, Any]
 Window = Literal["day", "month"]
-LARGEST_AMOUNT = 2**62  # micro-dollars; two of these still add up inside SQLite's integers
-# What looks like a secret is masked before a text is written to disk.
+LARGEST_AMOUNT = 2**62  # micro-dollars; the sum of two still fits SQLite's integers
+# Anything that looks like a secret is masked before a text is written to disk.
 MASK = "[masked]"
 ERROR_CHARS = 300
 SEARCHED_CHARS = 8_000  # of an error or a reason: it may be a whole HTML page
-WORD_CHARS = 4_000  # of a last word that is cut off: half of a longer key still looks like one
-# Each pattern keeps its group `keep` and loses the rest. All are linear on every text, hostile ones
-# too: where a run can fail, only its beginning may be a start, else it is read once per start.
+WORD_CHARS = 4_000  # of a cut-off last word: half of a longer key still looks like a key
+# Each pattern keeps its group `keep` and drops the rest. All are linear on every text, even a
+# hostile one: where a run can fail, only its beginning may be a start.
 _SECRETS = tuple(
     re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     for pattern, ignore_case in (
@@ -51,27 +51,27 @@ _SECRETS = tuple(
             r"[A-Za-z0-9_*.\-]{8,}",
             False,
         ),
-        # A JSON web token: two or three long base64 parts. Looked for from the beginning of a run,
-        # and given up with it: where its first "eyJ" begins no token, no later one does.
+        # A JSON web token: two or three long base64 parts. Only the beginning of a run is searched:
+        # if its first "eyJ" begins no token, no later one does.
         (
             r"(?<![A-Za-z0-9_-])(?P<keep>(?>[A-Za-z0-9_-]*?(?<![A-Za-z0-9])eyJ))"
             r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+){1,2}",
             False,
         ),
-        # A long run of letters and digits is a key until shown otherwise; so are hashes.
+        # A long run of letters and digits is probably a key; hashes are masked too.
         (
             r"(?<![A-Za-z0-9])(?P<keep>)(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{32,}",
             False,
         ),
     )
 )
-# Of a prompt, of a reply, and of a reply's tool calls. Masking holds up every other thread while it
-# reads, and nobody looks through more by hand.
+# Limits for a prompt, a reply, and a reply's tool calls. Masking blocks every other thread, and
+# nobody reads more by hand.
 STORED_CHARS = 200_000
 
 
 def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
-    """All but the texts, which are added where a request asks for it (`stored_texts`)."""
+    """All but the texts, which `stored_texts` adds if a request asks for it."""
     decision = reply.decision
     confidence = reply.confidence if reply.confidence is not None else decision.confidence
     return _asked(request, now) | {
@@ -136,14 +136,14 @@ def failure_row(
 def opened_attempt(
     attempt_id: str, request_id: str, budget_key: str, now: float, microdollars: int
 ) -> Row:
-    """What every attempt has from its first moment; nothing has come back yet."""
+    """What every attempt has from the start, before anything came back."""
     return {
         "id": attempt_id,
         "request_id": request_id,
         "budget_key": budget_key,
         "started_at": now,
-        # The window is written down once, here: the check, the charge and a late settlement
-        # can then never disagree about the day.
+        # The window is recorded once, here: the check, the charge and a late settlement can then
+        # never disagree about the day.
         "day": window_name(now, "day"),
         "month": window_name(now, "month"),
         "outcome": "",
@@ -183,7 +183,7 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
 
 
 def stored_texts(request: Request, reply: Reply | None) -> Row:
-    """The columns that hold texts; a request that failed has no reply."""
+    """The columns with texts; a failed request has no reply."""
     row: Row = {"prompt_text": _prompt(request.messages)}
     if reply is not None:
         row["reply_text"] = bounded_text(reply.text)
@@ -192,7 +192,7 @@ def stored_texts(request: Request, reply: Reply | None) -> Row:
 
 
 def avoided_microdollars(reply: Reply, rates: tuple[int, int]) -> int:
-    """What the cloud would have charged for a local answer; rates are per million tokens."""
+    """What the cloud would have charged for a local answer. Rates are per million tokens."""
     if reply.source != "local":
         return 0
     answered = [attempt for attempt in reply.attempts if attempt.place == "local"]
@@ -202,13 +202,13 @@ def avoided_microdollars(reply: Reply, rates: tuple[int, int]) -> int:
 
 
 def window_name(now: float, window: Window) -> str:
-    """The calendar day or month in UTC that a moment falls in: "2026-11-03" or "2026-11"."""
+    """The UTC day or month of a moment: "2026-11-03" or "2026-11"."""
     moment = datetime.fromtimestamp(now, UTC)
     return moment.strftime("%Y-%m-%d" if window == "day" else "%Y-%m")
 
 
 def bindable(value: object) -> object:
-    """A value SQLite takes as it is: no lone surrogates, no NaN (it would become NULL unseen)."""
+    """A value SQLite can store: no lone surrogates, no NaN (it would silently become NULL)."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, float) and not math.isfinite(value):
@@ -217,14 +217,14 @@ def bindable(value: object) -> object:
 
 
 def checked_amount(microdollars: int) -> int:
-    """A negative amount would be money from nowhere."""
+    """A negative amount would create money."""
     if not 0 <= microdollars <= LARGEST_AMOUNT:
         raise ValueError(f"not an amount in micro-dollars: {microdollars!r}")
     return microdollars
 
 
 def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
-    """Insert unless the id is there already; says whether it was inserted."""
+    """Insert unless the id exists already; return whether it was inserted."""
     columns = ", ".join(row)
     places = ", ".join(f":{column}" for column in row)
     cursor = connection.execute(
@@ -235,16 +235,16 @@ def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
 
 
 def mask_secrets(text: str) -> str:
-    """The text with everything that looks like a key or a token replaced by a mask."""
+    """The text with everything that looks like a key or a token masked."""
     for pattern in _SECRETS:
         text = pattern.sub(lambda match: match["keep"] + MASK, text)
     return text
 
 
 def masked_start(text: str, most: int = SEARCHED_CHARS) -> tuple[str, int]:
-    """As much of a text as lies in so many characters, masked; and how many are left out.
+    """The first `most` characters of a text, masked; and how many are left out.
 
-    Of a longer one the last word goes too: a key that was cut in half would not look like one.
+    The last word of a longer text is dropped too: half a key would not look like a key.
     """
     masked = mask_secrets(text[:most])
     if len(text) <= most:
@@ -255,15 +255,15 @@ def masked_start(text: str, most: int = SEARCHED_CHARS) -> tuple[str, int]:
 
 
 def short_error(text: str) -> str:
-    """An error as it may be stored: masked, on one line, at most 300 characters."""
+    """An error as stored: masked, on one line, at most 300 characters."""
     start, left_out = masked_start(text)
-    # Masking comes first: a key cut in half would no longer look like one.
+    # Mask first: half a key would no longer look like a key.
     line = " ".join(start.split())
     return line if len(line) <= ERROR_CHARS and not left_out else line[: ERROR_CHARS - 1] + "…"
 
 
 def bounded_text(text: str, most: int = STORED_CHARS) -> str:
-    """A text as it may be stored: masked, and cut with a word on how much was left out."""
+    """A text as stored: masked, and cut with a remark on how much was left out."""
     kept, left_out = masked_start(text, most)
     if not left_out:
         return kept
@@ -283,7 +283,7 @@ def _asked(request: Request, now: float) -> Row:
 
 
 def _prompt(messages: Sequence[Message]) -> str:
-    """All messages together have the room of one text; the latest are served first."""
+    """All messages share the room of one text; the latest come first."""
     room = STORED_CHARS
     found: list[dict[str, object]] = []
     for message in reversed(messages):
@@ -291,7 +291,7 @@ def _prompt(messages: Sequence[Message]) -> str:
             {
                 "role": message.role,
                 "content": bounded_text(message.content, room),
-                # Pictures and sounds are counted, never kept.
+                # Pictures and sounds are counted, never stored.
                 "images": len(message.images),
                 **({"sounds": len(message.audio)} if message.audio else {}),
             }
@@ -301,7 +301,7 @@ def _prompt(messages: Sequence[Message]) -> str:
 
 
 def _tool_calls(calls: Sequence[ToolCall]) -> str:
-    """Cut ones are no JSON any more; nothing reads them but people."""
+    """If cut, they are not JSON any more; only people read them."""
     return bounded_text(
         _json([{"name": call.name, "arguments": dict(call.arguments)} for call in calls])
     )

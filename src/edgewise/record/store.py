@@ -1,4 +1,4 @@
-"""One SQLite file: opened on first use, shared by threads, every failure under one name."""
+"""One SQLite file: opened on first use, shared by threads, one error class for every failure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.migrations import check_known, migrate
 
-# POSIX drops all locks a process holds on a file when any descriptor of it is closed. A new file
-# is therefore made under this lock, before anyone in this process can have it open.
+# POSIX drops all locks of a process on a file when it closes any descriptor of that file. So a new
+# file is created under this lock, before anyone in this process can have it open.
 _creating = threading.Lock()
 
-# A connection inherited through fork() must be neither used nor closed by the child.
+# A child must neither use nor close a connection inherited through fork().
 _inherited: list[sqlite3.Connection] = []
 
 _ADVICE = {
@@ -33,7 +33,7 @@ _ADVICE = {
 
 
 class Store:
-    """Transactions on one file. One connection, one lock: SQLite has one writer anyway."""
+    """Transactions on one file. One connection and one lock: SQLite has one writer anyway."""
 
     def __init__(self, path: Path, *, busy_s: float, clock: Callable[[], float]) -> None:
         self.path = path
@@ -57,8 +57,8 @@ class Store:
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """All or nothing, alone among all processes; on disk when the block has ended.
 
-        What is not `durable` survives the death of the program, but not a power cut: the kernel
-        has it, and the disk gets it with the next that is. It saves waiting for the disk.
+        Without `durable` it survives a crash of the program, but maybe not a power cut: it reaches
+        the disk with the next durable write. That saves waiting for the disk.
         """
         with self._transaction("BEGIN IMMEDIATE", durable=durable) as connection:
             yield connection
@@ -78,14 +78,14 @@ class Store:
                 yield connection
                 connection.execute("COMMIT")
             finally:
-                # SQLite has already rolled back by itself after some errors, a full disk for one.
+                # After some errors, as a full disk, SQLite has already rolled back.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 if not durable:
                     connection.execute("PRAGMA synchronous = FULL")
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use opens it again."""
         if self._process != os.getpid():
             return
         with self._lock, self._named_errors():
@@ -110,7 +110,7 @@ class Store:
             self._check_still_there()
             return self._connection
         self._create_file()
-        # mode=rw: SQLite must not create a file of its own, with the permissions of the day.
+        # mode=rw: SQLite must not create the file, with default permissions.
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",
             uri=True,
@@ -133,7 +133,7 @@ class Store:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        # Looked at before anything is changed: the file may be somebody else's.
+        # Checked before anything is changed: the file may be somebody else's.
         complete = check_known(connection)
         self._use_write_ahead_log(connection)
         # FULL: a commit is on the disk, not only in the kernel, before a cloud call starts.
@@ -167,8 +167,8 @@ class Store:
         return status.st_dev, status.st_ino
 
     def _check_still_there(self) -> None:
-        # Writing on would succeed and be lost. Closing would delete the log of a file that has
-        # since been put in its place. So the connection stays open and unused.
+        # Further writes would succeed and be lost. Closing would delete the log of a file that has
+        # since replaced it. So the connection stays open and unused.
         try:
             unchanged = self._look() == self._identity
         except FileNotFoundError:

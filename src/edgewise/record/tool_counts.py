@@ -16,7 +16,7 @@ from edgewise.record.rows import bindable
 from edgewise.types.messages import Tool
 
 _log = logging.getLogger("edgewise")
-# Two right and two wrong that never were: a first outcome moves a share from 0.5 to 0.6 or 0.4.
+# Two imaginary right and two wrong calls: the first real one moves a share from 0.5 to 0.6 or 0.4.
 PRIOR = 2.0
 MOST_REMEMBERED = 1_000
 
@@ -31,7 +31,7 @@ class ToolKey:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Calls of the device that were confirmed, and that were changed or could not be run."""
+    """The device's calls that were confirmed, and those that were changed or could not run."""
 
     confirmed: int = 0
     changed: int = 0
@@ -52,9 +52,9 @@ class CountsTable(Protocol):
 
 
 class ToolRecord:
-    """Read once from the ledger, then kept in step with it. A ledger that fails costs only this.
+    """Read once from the ledger, then kept in step with it. If the ledger fails, only this is lost.
 
-    What other processes count is seen by the next engine.
+    Counts of other processes are seen by the next engine.
     """
 
     def __init__(self, ledger: CountsTable) -> None:
@@ -62,10 +62,10 @@ class ToolRecord:
         self._lock = threading.Lock()
         self._counts: dict[ToolKey, Counts] | None = None
         self._names: set[str] = set()
-        self._keys: dict[int, tuple[Tool, ToolKey]] = {}  # each tool is held: its id stays its own
+        self._keys: dict[int, tuple[Tool, ToolKey]] = {}  # the tool too: its id() must stay unique
 
     def shares(self, tools: Sequence[Tool]) -> dict[str, float]:
-        """By name, the share of right calls of each tool that has a record, smoothed."""
+        """By name, the smoothed share of right calls of each tool with a record."""
         with self._lock:
             counts = self._read()
             known = [tool for tool in tools if tool.name in self._names]
@@ -73,7 +73,7 @@ class ToolRecord:
         return {name: share_of(each) for name, each in found.items() if each is not None}
 
     def note(self, outcomes: Sequence[tuple[Tool, bool]]) -> None:
-        """Calls of the device that turned out right, or not."""
+        """Count calls of the device as right or wrong."""
         if not outcomes:
             return
         with self._lock:
@@ -87,7 +87,7 @@ class ToolRecord:
                 self._names.add(key.name)
         try:
             self._ledger.count_calls(changes)
-        except LedgerError as error:  # the calls are worth more than their record
+        except LedgerError as error:  # the calls matter more than their record
             _log.warning("the record of tools is not in the ledger: %s", error)
 
     def _read(self) -> dict[ToolKey, Counts]:
@@ -110,10 +110,10 @@ class ToolRecord:
 
 
 def key_of(tool: Tool) -> ToolKey:
-    """A tool that takes other arguments is another one, whatever its name."""
+    """A tool with other arguments is another tool, even under the same name."""
     try:
         schema = json.dumps(tool.parameters, sort_keys=True, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no text, or a knot
+    except (TypeError, ValueError, RecursionError):  # keys that are not text, or a loop
         schema = repr(tool.parameters)
     return ToolKey(tool.name, hashlib.sha256(schema.encode("utf-8", "replace")).hexdigest()[:16])
 

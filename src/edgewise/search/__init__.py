@@ -1,1 +1,1 @@
-"""Searching folders of texts by meaning: what is read, how it is cut, where vectors are kept."""
+"""Searching folders by meaning: what is read, how it is cut, where vectors are kept."""

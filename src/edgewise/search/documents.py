@@ -1,4 +1,4 @@
-"""Which files of a folder are read, how they are cut into passages, and how passages are cited."""
+"""Which files of a folder are read, how they are cut into passages, and how these are cited."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PAGES = frozenset((".html", ".htm", ".xhtml"))
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"))
 _NOT_ENTERED = frozenset(("__pycache__", "node_modules", "build", "dist", "venv"))
 NO_PICTURES = "images: reading their text needs pip install 'edgewise[vision]'"
-# Reads the text in a picture's file; raises an EdgewiseError where it cannot.
+# Reads the text in a picture file; raises an EdgewiseError if it cannot.
 PictureReader = Callable[[Path], str]
-MOST_WORDS = 180  # about what the default model reads in one window
+MOST_WORDS = 180  # about one window of the default model
 _Line = tuple[int, str]
-SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: a prompt that does not fit is worse than less
+SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: better a shorter prompt than one too long
 LEAST_CHARACTERS = 200  # a shorter rest of a passage says nothing
 _TASK = (
     "{passages}\n\nQuestion: {question}\n"
@@ -37,7 +37,7 @@ _TASK = (
 
 
 def find_documents(folder: Path) -> Iterator[Path]:
-    """Files that may be read, in a stable order. Hidden ones, and links to folders, are not."""
+    """Files that may be read, in a stable order; without hidden files and links to folders."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _NOT_ENTERED
@@ -70,7 +70,7 @@ def read_document(path: Path, pictures: PictureReader | None) -> str:
 
 
 def strip_tags(page: str) -> str:
-    """What a reader of the page sees, on the lines it had."""
+    """The visible text of a page, on its original lines."""
     parser = _Words()
     parser.feed(page)
     parser.close()
@@ -81,7 +81,7 @@ def strip_tags(page: str) -> str:
 
 
 def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
-    """Every word of `text` is in exactly one passage, in order; none of them is empty."""
+    """Every word of `text` is in exactly one passage, in order. No passage is empty."""
     passages: list[Passage] = []
     held: list[_Line] = []
     words = 0
@@ -98,13 +98,13 @@ def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
 
 
 def room_for_passages(context_tokens: int, question: str, answer_tokens: int) -> int:
-    """Characters of passages that a context window holds beside the question and the answer."""
+    """How many characters of passages fit the window beside the question and the answer."""
     beside = len(_TASK) + len(question)
     return int((context_tokens - answer_tokens) * SAFE_CHARACTERS_PER_TOKEN) - beside
 
 
 def cited_prompt(question: str, hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
-    """The prompt, and the hits that are in it: [1] is the first. The last one may be cut."""
+    """The prompt, and its hits: [1] is the first. The last one may be cut."""
     parts: list[str] = []
     used: list[Hit] = []
     for hit in hits:
@@ -120,7 +120,7 @@ def cited_prompt(question: str, hits: Sequence[Hit], room: int) -> tuple[str, li
 
 
 def sources(hits: Sequence[Hit], answer: str) -> list[dict[str, Any]]:
-    """The passages of a prompt for JSON, each with its number and whether the answer names it."""
+    """The passages of a prompt for JSON, each with its number and whether the answer cites it."""
     named = cited_numbers(answer, len(hits))
     return [
         {"number": number, "cited": number in named} | hit.to_dict()
@@ -129,7 +129,7 @@ def sources(hits: Sequence[Hit], answer: str) -> list[dict[str, Any]]:
 
 
 def cited_numbers(answer: str, count: int) -> set[int]:
-    """Which of the passages an answer names, as [1] or [1, 3]."""
+    """Which passages an answer cites, as [1] or [1, 3]."""
     named = re.findall(r"\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]", answer)
     numbers = {int(number) for group in named for number in group.split(",")}
     return {number for number in numbers if 1 <= number <= count}
@@ -145,7 +145,7 @@ def _read_picture(path: Path, pictures: PictureReader | None) -> str:
 
 
 class _Words(HTMLParser):
-    """Text goes back to the line it stood on."""
+    """Puts text back on its original line."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -168,7 +168,7 @@ class _Words(HTMLParser):
 
 
 def _passage(lines: list[_Line]) -> Passage:
-    """Blank lines between paragraphs come back as one."""
+    """Blank lines between paragraphs become one."""
     text, before = "", lines[0][0]
     for number, line in lines:
         gap = (
@@ -179,7 +179,7 @@ def _passage(lines: list[_Line]) -> Passage:
 
 
 def _blocks(text: str, most_words: int) -> Iterator[list[_Line]]:
-    """Paragraphs; those that are too long as pieces of lines that are not."""
+    """Paragraphs; long ones as pieces of whole lines."""
     for paragraph in _paragraphs(text):
         if sum(len(line.split()) for _, line in paragraph) <= most_words:
             yield paragraph

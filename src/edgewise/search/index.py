@@ -1,4 +1,4 @@
-"""The file an index is kept in (SQLite, one space), and the exact scan over its vectors."""
+"""The file of an index (SQLite, one space), and the exact scan over its vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 1024  # as floats they stay in the processor's cache
 _FORMAT = "1"
-_BUSY_S = 30.0  # how long another process may write
+_BUSY_S = 30.0  # how long to wait for another process that writes
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (
@@ -45,7 +45,7 @@ CREATE INDEX IF NOT EXISTS passages_of_file ON passages (file);
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A file as it was when it was read; `note` says why nothing of it is in the index."""
+    """A file as it was when it was read; `note` says why the index has nothing of it."""
 
     path: str
     modified_ns: int
@@ -57,15 +57,15 @@ class Known:
 class IndexStore:
     """One connection; use it on the thread that made it.
 
-    Vectors are 8-bit with a scale each. The first that are put in decide the space, and vectors
-    of another are refused from then on.
+    Vectors are 8-bit, each with a scale. The first ones decide the space; vectors of another space
+    are refused from then on.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._errors():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)  # it holds what is in the files: nobody else's to read
+            path.touch(mode=0o600)  # it holds the content of the files: nobody else may read it
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         try:
             self._prepare()
@@ -84,12 +84,12 @@ class IndexStore:
 
     @property
     def space(self) -> str:
-        """Empty while nothing was put in."""
+        """Empty while the index is empty."""
         return self._fact("space", "")
 
     @property
     def generation(self) -> int:
-        """Grows with every change, whoever makes it."""
+        """Grows with every change, by anybody."""
         return int(self._fact("generation", "0"))
 
     def files(self) -> dict[str, Known]:
@@ -101,7 +101,7 @@ class IndexStore:
         return int(number)
 
     def put(self, file: Known, passages: Sequence[Passage], made: Embeddings | None) -> None:
-        """Replace what is known of a file. Raises SpaceMismatch and changes nothing."""
+        """Replace what is known of a file. If it raises SpaceMismatch, nothing is changed."""
         with self._change():
             if made is not None:
                 self._pin(made.space)
@@ -136,13 +136,13 @@ class IndexStore:
             )
 
     def clear(self) -> None:
-        """Forget everything, the space too."""
+        """Forget everything, including the space."""
         with self._change():
             self._connection.execute("DELETE FROM files")
             self._connection.execute("DELETE FROM facts WHERE name = 'space'")
 
     def vectors(self) -> tuple[array[int], bytes, array[float]]:
-        """Ids of all passages, their 8-bit vectors one behind the other, and their scales."""
+        """Ids of all passages, their 8-bit vectors in a row, and their scales."""
         ids, scales, parts = array("q"), array("f"), []
         rows = self._run("SELECT id, vector, scale FROM passages ORDER BY id")
         for number, vector, scale in rows:
@@ -152,7 +152,7 @@ class IndexStore:
         return ids, b"".join(parts), scales
 
     def passage(self, number: int) -> tuple[str, Passage] | None:
-        """The file's path and the passage; None where it was removed meanwhile."""
+        """The file's path and the passage; None if it was removed meanwhile."""
         rows = self._run(
             "SELECT files.path, first_line, last_line, text FROM passages "
             "JOIN files ON files.id = passages.file WHERE passages.id = ?",
@@ -172,7 +172,7 @@ class IndexStore:
             )
 
     def _fact(self, name: str, first: str) -> str:
-        """What is noted under a name; `first` is noted where there is nothing, if it says much."""
+        """The value of a name. If there is none, `first` is stored, unless it is empty."""
         rows = self._run("SELECT value FROM facts WHERE name = ?", (name,))
         if rows:
             return str(rows[0][0])
@@ -186,7 +186,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def _change(self) -> Iterator[None]:
-        """All of it or, after an error or a crash, none."""
+        """All or, after an error or a crash, nothing."""
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -200,7 +200,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Full disks, locks that stay and damage, under one name."""
+        """One error class for full disks, lasting locks and damage."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

@@ -1,1 +1,1 @@
-"""Sound: read it, find who speaks, cut it at silence, and judge what was heard."""
+"""Sound: read it, find speech, cut it at silence, and judge what was transcribed."""

@@ -1,4 +1,4 @@
-"""Read sound from files and from live chunks: one channel, 16,000 samples a second."""
+"""Reads sound from files and from live chunks: one channel, 16,000 samples per second."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ FILMS = (
     "swf", "webm", "wtv",
 )  # fmt: skip
 
-# For `av.open`. Both hold for files inside files too, and each would do without the other.
+# For `av.open`. Both also hold for files inside files, and each alone would be enough.
 OPTIONS = {"format_whitelist": ",".join((*SOUND, *FILMS)), "protocol_whitelist": ""}
 
-HEAD_BYTES = 2_000  # of a file, to see what it is
+HEAD_BYTES = 2_000  # of a file, to find out what it is
 
 _POINTING = (
     (rb"ffconcat version", "a list of other files (ffconcat)"),
@@ -52,15 +52,15 @@ _POINTING = (
 
 RATE = 16_000
 BLOCK_S = 4.0  # of sound decoded at a time
-# A file that ends this much earlier than it says is one that was cut off. Those without an index
-# have their length guessed from how they begin.
+# A file that ends this much earlier than it says was cut off. If a file has no index, its length
+# is only guessed from its beginning.
 LOST_S, LOST_SHARE, LOST_GUESS = 1.0, 0.02, 0.1
 SAMPLE_BYTES = 2
 LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
 
 
 def what_it_points_with(head: bytes) -> str:
-    """What a file is that refers to others, in words; empty where it is none of those known."""
+    """What kind of file refers to other files, in words; empty if it is of no known kind."""
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for pattern, words in _POINTING:
         if re.match(pattern, head, re.MULTILINE):
@@ -69,7 +69,7 @@ def what_it_points_with(head: bytes) -> str:
 
 
 class Sound:
-    """One open file. `seconds` is what it says of itself, 0 where it does not say."""
+    """One open file. `seconds` is its stated length; 0 if it states none."""
 
     def __init__(self, container: Any, name: str, *, shorter: bool = False) -> None:
         self._shorter = shorter
@@ -82,14 +82,14 @@ class Sound:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What turned out to be wrong with it, once it was read to its end."""
+        """What is wrong with it, once it was read to its end."""
         guessed = self._container.format.name in ("mp3", "aac", "ac3")
         lost = self.seconds - self.read_seconds
         cut = lost > max(LOST_S, self.seconds * (LOST_GUESS if guessed else LOST_SHARE))
         return ("truncated_audio",) * (cut or self._shorter) + ("damaged_audio",) * self.damaged
 
     def blocks(self) -> Iterator[Samples]:
-        """All of it, about BLOCK_S at a time. Damaged places are passed over."""
+        """All of it, about BLOCK_S at a time. Damaged parts are skipped."""
         held: list[Any] = []
         count = 0
         for samples in self._resampled():
@@ -120,7 +120,7 @@ class Sound:
                 for part in resampler.resample(frame):
                     yield _samples(part)
             except (av.FFmpegError, ValueError):
-                # The layout changed on the way: what follows needs a resampler of its own.
+                # The layout changed: the rest needs a new resampler.
                 self.damaged = True
                 resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
         for part in resampler.resample(None):
@@ -140,7 +140,7 @@ class Sound:
                 return
             except av.error.InvalidDataError:
                 self.damaged = True
-            except (av.FFmpegError, OSError):  # the latter: of the file itself
+            except (av.FFmpegError, OSError):  # OSError: from the file itself
                 self.damaged = True
                 return
 
@@ -152,7 +152,7 @@ def _samples(frame: Any) -> Samples:
 
 @contextmanager
 def open_sound(audio: AudioLike) -> Iterator[Sound]:
-    """Open sound for reading. Raises InvalidRequest where there is none, and says why."""
+    """Open sound for reading. Raises InvalidRequest with the reason if it cannot be read."""
     try:
         import av  # noqa: PLC0415  # speech is an extra, and this is where it is first needed
     except ImportError as error:
@@ -174,7 +174,7 @@ def open_sound(audio: AudioLike) -> Iterator[Sound]:
 
 
 def name_of(audio: AudioLike) -> str:
-    """What sound is called in messages and in the record."""
+    """The name of sound in messages and in the ledger."""
     if isinstance(audio, bytes | Audio):
         data = audio.data if isinstance(audio, Audio) else audio
         return f"sound of {len(data):,} bytes"
@@ -183,7 +183,7 @@ def name_of(audio: AudioLike) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Sound that we have opened ourselves: FFmpeg may open nothing."""
+    """Sound that we opened ourselves: FFmpeg may open nothing."""
 
     file: BinaryIO
     head: bytes
@@ -222,10 +222,10 @@ def _head(file: io.BufferedReader, name: str) -> bytes:
 
 
 def _wav_is_cut(source: _Source) -> bool:
-    """FFmpeg takes a WAV's length from the file, so that it never misses anything."""
+    """FFmpeg takes a WAV's length from the file, so it never notices a missing part."""
     head = source.head
     said = int.from_bytes(head[4:8], "little") + 8
-    # One that was written to a pipe says 0, or as much as the field holds.
+    # A WAV written to a pipe states 0, or the largest possible length.
     return head[:4] == b"RIFF" and 44 < said < 0xFFFF_FF00 and said > source.size + RATE
 
 
@@ -238,7 +238,7 @@ def _declared_seconds(container: Any, stream: Any) -> float:
 def _why(error: Exception, head: bytes) -> str:
     if what := what_it_points_with(head):
         return f"it is {what}, and what refers to other files or to the network is not read"
-    # What FFmpeg knows, and may not open. What it does not know is "invalid data" to it.
+    # FFmpeg knows the format but may not open it. Unknown formats are "invalid data".
     if getattr(error, "errno", None) == errno.EINVAL:
         return "it is a kind of file that is not taken for sound"
     return getattr(error, "strerror", None) or str(error)
@@ -257,7 +257,7 @@ def as_wav(samples: Samples) -> bytes:
 class PcmReader:
     """One channel: arrays of float32 (-1 to 1) or int16, or bytes of 16-bit little-endian samples.
 
-    A sample that is cut in two by the end of a chunk waits for its other half.
+    If a chunk ends within a sample, that sample waits for its other half.
     """
 
     def __init__(self, rate: int = RATE) -> None:
@@ -272,7 +272,7 @@ class PcmReader:
         return samples if self._resampler is None else self._resampler.feed(samples)
 
     def rest(self) -> Samples:
-        """What was held back; nothing may be read after it."""
+        """What was held back. Nothing may be read after it."""
         import numpy  # noqa: PLC0415  # speech is an extra
 
         return numpy.zeros(0, "float32") if self._resampler is None else self._resampler.rest()

@@ -1,4 +1,4 @@
-"""Where somebody speaks, and sound cut there: chunks of a file, utterances of live speech."""
+"""Finds speech, and cuts sound there: chunks of a file, utterances of live speech."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     Samples = NDArray[numpy.float32]
 
 
-FRAME = 512  # samples that get one probability
+FRAME = 512  # samples per voice probability
 FRAME_S = FRAME / RATE
-_CONTEXT = 64  # samples of the frame before that the network sees again
+_CONTEXT = 64  # samples of the previous frame that the network sees again
 _STATE = (1, 1, 128)
 
 
-VOICED, QUIET = 0.35, 0.2  # chance of a voice from which there is one, and below which none
+VOICED, QUIET = 0.35, 0.2  # from this probability on a voice, below this one none
 PAD = int(0.4 / FRAME_S)  # frames kept around speech: its soft edges look like silence
-LONG_SILENCE = int(4.0 / FRAME_S)  # ends a chunk; shorter ones are inside it
-LEAST_VOICE = 3  # voiced frames, or nobody spoke
+LONG_SILENCE = int(4.0 / FRAME_S)  # ends a chunk; shorter silences are inside it
+LEAST_VOICE = 3  # voiced frames; fewer mean nobody spoke
 LONGEST_S = 30.0
-TICK = 4  # frames that are looked at together
+TICK = 4  # frames processed together
 PAUSE = int(0.6 / FRAME_S)  # frames of silence that end an utterance
-LONGEST_UTTERANCE_S = 12.0  # every hypothesis hears all of it again
-_COVERED = 3  # frames after the last voice, and a hypothesis has heard all of it
+LONGEST_UTTERANCE_S = 12.0  # every hypothesis transcribes all of it again
+_COVERED = 3  # frames after the last voice that a hypothesis must have heard
 _MOSTLY = 0.4  # of a full utterance
-_NEAR = int(0.25 / FRAME_S)  # frames among which the quietest is sought
+_NEAR = int(0.25 / FRAME_S)  # frames in which the quietest is sought
 
 
 class VoiceActivity:
-    """Sound in, in pieces of any length; out, for each whole frame, the chance of a voice in it.
+    """Takes sound in pieces of any length; returns the voice probability of each whole frame.
 
-    Each stream of sound has its own: the network remembers what it heard.
+    Each stream of sound needs its own: the network has a memory.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class VoiceActivity:
         self._rest = numpy.zeros(0, "float32")
 
     def feed(self, samples: Samples) -> list[float]:
-        """The chances for the frames that this completes."""
+        """The probabilities of the frames that this completes."""
         import numpy  # noqa: PLC0415
 
         sound = numpy.concatenate((self._rest, samples.astype("float32", copy=False)))
@@ -77,7 +77,7 @@ class VoiceActivity:
 
 @cache
 def _network() -> Any:
-    """Loaded once for all streams: its memory is passed in and out of it."""
+    """Loaded once for all streams: its memory is passed in and out."""
     try:
         import onnxruntime  # noqa: PLC0415  # speech is an extra
         from faster_whisper.utils import get_assets_path  # noqa: PLC0415
@@ -94,7 +94,7 @@ def _network() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stretch of sound with speech in it. `voice` has one chance for each frame."""
+    """A stretch of sound with speech. `voice` has one probability per frame."""
 
     start: float
     samples: Samples = field(repr=False)
@@ -105,28 +105,28 @@ class Chunk:
         return len(self.samples) / RATE
 
     def cut(self, start: float, end: float) -> Samples:
-        """The samples between two times of the whole sound."""
+        """The samples between two times. Times count from the start of the whole sound."""
         first = max(0, round((start - self.start) * RATE))
         return self.samples[first : max(first, round((end - self.start) * RATE))]
 
     def voice_between(self, start: float, end: float) -> tuple[float, ...]:
-        """The chances of the frames that touch a stretch of the whole sound."""
+        """The voice probabilities of the frames that touch this time span."""
         first = max(0, int((start - self.start) / FRAME_S))
         return self.voice[first : max(first + 1, int((end - self.start) / FRAME_S) + 1)]
 
     def speaking(self, start: float, end: float) -> bool:
-        """Whether a voice is heard all the time between two moments."""
+        """Whether there is a voice all the time between two moments."""
         return min(self.voice_between(start, end), default=1.0) >= QUIET
 
 
 def cut_into_chunks(blocks: Iterable[Samples], *, longest_s: float = LONGEST_S) -> Iterator[Chunk]:
-    """Holds back no more than one chunk and one block, however long the sound is."""
+    """Holds at most one chunk and one block in memory, however long the sound is."""
     import numpy  # noqa: PLC0415  # speech is an extra
 
     activity, voice = VoiceActivity(), list[float]()
     sound, base, read = numpy.zeros(0, "float32"), 0, 0
     longest = int(longest_s / FRAME_S)
-    last = numpy.zeros(FRAME - 1, "float32")  # fills up the last frame
+    last = numpy.zeros(FRAME - 1, "float32")  # completes the last frame
     for block, ended in _with_end(blocks, last):
         sound = numpy.concatenate((sound, block))
         read += 0 if ended else len(block)
@@ -149,7 +149,7 @@ def _with_end(blocks: Iterable[Samples], last: Samples) -> Iterator[tuple[Sample
 
 
 def _find(voice: Sequence[float], longest: int, ended: bool) -> tuple[int, int, int] | None:
-    """Frames of the next chunk, first and end, and where to go on; None: more sound is needed."""
+    """The next chunk: first frame, end, and where to continue; None: more sound is needed."""
     spoken = next((index for index, chance in enumerate(voice) if chance >= VOICED), None)
     if spoken is None:
         silent = len(voice) - PAD
@@ -192,7 +192,7 @@ def best_cut(voice: Sequence[float], first: int, limit: int) -> int:
 
 
 class LiveUtterances:
-    """Keeps the sound of the open utterance and no other. Times are those of the whole sound."""
+    """Keeps only the sound of the open utterance. Times count from the start of the whole sound."""
 
     def __init__(self, longest_s: float = LONGEST_UTTERANCE_S) -> None:
         import numpy  # noqa: PLC0415  # speech is an extra
@@ -202,10 +202,10 @@ class LiveUtterances:
         self._rest: Samples = numpy.zeros(0, "float32")  # less than a tick
         self._sound: Samples = numpy.zeros(0, "float32")
         self._voice: list[float] = []
-        self._base = 0  # frames that were let go
-        self._first: int | None = None  # frame at which the open utterance begins
-        self._heard = 0  # frames that the last hypothesis heard
-        self._read = 0  # samples that came
+        self._base = 0  # frames already dropped
+        self._first: int | None = None  # first frame of the open utterance
+        self._heard = 0  # frames in the last hypothesis
+        self._read = 0  # samples received
 
     @property
     def seconds(self) -> float:
@@ -213,7 +213,7 @@ class LiveUtterances:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody speaks, or did a moment ago."""
+        """Whether somebody is speaking, or was a moment ago."""
         if self._first is None:
             return False
         return sum(chance >= VOICED for chance in self._voice[self._first :]) >= LEAST_VOICE
@@ -245,7 +245,7 @@ class LiveUtterances:
         return enough and self.is_open and self._spoken_to > self._heard
 
     def feed(self, samples: Samples) -> Iterator[None]:
-        """Stops after each tick, for the caller to look."""
+        """Yields after each tick, so that the flow can look."""
         import numpy  # noqa: PLC0415
 
         self._read += len(samples)
@@ -257,7 +257,7 @@ class LiveUtterances:
             yield
 
     def flush(self) -> Iterator[None]:
-        """The last, unfinished tick, filled up with silence."""
+        """The last, incomplete tick, filled with silence."""
         import numpy  # noqa: PLC0415
 
         missing = -len(self._rest) % (TICK * FRAME)
@@ -273,9 +273,9 @@ class LiveUtterances:
         return self._chunk(len(self._voice))
 
     def take(self, *, after_s: float | None = None) -> Chunk | None:
-        """End the open utterance; None where too little of it was voice.
+        """End the open utterance; None if it has too little voice.
 
-        One that is full is cut `after_s`, up to which its words are settled.
+        A full utterance is cut at `after_s`, where its confirmed words end.
         """
         if self._first is None:
             return None
@@ -290,7 +290,7 @@ class LiveUtterances:
 
     @property
     def _spoken_to(self) -> int:
-        """The frame after the last that was not quiet."""
+        """The frame after the last one that was not quiet."""
         for index in range(len(self._voice) - 1, -1, -1):
             if self._voice[index] >= QUIET:
                 return index + 1
@@ -313,7 +313,7 @@ class LiveUtterances:
             self._drop(len(self._voice) - PAD)
 
     def _cut_after(self, after_s: float) -> int:
-        """Just after what is settled, where that is most of it: no word is cut in two there."""
+        """Just after the confirmed words, if those are most of it: no word is cut there."""
         assert self._first is not None
         settled, end = int(after_s / FRAME_S) + 1 - self._base, len(self._voice)
         if settled < self._first + _MOSTLY * (end - self._first):
@@ -334,6 +334,6 @@ class LiveUtterances:
         self._open()
 
     def _drop(self, frames: int) -> None:
-        self._sound = self._sound[frames * FRAME :].copy()  # a view would keep all of it
+        self._sound = self._sound[frames * FRAME :].copy()  # a view would keep all of it in memory
         del self._voice[:frames]
         self._base += frames

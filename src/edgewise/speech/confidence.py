@@ -1,6 +1,6 @@
-"""From the evidence of a segment to the chance that it is right, and to its expected error.
+"""From a segment's evidence to the chance that it is right, and its expected error.
 
-A calibration belongs to one model and quantisation, as those of chat do. docs/speech.md says how
+A calibration belongs to one model and quantisation. docs/speech.md says how
 the shipped ones were fitted."""
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     Samples = NDArray[numpy.float32]
 
 
-LOW_ERROR = 0.15  # word error rate up to which a segment counts as right
-MOST_CONFIDENT = 0.99  # nobody is ever sure
-LOOPING = 0.05  # confidence of a loop at most: loops look sure of themselves
-_FRAME = 512  # samples whose energy is taken together
+LOW_ERROR = 0.15  # up to this word error rate a segment counts as right
+MOST_CONFIDENT = 0.99  # nothing is certain
+LOOPING = 0.05  # the most for a loop: loops look sure of themselves
+_FRAME = 512  # samples per energy measurement
 _QUIET_DB, _LOUD_DB = 0.0, 60.0
 
 
@@ -41,7 +41,7 @@ def signal_to_noise(samples: Samples) -> float:
 
 
 def features_of(heard: Heard, voice: Sequence[float], snr_db: float) -> dict[str, float]:
-    """Everything that is known about a segment before anybody checks it."""
+    """All features of a segment."""
     chances = sorted(word.probability for word in heard.words if word.probability is not None) or [
         math.exp(heard.mean_logprob)
     ]
@@ -78,7 +78,7 @@ def judge_features(
 SPEECH = Kind(
     name="speech",
     scores={"chance": "final", "error": ""},
-    # An ordering by what the words' probabilities say.
+    # Orders segments by the probabilities of their words.
     uncalibrated=Calibration(
         name="uncalibrated",
         scores={

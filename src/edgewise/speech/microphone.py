@@ -1,4 +1,4 @@
-"""The machine's microphone: chunks of sound as they come, at the rate that models hear."""
+"""The microphone: chunks of sound as they come, at the rate that speech models need."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from edgewise.errors import ExtraMissing, NoMicrophone
 from edgewise.speech.audio import RATE
 
 CHUNK_S = 0.1
-MOST_WAITING = 600  # chunks: a minute; what a slow machine leaves beyond that is lost, and counted
+MOST_WAITING = 600  # chunks, one minute; more are dropped and counted
 
 
 class Microphone:
-    """An open one. `lost` counts chunks that nobody took in time."""
+    """An open microphone. `lost` counts chunks that nobody took in time."""
 
     def __init__(self) -> None:
         self._chunks: queue.Queue[bytes] = queue.Queue(MOST_WAITING)
@@ -23,7 +23,7 @@ class Microphone:
         self.begin: Callable[[], object] = lambda: None  # recording
 
     def put(self, data: Any, *_: object) -> None:
-        """Called by the sound system, on its own thread."""
+        """Called by the sound system on its own thread."""
         try:
             self._chunks.put_nowait(bytes(data))
         except queue.Full:
@@ -33,7 +33,7 @@ class Microphone:
         """Each chunk of 16-bit samples, and how many seconds of sound wait behind it."""
         self.begin()
         while True:
-            # A wait without an end would not notice Ctrl-C on Windows.
+            # An endless wait would not notice Ctrl-C on Windows.
             try:
                 chunk = self._chunks.get(timeout=0.5)
             except queue.Empty:
@@ -43,15 +43,15 @@ class Microphone:
 
 @contextmanager
 def open_microphone(device: str | None = None) -> Iterator[Microphone]:
-    """Open until the end of the block; records from when its chunks are first asked for.
+    """Open until the end of the block. Recording starts when the first chunk is requested.
 
-    Raises ExtraMissing, or NoMicrophone where there is none.
+    Raises ExtraMissing, or NoMicrophone if there is none.
     """
     try:
         import sounddevice  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise ExtraMissing("microphone", "sounddevice") from error
-    except OSError as error:  # the package is there, the library it speaks to is not
+    except OSError as error:  # the package is installed, but its library is missing
         raise NoMicrophone(
             "the PortAudio library is missing (on Debian and Ubuntu: apt install libportaudio2); "
             "sound from a file: --file FILE"

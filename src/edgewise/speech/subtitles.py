@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from edgewise.types.transcripts import Segment, Word
 
-LINE = 42  # characters that fit under a picture
+LINE = 42  # characters that fit on a line
 LINES = 2
-LONGEST_S = 7.0  # that one cue stays
+LONGEST_S = 7.0  # of one cue
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What is shown from one time to another."""
+    """A text that is shown from one time to another."""
 
     start: float
     end: float
@@ -42,7 +42,7 @@ def as_vtt(segments: Sequence[Segment]) -> str:
 
 
 def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
-    """Each segment, in pieces that fit under a picture where its words' times are known."""
+    """Each segment; in short pieces if the times of its words are known."""
     for segment in segments:
         if not segment.text:
             continue

@@ -1,4 +1,4 @@
-"""How many words were heard wrongly, over all and segment by segment."""
+"""How many words were transcribed wrongly, in all and by segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ONES = (
     "nineteen",
 )  # fmt: skip
 _TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-# Spellings that differ between writers of the same words.
+# Spellings that differ between writers.
 _SAME = {
     "mr": "mister", "mrs": "missus", "dr": "doctor", "ok": "okay", "voicemail": "voice mail",
     "colour": "color", "grey": "gray", "neighbour": "neighbor", "centre": "center",
@@ -29,7 +29,7 @@ _SHORT = {
 def plain_words(text: str) -> list[str]:
     """Words without case, marks and spelling habits; numbers up to 99 in words."""
     text = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
-    text = re.sub(r"[\[(][^\])]*[\])]", " ", text)  # what a model says of noises
+    text = re.sub(r"[\[(][^\])]*[\])]", " ", text)  # a model's notes about noises
     words: list[str] = []
     for word in re.findall(r"\d+|[^\W\d_]+(?:'[^\W\d_]+)*", text):
         spelled = _number(word) if word.isdigit() else _SAME.get(word) or _SHORT.get(word, word)
@@ -48,7 +48,7 @@ def _number(digits: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WordErrors:
-    """Errors against the number of words that were said."""
+    """Errors, and the number of words that were said."""
 
     errors: int
     words: int
@@ -66,9 +66,9 @@ def word_errors(said: str, heard: str) -> WordErrors:
 
 
 def errors_by_segment(said: str, heard: Sequence[str]) -> list[WordErrors]:
-    """Each segment's errors, by the best alignment of all of them with what was said.
+    """Each segment's errors, by the best alignment of all segments with what was said.
 
-    A word that nobody heard belongs to the segment in which, or before which, it is missing.
+    A missing word belongs to the segment in which, or before which, it is missing.
     """
     segments = [plain_words(text) for text in heard]
     owners = [number for number, words in enumerate(segments) for _ in words]
@@ -86,7 +86,7 @@ def errors_by_segment(said: str, heard: Sequence[str]) -> list[WordErrors]:
 
 
 def said_in_segments(said: str, heard: Sequence[str]) -> list[str]:
-    """What was said in each segment, by the same alignment: what a perfect listener would write."""
+    """What was said in each segment, by the same alignment: a perfect transcript."""
     segments = [plain_words(text) for text in heard]
     owners = [number for number, words in enumerate(segments) for _ in words]
     found: list[list[str]] = [[] for _ in segments]

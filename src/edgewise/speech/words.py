@@ -1,4 +1,4 @@
-"""Words that a model heard: which it made up, which are stable, and the utterances they form."""
+"""Words of a transcriber: which are invented, which are stable, and the utterances they form."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 
 from edgewise.types.transcripts import Heard, Word
 
-MOST_COMPRESSED = 2.4  # Whisper's own limit: text that packs better is a loop
-LEAST_TEXT = 60  # bytes below which packing says nothing
+MOST_COMPRESSED = 2.4  # Whisper's own limit: text that compresses better is a loop
+LEAST_TEXT = 60  # bytes; compression of shorter text says nothing
 LONGEST_LOOP = 8  # words
-# How often in a row a run of so many words may come; people do say "no, no, no".
+# How often in a row this many words may be repeated; people do say "no, no, no".
 _ALLOWED = {1: 5, 2: 3, 3: 3}
 _ALLOWED_LONGER = 2
-LEAST_VOICE = 0.1  # mean chance of a voice in a segment, or nobody spoke; noise hides voices
+LEAST_VOICE = 0.1  # mean voice probability; below it nobody spoke; noise hides voices
 LIKELY_SILENT, GUESSING = 0.6, -1.0  # no-speech chance and mean log-probability
 
 
-PAUSE_S = 0.3  # between two words, or less where voice activity hears nobody
+PAUSE_S = 0.3  # between two words; less if voice activity hears nobody
 LONGEST_S = 12.0  # of an utterance; a longer one is cut at its widest gap
-JOINED_S = 8.0  # up to which what was said in one breath stays together
+JOINED_S = 8.0  # parts of one breath stay together up to this length
 BREATH_S = 0.7  # a pause inside a sentence
 _ENDS = (".", "?", "!", "。", "？", "！")  # noqa: RUF001 - other languages have other marks
 # Whether somebody speaks all the time between two moments.
@@ -30,13 +30,13 @@ Item = tuple[Word, int]  # a word, and the number of the stretch it was heard in
 
 
 def compression(text: str) -> float:
-    """How much smaller zlib makes a text; 1 for one that is too short to tell."""
+    """How much smaller zlib makes a text; 1 if it is too short to tell."""
     data = text.encode()
     return len(data) / len(zlib.compress(data)) if len(data) >= LEAST_TEXT else 1.0
 
 
 def loop_in(words: Sequence[str]) -> tuple[int, int, int] | None:
-    """A run of words that comes too often in a row: where it starts, its length, how often."""
+    """A run of words repeated too often: where it starts, its length, how often."""
     plain = [re.sub(r"\W+", "", word).casefold() for word in words]
     for length in range(1, LONGEST_LOOP + 1):
         start = 0
@@ -56,7 +56,7 @@ def _times(words: Sequence[str], start: int, length: int) -> int:
 
 
 def without_loops(heard: Heard) -> tuple[str, tuple[Word, ...], bool]:
-    """The text and words with each loop said once, and whether there was one."""
+    """The text and words with each loop said once, and whether there was a loop."""
     if not heard.words:
         tokens, found = heard.text.split(), False
         while (loop := loop_in(tokens)) is not None:
@@ -75,7 +75,7 @@ def without_loops(heard: Heard) -> tuple[str, tuple[Word, ...], bool]:
 
 
 def made_up(heard: Heard, voice: Sequence[float]) -> str:
-    """The code of why these words were never said; empty where they may have been."""
+    """The code of why these words were never said; empty if they may have been."""
     if not re.search(r"\w", heard.text):
         return "silence"
     if voice and sum(voice) < LEAST_VOICE * len(voice):
@@ -86,7 +86,7 @@ def made_up(heard: Heard, voice: Sequence[float]) -> str:
 
 
 def into_utterances(heard: Sequence[Heard], speaking: Speaking) -> list[Heard]:
-    """The same words, divided at pauses. Stretches without times of words stay as they are."""
+    """The same words, divided at pauses. Stretches without word times stay as they are."""
     if not all(each.words for each in heard):
         return list(heard)
     items = [(word, number) for number, each in enumerate(heard) for word in each.words]
@@ -106,7 +106,7 @@ def _pauses(word: Word, following: Word, speaking: Speaking) -> bool:
 
 
 def _joined(parts: Sequence[list[Item]]) -> list[list[Item]]:
-    """Pieces of one sentence, as far as they are short: context helps whoever hears them."""
+    """Join short pieces of one sentence: context helps whoever transcribes them."""
     found: list[list[Item]] = []
     for part in parts:
         if found and _belong(found[-1], part):
@@ -141,7 +141,7 @@ def _shortened(part: list[Item]) -> list[list[Item]]:
 
 def _utterance(part: Sequence[Item], heard: Sequence[Heard]) -> Heard:
     numbers = [number for _, number in part]
-    source = heard[max(set(numbers), key=numbers.count)]  # the evidence of where most of it is
+    source = heard[max(set(numbers), key=numbers.count)]  # the evidence of most of its words
     words = tuple(word for word, _ in part)
     texts = [
         text_of([word for word, own in part if own == number], heard[number])
@@ -153,7 +153,7 @@ def _utterance(part: Sequence[Item], heard: Sequence[Heard]) -> Heard:
 
 
 def text_of(words: Sequence[Word], heard: Heard) -> str:
-    """Some words of a stretch as they are written in it: not every language has spaces."""
+    """Some words of a stretch as written there: not every language has spaces."""
     begin, place = None, 0
     first = next((i for i, word in enumerate(heard.words) if word is words[0]), 0)
     for word in heard.words[: first + len(words)]:
@@ -167,7 +167,7 @@ def text_of(words: Sequence[Word], heard: Heard) -> str:
 
 
 class StableText:
-    """The words of one utterance: `settled`, which only grows, and `pending`, which may change."""
+    """The words of one utterance: `settled` ones only grow, `pending` ones may change."""
 
     def __init__(self) -> None:
         self.settled: list[Word] = []
@@ -175,11 +175,11 @@ class StableText:
 
     @property
     def end(self) -> float:
-        """When the last settled word ends."""
+        """When the last confirmed word ends."""
         return self.settled[-1].end if self.settled else 0.0
 
     def offer(self, hypothesis: Sequence[Word]) -> tuple[Word, ...]:
-        """The words that this hypothesis settles."""
+        """The words that this hypothesis confirms."""
         rest = hypothesis[self._place_in(hypothesis) :]
         agreed = 0
         for before, now in zip(self.pending, rest, strict=False):
@@ -189,7 +189,7 @@ class StableText:
         return self._settle(rest, agreed)
 
     def finish(self, hypothesis: Sequence[Word]) -> tuple[Word, ...]:
-        """The words that are left, settled by the last hypothesis alone: nothing more is said."""
+        """Confirm the remaining words by the last hypothesis alone: nothing more will be said."""
         rest = hypothesis[self._place_in(hypothesis) :]
         return self._settle(rest, len(rest))
 
@@ -203,7 +203,7 @@ class StableText:
         return tuple(new)
 
     def _place_in(self, hypothesis: Sequence[Word]) -> int:
-        """How many words of a hypothesis are the settled ones, some perhaps heard differently.
+        """How many words of a hypothesis are the confirmed ones, perhaps with differences.
 
         The beginning with the fewest differences; among equals, the one that ends when they do.
         """
@@ -223,19 +223,19 @@ class StableText:
 
 
 def plain(word: Word) -> str:
-    """A word as it is compared: without case and punctuation."""
+    """A word for comparison: without case and punctuation."""
     return re.sub(r"[^\w]+", "", word.text).casefold() or word.text
 
 
 @dataclass(slots=True)
 class Captions:
-    """The whole confirmed text: ended segments by their id, and the settled words of the open one.
+    """The whole confirmed text: ended segments by id, and the confirmed words of the open one.
 
     It only grows, unless a segment is corrected.
     """
 
     _ended: dict[int, str] = field(default_factory=dict)
-    _before: str = ""  # the ended ones, joined
+    _before: str = ""  # the ended segments, joined
     _open: str = ""
 
     @property
@@ -243,11 +243,11 @@ class Captions:
         return _with_space(self._before, self._open)
 
     def say(self, words: Sequence[Word]) -> None:
-        """More settled words of the open segment."""
+        """Add confirmed words to the open segment."""
         self._open = _with_space(self._open, " ".join(word.text for word in words))
 
     def end(self, number: int | None) -> str:
-        """The open segment has ended and has this id, None where nothing was said; its text."""
+        """End the open segment under this id, or None if nothing was said; return its text."""
         text, self._open = self._open, ""
         if number is not None:
             self._ended[number] = text
@@ -255,7 +255,7 @@ class Captions:
         return text
 
     def correct(self, number: int, text: str) -> None:
-        """Another text for one segment; no other changes."""
+        """Replace the text of one segment."""
         if self._ended[number] != text:
             self._ended[number] = text
             self._before = " ".join(each for each in self._ended.values() if each)

@@ -1,4 +1,4 @@
-"""Scripted local models: each says what it was told to, with the evidence it was given."""
+"""Scripted local models: each says what it was told to, with the given evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCRIPTED_FUNCTION_MODEL_FACTS = DeviceFacts(
     backend="scripted", model="scripted-caller", quantisation="none", context_tokens=4096
 )
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
-# Without times of words: so that what is scripted as one segment stays one.
+# Without word times, so that one scripted segment stays one.
 SCRIPTED_TRANSCRIBER_FACTS = DeviceFacts(
     backend="scripted",
     model="scripted-ears",
@@ -40,10 +40,10 @@ SCRIPTED_TRANSCRIBER_FACTS = DeviceFacts(
 
 
 class Options(TypedDict, total=False):
-    """What every way of building a ScriptedBackend takes.
+    """The options of every ScriptedBackend constructor.
 
     facts           what `facts()` returns
-    context_tokens  overrides that of the facts; a longer prompt raises ContextExceeded
+    context_tokens  overrides the facts; a longer prompt raises ContextExceeded
     fail_after      raise GenerationFailed after this many tokens of each generation
     delay_s         seconds each token takes
     """
@@ -61,10 +61,10 @@ class ScriptedBackend:
         ScriptedBackend(["Yes.", word_tokens("Perhaps not.", logprob=-2.0)], fail_after=1)
 
     Each generation takes the next answer; the last one repeats. A string becomes word tokens
-    with `logprob`. A token is counted as one word everywhere.
+    with `logprob`. Everywhere one word counts as one token.
 
-    With `already` the answer of the same request is taken up again: after that prefix where the
-    answer starts with it, otherwise from its beginning, after a space.
+    With `already` the answer to the same request is continued: after that prefix if the answer
+    starts with it, otherwise from its beginning, after a space.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class ScriptedBackend:
 
     @classmethod
     def confident(cls, *texts: str, **options: Unpack[Options]) -> Self:
-        """Answers a well-sighted gate keeps: every token near certain."""
+        """Answers that a good gate keeps: every token is nearly certain."""
         tokens = [word_tokens(text, logprob=-0.01, margin=6.0, entropy=0.05) for text in texts]
         return cls(tokens, **options)
 
     @classmethod
     def doubtful(cls, *texts: str, **options: Unpack[Options]) -> Self:
-        """Answers a well-sighted gate hands off: every token close to a guess."""
+        """Answers that a good gate hands off: every token is close to a guess."""
         tokens = [word_tokens(text, logprob=-2.5, margin=0.1, entropy=2.5) for text in texts]
         return cls(tokens, **options)
 
@@ -152,7 +152,7 @@ class ScriptedBackend:
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """What one `write_call` was asked for."""
+    """The arguments of one `write_call`."""
 
     prompt: str
     grammar: str
@@ -168,9 +168,9 @@ class ScriptedFunctionModel:
 
     Each call takes the next answer; the last one repeats. An answer becomes one token per word,
     run of spaces or mark, and an end token without text. `logprobs` has one list per answer; a
-    list that is shorter than its tokens repeats its last value. With `already` an answer that
-    starts so is continued after it. Grammars are kept in `asked` and not obeyed. Raises
-    GenerationFailed in place of the first token where `fails` is true.
+    list that is shorter than its tokens repeats its last value. With `already`, an answer that
+    starts with it is continued. Grammars are kept in `asked` but not obeyed. If `fails` is true,
+    raises GenerationFailed instead of the first token.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class ScriptedFunctionModel:
 
     @classmethod
     def doubtful(cls, *answers: str) -> Self:
-        """Answers whose every token is close to a guess."""
+        """Answers with every token close to a guess."""
         return cls(answers, logprobs=[[-2.5]] * len(answers))
 
     def facts(self) -> DeviceFacts:
@@ -241,7 +241,7 @@ class ScriptedFunctionModel:
 
 @dataclass(frozen=True, slots=True)
 class Listened:
-    """What one `hear` was given."""
+    """The arguments of one `hear`."""
 
     seconds: float
     language: str
@@ -254,8 +254,8 @@ class ScriptedTranscriber:
 
         ScriptedTranscriber([[heard("hello", 0.0, 1.0), heard("mumble", 1.2, 2.0, chance=0.2)]])
 
-    Each chunk of sound takes the next answer, a list of `Heard`; the last one repeats. Raises
-    GenerationFailed where `fails` is true.
+    Each chunk of sound takes the next answer, a list of `Heard`; the last one repeats. If `fails`
+    is true, raises GenerationFailed.
     """
 
     def __init__(
@@ -301,8 +301,8 @@ class ScriptedTranscriber:
 class ScriptedEmbedder:
     """Fulfils `edgewise.local.backend.EmbedBackend`. A text is the sum of its words, in 32 numbers.
 
-    So texts that share words are near each other. `fail` raises GenerationFailed instead; a text
-    of more words than `window` counts as read in windows.
+    So texts with common words are close to each other. `fail` raises GenerationFailed instead. A
+    text with more words than `window` counts as read in windows.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ def word_tokens(
 
 
 def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:
-    """A stretch of speech whose every word has the same chance of being right."""
+    """A stretch of speech in which every word has the same probability."""
     tokens = text.split()
     step = (end - start) / max(1, len(tokens))
     words = tuple(
@@ -359,7 +359,7 @@ def _count_words(request: Request) -> int:
 
 
 def _after(already: str, answer: tuple[Token, ...]) -> tuple[Token, ...]:
-    """What is left of `answer` behind `already`; a token cut in two keeps its evidence."""
+    """The rest of `answer` after `already`; a token cut in two keeps its evidence."""
     if not already or not answer:
         return answer
     if not "".join(token.text for token in answer).startswith(already):
@@ -374,7 +374,7 @@ def _after(already: str, answer: tuple[Token, ...]) -> tuple[Token, ...]:
 
 
 def _token(text: str, logprob: float) -> Token:
-    """The less likely the token, the closer the runner-up."""
+    """The less likely the token, the closer the second best."""
     return Token(text, logprob, margin=max(0.1, 6.0 + 4.0 * logprob), entropy=min(3.0, -logprob))
 
 

@@ -7,15 +7,15 @@ import socket
 import sys
 from collections.abc import Iterator
 
-# Long enough for a connection over loopback to be made, if it is going to be.
+# Long enough for a loopback connection, if it is going to succeed.
 _SETTLED_S = 0.1
 _MOST_FILLERS = 16
 
 
 def refused_url() -> str:
     """A URL where connecting is refused at once."""
-    # Port 1 was given to a service nobody runs any more, and no program is handed it by chance,
-    # as it could be with a free port that was found and let go again.
+    # Port 1 belongs to a service that nobody runs any more, and the system never assigns it. A free
+    # port that was found and released could be taken again.
     return "http://127.0.0.1:1"
 
 
@@ -28,9 +28,9 @@ def unresolvable_url() -> str:
 def black_hole() -> Iterator[str]:
     """A URL where connecting hangs, as behind a firewall that drops packets.
 
-    Linux drops SYNs for a listener whose queue of unaccepted connections is full, so the queue
-    is filled. Elsewhere the kernel completes the connection and nothing is ever answered: a
-    client then meets its read time-out instead of its connect time-out.
+    Linux drops SYNs for a listener whose queue is full, so the queue is filled. Elsewhere the
+    kernel completes the connection but nothing is ever answered: a client then meets its read
+    time-out instead of its connect time-out.
     """
     with contextlib.ExitStack() as held:
         listener = held.enter_context(socket.socket())

@@ -1,4 +1,4 @@
-"""What function calling passes around: intents, values found in words, and what is wrong."""
+"""The values of function calling: intents, values found in words, and complaints."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ComplaintCode = Literal[
 class Intent:
     """One thing that is asked for.
 
-    `text` is the request's own words from `start` to `end`; `resolved` is the same with pronouns
-    replaced by what they stand for and words shared with its neighbours put back.
+    `text` is the request's own words from `start` to `end`. `resolved` is the same text with
+    pronouns replaced, and with the words that it shares with its neighbours put back.
     """
 
     text: str
@@ -34,10 +34,10 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A typed value that the words say, and where they say it.
+    """A typed value in the words, and where it stands.
 
-    `value` is canonical: "19:30" for a time, "2026-03-01" for a date that names its year, seconds
-    for a duration, a number for a number.
+    `value` is canonical: "19:30" for a time, "2026-03-01" for a date with a year, seconds for a
+    duration, a number for a number.
     """
 
     kind: FoundKind
@@ -49,9 +49,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One named thing that is wrong with a call, or with what became of an intent.
+    """One thing that is wrong with a call, or with the answer to an intent.
 
-    `call` and `intent` are their numbers; None where it is not about one.
+    `call` and `intent` are their numbers; None if the complaint is not about one.
     """
 
     code: ComplaintCode

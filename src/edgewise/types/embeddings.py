@@ -1,4 +1,4 @@
-"""What texts become when they are embedded, and the passages that a search finds."""
+"""The results of embedding texts, and the passages that a search finds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing_extensions import override
 from edgewise.types.messages import Handoff
 from edgewise.types.replies import Reply
 
-# 32-bit floats, or 8-bit whole numbers where those were asked for. Numpy reads it without a copy.
+# 32-bit floats, or 8-bit integers if requested. Numpy reads both without a copy.
 Vector: TypeAlias = "array[float] | array[int]"
 
-# What there is to know of a text's vector; never a made-up number.
+# Remarks about the vector of a text.
 TextCode = Literal["windowed", "language_outside_model"]
 
 
@@ -22,7 +22,7 @@ TextCode = Literal["windowed", "language_outside_model"]
 class Embedded:
     """What a local model made of some texts, in their order.
 
-    windows  how many pieces each text was read in; 1 unless it is longer than the model's window
+    windows  how many pieces each text was read in; 1 if it fits the model's window
     """
 
     vectors: tuple[array[float], ...]
@@ -32,13 +32,13 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embeddings(Reply):
-    """One vector of length 1 per text, all of the same space; none where only signalled.
+    """One vector of length 1 per text, all in the same space; none if only signalled.
 
-    space       names the model, its precision and the number of dimensions: vectors of two spaces
-                must not be compared
-    scales      of 8-bit vectors: value = whole number * scale; empty for 32-bit floats
-    windows     how many pieces each text was read in; the cloud does not say, and has 0
-    text_codes  what to know of each text's vector, as `windowed`
+    space       names the model, its precision and the number of dimensions; vectors of different
+                spaces must not be compared
+    scales      for 8-bit vectors: value = integer * scale; empty for 32-bit floats
+    windows     how many pieces each text was read in; 0 from the cloud, which does not say
+    text_codes  remarks about each text's vector, as `windowed`
     """
 
     vectors: tuple[Vector, ...] = ()
@@ -50,12 +50,12 @@ class Embeddings(Reply):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What is to be known of any of the texts."""
+        """The remarks about all texts, each once and sorted."""
         return tuple(sorted({code for codes in self.text_codes for code in codes}))
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(Embeddings, self).to_dict() | {
             "response": None,
             "space": self.space,
@@ -93,7 +93,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A passage that was found; `path` is relative to the folder. `score` is the cosine."""
+    """A passage that was found. `path` is relative to the folder; `score` is the cosine."""
 
     path: str
     first_line: int
@@ -111,7 +111,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexReport:
-    """What bringing an index up to date has done. `skipped` says how many files, and why."""
+    """What an update of the index did. `skipped` counts files by the reason they were skipped."""
 
     added: int = 0
     changed: int = 0

@@ -1,4 +1,4 @@
-"""What was measured of a score on rows it was not fitted on."""
+"""What was measured of a score, on rows that it was not fitted on."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Judged = Literal["whole", "stream"]
 QUANTILES = 21  # 0, 5, ... 100 %
 
 
-NOTHING_CLEAR = (0.0, 1.0)  # no score is below the one, or above the other
+NOTHING_CLEAR = (0.0, 1.0)  # no score is below the first or above the second
 Stops = Mapping[int, tuple[float, float]]  # tokens seen: (drop_below, keep_above)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreMap:
-    """A non-decreasing, piecewise-linear map from a score to a chance; no points: no change."""
+    """A non-decreasing, piecewise-linear map from a score to a chance. No points: no change."""
 
     points: tuple[tuple[float, float], ...] = ()
 
@@ -37,7 +37,7 @@ class ScoreMap:
 
 
 class RiskRow(NamedTuple):
-    """Of the rows that the gate kept at this threshold, so many were wrong."""
+    """How many rows the gate kept at this threshold, and how many of them were wrong."""
 
     threshold: float
     kept: int
@@ -52,11 +52,11 @@ class Measured:
     """The optional part of a calibration.
 
     maps       from the score to the chance: "early" and "final"
-    risk       a table for answers judged "whole" and one for those that "stream"
-    risk_rows  how many rows a table was counted on, kept or not; 0: nobody said
+    risk       one table for answers judged "whole", one for those that "stream"
+    risk_rows  how many rows the tables were counted on, kept or not; 0: unknown
     quantiles  of the final confidence on those rows, at 0, 5, ... 100 %
     feature_means, feature_deviations   of the features on those rows
-    agreement  what a second sample is worth, where it is worth anything
+    agreement  what a second sample is worth, if anything
     """
 
     maps: Mapping[str, ScoreMap] = field(default_factory=dict)
@@ -76,7 +76,7 @@ UNMEASURED = Measured()
 
 
 def read_measured(data: Mapping[str, Any]) -> Measured:
-    """The optional keys of a calibration. Raises ValueError or TypeError for what cannot be."""
+    """The optional keys of a calibration. Raises ValueError or TypeError for bad values."""
     risk = {str(judged): _table(rows) for judged, rows in data.get("risk", {}).items()}
     largest = max((row.kept for table in risk.values() for row in table), default=0)
     rows = _count(data.get("risk_rows", largest), "risk_rows")
@@ -145,11 +145,11 @@ def _count(value: float, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Tables by the threshold they were found at, the lowest first.
+    """Tables by the threshold they were computed for, lowest first.
 
-    An answer that is clearly below 0.5 is clearly below 0.6 as well: what a table says about
-    dropping holds for higher thresholds, and what it says about keeping for lower ones. So each
-    side is read from the nearest table that may speak.
+    An answer clearly below 0.5 is clearly below 0.6 too. So what a table says about dropping also
+    holds for higher thresholds, and what it says about keeping for lower ones. Each side is
+    read from the nearest table that applies.
     """
 
     thresholds: tuple[float, ...] = ()
@@ -159,7 +159,7 @@ class Boundaries:
         return bool(self.tables)
 
     def at(self, threshold: float, tokens: int) -> tuple[float, float]:
-        """(drop_below, keep_above) after so many tokens; between two stops nothing is clear."""
+        """(drop_below, keep_above) after this many tokens. Between two stops nothing is clear."""
         drop_below, keep_above = NOTHING_CLEAR
         below = bisect_right(self.thresholds, threshold)
         if below:
@@ -174,7 +174,7 @@ NO_BOUNDARIES = Boundaries()
 
 
 def read_boundaries(rows: Sequence[Mapping[str, Any]]) -> Boundaries:
-    """The key `boundaries` of a calibration. Raises ValueError or TypeError for what cannot be."""
+    """The key `boundaries` of a calibration. Raises ValueError or TypeError for bad values."""
     thresholds = tuple(float(row["threshold"]) for row in rows)
     if any(left >= right for left, right in pairwise(thresholds)):
         raise ValueError("boundaries begin with their lowest threshold")
@@ -183,7 +183,7 @@ def read_boundaries(rows: Sequence[Mapping[str, Any]]) -> Boundaries:
 
 
 def write_boundaries(boundaries: Boundaries) -> list[dict[str, Any]]:
-    """What `read_boundaries` reads."""
+    """The inverse of `read_boundaries`."""
     return [
         {"threshold": threshold, "stops": [[tokens, *cuts] for tokens, cuts in stops.items()]}
         for threshold, stops in zip(boundaries.thresholds, boundaries.tables, strict=True)

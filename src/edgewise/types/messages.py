@@ -1,4 +1,4 @@
-"""What a caller asks: messages, images, sound, tools, and the request that carries them."""
+"""What a user asks: messages, images, sound, tools, and the request that carries them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from edgewise.types.objectives import (
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
-# What a request is for: which flow answers it, and which of a provider's models is asked.
+# The task of a request decides which flow answers it, and which model of a provider is asked.
 Task = Literal["chat", "call", "transcribe", "embed"]
 ToolChoice = Literal["auto", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture as the bytes of a file, or where to get them.
+    """A picture as the bytes of a file, or the address to fetch them from.
 
-    It is looked at when the request runs: turned the right way up, its metadata left behind, and
-    one that cannot be shown is refused with the reason.
+    It is opened when the request runs: turned upright, its metadata removed. A picture that cannot
+    be opened is refused with the reason.
 
     name    what errors call it: its path or address
-    url     fetched when the request runs, if `data` is empty; private networks only where allowed
-    tokens  what a provider will count for it; 0: not known. Set when it leaves the device
+    url     fetched when the request runs, if `data` is empty; private networks only if allowed
+    tokens  what a provider will count for it; 0: unknown. Set when it leaves the device
     """
 
     data: bytes = field(repr=False)
@@ -43,7 +43,7 @@ class Image:
 
     @classmethod
     def from_path(cls, path: str | PathLike[str]) -> Self:
-        """The file's bytes. Raises OSError where there is none."""
+        """The file's bytes. Raises OSError if the file cannot be read."""
         data = Path(path).expanduser().read_bytes()
         return cls(data, media_type_of(data), name=str(path))
 
@@ -57,7 +57,7 @@ class Image:
 
 
 def media_type_of(data: bytes) -> str:
-    """From the first bytes, whatever a file is called; PNG where they say nothing."""
+    """From the first bytes, not the file's name. PNG if they are unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     begins = {
@@ -79,7 +79,7 @@ class Audio:
     seconds: float = 0.0
 
 
-# What can be transcribed: a path, the bytes of a file, or sound as messages carry it.
+# What can be transcribed: a path, the bytes of a file, or an `Audio`.
 AudioLike = str | PathLike[str] | bytes | Audio
 
 
@@ -92,7 +92,7 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
-# What a caller may give as a tool: also a schema as in OpenAI's requests, or a Python function.
+# What may be given as a tool: a `Tool`, a schema as in OpenAI's requests, or a Python function.
 ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 
 
@@ -100,8 +100,8 @@ ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 class ToolCall:
     """One call a model asked for. `source` is taken from what ran.
 
-    confidence   the calibrated chance that this very call is right; None where nobody measured
-    repairs      codes of what was changed after the model wrote it, as `grounded:city`
+    confidence   the calibrated chance that this call is right; None if not measured
+    repairs      codes of changes made after the model wrote it, as `grounded:city`
     complaints   codes of what is still wrong with it, as `missing_argument`
     """
 
@@ -116,7 +116,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """The JSON an answer must be; an empty schema is any object; `strict` is for the cloud."""
+    """The JSON that an answer must be. Empty schema: any object. `strict` is for the cloud."""
 
     schema: Mapping[str, Any] = field(default_factory=dict)
     name: str = "answer"
@@ -146,10 +146,10 @@ class Request:
 
     messages: tuple[Message, ...]
     task: Task = "chat"
-    part: str = ""  # of a larger request that asks the cloud in parts: names its attempts apart
-    language: str = ""  # of the speech in it, as "en"; empty: whoever hears it finds out
-    hint: str = ""  # words that show how the speech in it is spelt; they are not said in it
-    dimensions: int | None = None  # of the vectors asked for; None: as many as the model makes
+    part: str = ""  # names the attempts of one part, if a larger request asks the cloud in parts
+    language: str = ""  # of the speech in it, as "en"; empty: the transcriber detects it
+    hint: str = ""  # words that show how names in the speech are spelt
+    dimensions: int | None = None  # of the vectors; None: as many as the model makes
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False
@@ -158,7 +158,7 @@ class Request:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
-    tool_choice: ToolChoice = "auto"  # "none": the tools are only known, and words are due
+    tool_choice: ToolChoice = "auto"  # "none": the model knows the tools, but must answer in words
     response_format: ResponseFormat | None = None
     threshold: float | None = None
     max_error: float | None = None
@@ -175,12 +175,12 @@ class Request:
 
     @property
     def may_leave(self) -> bool:
-        """Whether any of this may be sent anywhere. Asked once, by the door to the cloud."""
+        """Whether anything of this may be sent out. Only the door to the cloud asks."""
         return not self.private
 
     @property
     def has_objective(self) -> bool:
-        """Whether a threshold has to be found for what it aims at."""
+        """Whether a threshold must be computed from a stated objective."""
         return any(each is not None for each in (self.max_error, self.cloud_share, self.steering))
 
     @property
@@ -200,7 +200,7 @@ class Request:
 
     @property
     def complaint(self) -> str:
-        """What is wrong with this request as such; empty where nothing is."""
+        """What is wrong with this request by itself; empty if nothing is."""
         roles, handoffs = get_args(Role), get_args(Handoff)
         checks = (
             (bool(self.messages), "there is no message"),
@@ -226,7 +226,7 @@ class Request:
 
 
 class AimOptions(TypedDict, total=False):
-    """What may be aimed at: at most one of a threshold, a share of errors and one of the cloud."""
+    """Objectives: at most one of a threshold, a share of errors and a share for the cloud."""
 
     threshold: float
     max_error: float
@@ -255,10 +255,10 @@ class CallOptions(AimOptions, total=False):
 
 
 class HearingOptions(AimOptions, total=False):
-    """Keyword arguments of everything that hears speech.
+    """Keyword arguments of everything that transcribes speech.
 
-    hint         names and words that show how it is to be spelt; no model has to follow it
-    temperature  0 unless said: chance only where a model would be stuck otherwise
+    hint         names and words as they should be spelt; no model has to follow it
+    temperature  0 by default: randomness is used only if a model would otherwise be stuck
     """
 
     language: str
@@ -275,8 +275,8 @@ class HearingOptions(AimOptions, total=False):
 class ListenOptions(HearingOptions, total=False):
     """Keyword arguments of `Engine.listen`.
 
-    rate    samples per second of the chunks, 16,000 unless said
-    step_s  seconds of speech between two hypotheses, 1 unless said: less is quicker and works more
+    rate    samples per second of the chunks, default 16,000
+    step_s  seconds of speech between two hypotheses, default 1: less is faster but costs more
     """
 
     rate: int
@@ -286,8 +286,8 @@ class ListenOptions(HearingOptions, total=False):
 class SpeechOptions(HearingOptions, total=False):
     """Keyword arguments of `Engine.transcribe`.
 
-    `progress` is called with the seconds of sound that were read, and with those in all (0 where
-    the file does not say).
+    `progress` is called with the seconds of sound read so far, and the seconds in all (0 if the
+    file does not say).
     """
 
     progress: Callable[[float, float], None]

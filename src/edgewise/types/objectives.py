@@ -1,4 +1,4 @@
-"""What a user may aim at in place of a threshold, and what moves a threshold."""
+"""Objectives that a user may state instead of a threshold, and what moves a threshold."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-# Of these one place (a request, the settings) states at most one.
+# One place (a request, the settings) states at most one of these.
 OBJECTIVES = ("threshold", "max_error", "cloud_share")
-ERROR_PROBABILITY = 0.10  # that more than `max_error` of what is kept is wrong after all
+ERROR_PROBABILITY = 0.10  # that more than `max_error` of the kept answers are wrong after all
 
 
 OnDrift = Literal["report", "widen", "cloud"]
@@ -28,7 +28,7 @@ class Objectives(Protocol):
 
 
 def find_complaint(stated: Objectives) -> str:
-    """What is wrong with the objectives of a request or of settings; empty where nothing is."""
+    """What is wrong with the objectives of a request or of settings; empty if nothing is."""
     several = [name for name in OBJECTIVES if getattr(stated, name) is not None]
     checks = (
         (
@@ -53,7 +53,7 @@ def find_complaint(stated: Objectives) -> str:
 
 
 def as_share(text: str) -> float:
-    """`5%`, `5 %` and `0.05` are the same. Raises ValueError for what is no number."""
+    """`5%`, `5 %` and `0.05` are the same. Raises ValueError if it is not a number."""
     plain = text.strip()
     return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
 
@@ -72,11 +72,11 @@ def needed(threshold: float, objective: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """What is left of a budget, and what is to be expected of the rest of its window.
+    """What is left of a budget, and what to expect until it resets.
 
-    requests_left  that are still to come, this one included
-    handoff_microdollars   what one that is handed off costs on average
-    words          the budget, for reasons
+    requests_left          requests still to come, this one included
+    handoff_microdollars   the average cost of a handoff
+    words                  the budget in words, for reasons
     """
 
     left_microdollars: int
@@ -86,14 +86,14 @@ class Money:
 
     @property
     def allowed_share(self) -> float:
-        """The share of requests that may be handed off so that the money lasts."""
+        """The share of requests that may be handed off if the money is to last."""
         expected = self.requests_left * self.handoff_microdollars
         return self.left_microdollars / expected if expected > 0 else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """Travels with a request; most have none. `drifted`: why, by the calibration's name."""
+    """What moves a request's threshold; most have none. `drifted`: reasons by calibration."""
 
     money: Money | None = None
     on_drift: OnDrift = "report"

@@ -16,7 +16,7 @@ Box = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text as it was read, with the reader's own score."""
+    """A line of text with the reader's own score."""
 
     text: str
     score: float
@@ -25,7 +25,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object that was found, with the finder's own score."""
+    """An object with the detector's own score."""
 
     name: str
     score: float
@@ -34,7 +34,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One picture as a device skill saw it; `quality` holds what was measured of the picture."""
+    """One picture as a device skill saw it. `quality` holds measurements of the picture."""
 
     lines: tuple[Line, ...] = ()
     things: tuple[Thing, ...] = ()
@@ -47,10 +47,10 @@ class Sight:
 class SeenReply(Reply):
     """A reply to a request with pictures.
 
-    skill   the device skill whose answer this is ("reads text", "names objects"), or what the
-            device could do although no skill answers the question; empty where none had a part
-    sights  what it saw, picture by picture
-    notes   what was done to pictures before anybody looked, as "only the first of 12 frames"
+    skill   the device skill that answered ("reads text", "names objects"), or what the device can
+            do if no skill answers the question; empty if none took part
+    sights  what the skill saw in each picture
+    notes   what was changed before a skill looked, as "only the first of 12 frames"
     """
 
     skill: str = ""
@@ -59,7 +59,7 @@ class SeenReply(Reply):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(SeenReply, self).to_dict() | {
             "skill": self.skill,
             "sights": [asdict(sight) | {"quality": dict(sight.quality)} for sight in self.sights],

@@ -1,4 +1,4 @@
-"""What a caller gets: the reply, the decision behind it, every attempt, and stream events."""
+"""What a user gets: the reply, the decision behind it, every attempt, and stream events."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One backend that ran (or was asked to): what it did, how long, at what price.
+    """One backend that ran, or was asked to: what it did, how long it took, what it cost.
 
     `outcome` is "answered", "handed_off" (stopped by the gate), "cancelled", or an error code.
     `shown_chars` says how much of the reply's text came from this attempt; `audio_seconds` how
-    much sound it heard in the cloud, as far as it was charged for.
+    much sound the cloud charged for.
     """
 
     place: Place
@@ -53,11 +53,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Why the answer came from where it came.
+    """Why the answer came from the device or the cloud.
 
     `code` is stable and documented (docs/decision-codes.md); `reason` says it in words.
-    `degraded_code` names what kept the cloud from answering, where it should have; `objective`
-    says what the threshold was found for, where something else was aimed at.
+    `degraded_code` says what kept the cloud from answering, if it should have answered.
+    `objective` says what the threshold was computed for, if it was.
     """
 
     policy: str
@@ -77,7 +77,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer. `source` is taken from what ran, never from what was planned."""
+    """One answer. `source` says what actually ran, never what was planned."""
 
     id: str
     text: str
@@ -96,12 +96,12 @@ class Reply:
 
     @property
     def signalled(self) -> bool:
-        """True when the device only said "hand this off" and nobody has answered yet."""
+        """True if the device only said "hand this off" and nobody has answered yet."""
         return self.cloud_handoff and self.source == "none"
 
     @property
     def model(self) -> str:
-        """The model whose text this is; empty when only signalled."""
+        """The model that wrote this text; empty if the handoff was only signalled."""
         shown = [attempt.model for attempt in self.attempts if attempt.outcome == "answered"]
         return shown[-1] if shown else ""
 
@@ -142,7 +142,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of running a call: its value, or why there is none."""
+    """The result of running a call: its value, or why there is none."""
 
     call: ToolCall
     value: Any = None
@@ -151,10 +151,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReply(Reply):
-    """The calls a request asks for, each with its own source and confidence; none is an answer too.
+    """The calls a request asks for, each with its own source and confidence; maybe none.
 
-    `complaints` are about intents: what was not called, or not said in calls. Those about a call
-    are with the call. `steps_ms` says what each step took: split, grammar, model, judge, cloud.
+    `complaints` are about intents: what was not called, or cannot be said in calls. A call carries
+    its own complaints. `steps_ms` is the time of each step: split, grammar, model, judge, cloud.
     """
 
     intents: tuple[Intent, ...] = ()
@@ -169,7 +169,7 @@ class CallReply(Reply):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(CallReply, self).to_dict() | {
             "intents": [intent.text for intent in self.intents],
             "complaints": [
@@ -189,7 +189,7 @@ class CallReply(Reply):
 class TextDelta:
     """Text to show now. It will never be taken back.
 
-    `tokens` are the device's behind it, where evidence was asked for.
+    `tokens` are the device's tokens of this text, if evidence was requested.
     """
 
     text: str

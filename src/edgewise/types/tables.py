@@ -1,4 +1,4 @@
-"""Rows of a TOML file as values: read when first needed, every field checked."""
+"""Rows of a TOML file as dataclasses: read when first needed, every field checked."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Value = TypeVar("Value")
 
 
 class Table(Mapping[str, Row]):
-    """The `[[kind]]` tables of a file in a package, by name and in their order; read once.
+    """The `[[kind]]` tables of a file in a package, by name and in order; read once.
 
-    `read` makes a row of a table; it gets the words with which errors begin.
+    `read` makes a row of a table; its second argument begins the messages of its errors.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Table(Mapping[str, Row]):
 
 
 def read_row(kind: type[Value], table: Mapping[str, Any], where: str) -> Value:
-    """A table as a dataclass. Raises ValueError that says where, which field, and what is wrong."""
+    """A table as a dataclass. Raises ValueError that names the place, the field and the mistake."""
     types, required = _fields(kind)  # type: ignore[arg-type]
     for name in table.keys() - types.keys():
         raise ValueError(f"{where}: there is no field {name!r}")
@@ -90,11 +90,11 @@ def _fields(kind: type[Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _checked(wanted: Any, value: Any, where: str) -> Any:
-    """The value as the type that the dataclass names. One that is a row already is kept."""
+    """The value, checked against the type of the dataclass's field. Rows stay as they are."""
     if is_dataclass(value):
         return value
     origin, arguments = get_origin(wanted), get_args(wanted)
-    if origin in (Union, UnionType):  # with None, which TOML cannot say
+    if origin in (Union, UnionType):  # with None, which TOML does not have
         return _checked(arguments[0], value, where)
     if origin is Literal:
         if value in arguments:

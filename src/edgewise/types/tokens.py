@@ -13,12 +13,12 @@ class Token:
     """One generated token with the model's own evidence about it.
 
     logprob  natural log of the probability the model gave this token
-    margin   logprob of the best token minus that of the runner-up (0 = a coin toss)
-    entropy  Shannon entropy in nats over the best few alternatives and the rest as one
-    alternatives  the best few tokens with their logprobs; only where evidence was asked for
+    margin   logprob of the best token minus logprob of the second best (0 = a coin toss)
+    entropy  Shannon entropy in nats over the best few alternatives and one for the rest
+    alternatives  the best few tokens with their logprobs; only if evidence was requested
 
-    Text that comes without evidence (a runtime that reports none, a flushed buffer) has
-    `has_evidence=False`, and meters pass over it.
+    Some text comes without evidence (a runtime that reports none, a flushed buffer). It has
+    `has_evidence=False`, and the meter skips it.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Finish:
     """The last item of every stream, local or cloud.
 
     audio_tokens   how many of `input_tokens` were sound
-    audio_seconds  of sound that was charged for, or sent where nobody says
+    audio_seconds  of sound that was charged for; if unknown, that was sent
     """
 
     reason: FinishReason = "stop"

@@ -13,7 +13,7 @@ from edgewise.types.replies import Place, Reply
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word and when it was said, in seconds. `probability` is None where nobody measured it."""
+    """One word and when it was said, in seconds. `probability` is None if not measured."""
 
     text: str
     start: float
@@ -23,12 +23,12 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A stretch of speech as a local model hears it, with the model's own evidence.
+    """A stretch of speech as a local model transcribed it, with the model's own evidence.
 
     mean_logprob       over the tokens of the stretch
-    no_speech          the model's chance that nobody speaks
+    no_speech          the model's probability that nobody speaks
     compression_ratio  of the text by zlib: loops compress well
-    temperature        0 unless the model had to be tried again with chance in it
+    temperature        0 unless the model had to try again with randomness
     """
 
     start: float
@@ -44,16 +44,16 @@ class Heard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A stretch of a transcript; `id` is its place, and stays its own whatever is corrected.
+    """A stretch of a transcript. Its `id` never changes, whatever is corrected.
 
-    confidence      the calibrated chance that few of the words are wrong; of the device's text,
-                    also where the cloud's stands in its place
+    confidence      the calibrated chance that few of the words are wrong; about the device's text,
+                    even if the cloud has replaced it
     expected_error  the expected word error rate of the device's text
-    source          who wrote `text`: taken from what ran
-    replaced        the device's text, where the cloud's stands in its place
-    codes           what is wrong with the device's text: `repetition`, `unheard`; of what was
-                    dropped also `silence` and `no_speech`
-    error           the code of what kept the cloud from correcting it, where it was asked
+    source          who wrote `text`, from what actually ran
+    replaced        the device's text, if the cloud replaced it
+    codes           what is wrong with the device's text: `repetition`, `unheard`; dropped segments
+                    may also have `silence` and `no_speech`
+    error           if the cloud was asked to correct it and did not: the code of the reason
     """
 
     id: int
@@ -80,10 +80,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript(Reply):
-    """What was said. `text` is that of the segments; `confidence` is weighted by their length.
+    """What was said: the text of all segments. `confidence` is weighted by their length.
 
-    seconds   of sound that were read; speech_seconds: of those, with somebody speaking
-    dropped   what the model wrote where nobody spoke, or in a loop: not part of the text
+    seconds   of sound that were read; speech_seconds: how many of them have speech
+    dropped   what the model wrote although nobody spoke, or in a loop; not part of the text
     codes     what is wrong with the sound: `truncated_audio`
     """
 
@@ -100,7 +100,7 @@ class Transcript(Reply):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        # dataclass(slots=True) makes a new class, which a bare super() does not know.
+        # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(Transcript, self).to_dict() | {
             "segments": [segment.to_dict() for segment in self.segments],
             "dropped": [segment.to_dict() for segment in self.dropped],
@@ -113,11 +113,11 @@ class Transcript(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What the cloud made of one segment of live captions: a text, or the reason for none.
+    """The cloud's correction of one segment of live captions: a text, or why there is none.
 
-    cloud_result  the segment's text from now on, "" where the cloud hears nobody; None on an error
-    replaced      the device's text of that segment
-    error         the code of what went wrong; the device's text stands then
+    cloud_result  the segment's new text; "" if the cloud hears no speech; None on an error
+    replaced      the device's text
+    error         the code of what went wrong; the device's text stays
     """
 
     segment_id: int
@@ -128,7 +128,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utterance:
-    """Somebody spoke, from when to when in seconds; no `segment_id` where no word was heard."""
+    """Somebody spoke, from when to when in seconds. `segment_id` is None if no word was heard."""
 
     start: float
     end: float
@@ -137,18 +137,18 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveUpdate:
-    """What live captions say after a chunk of sound.
+    """The state of live captions after a chunk of sound.
 
-    confirmed     everything that is settled: it only grows, but for announced corrections
+    confirmed     all confirmed text: it only grows, except for announced corrections
     pending       what seems to follow; may still change
-    new_words     that were settled since the last update
-    new_segments  that ended since the last update, as the device heard them
-    corrections   that came since the last update, each of the segment that it names
+    new_words     confirmed since the last update
+    new_segments  ended since the last update, as the device heard them
+    corrections   arrived since the last update; each names its segment
     outstanding   segments that the cloud has not answered yet
-    utterances    that ended since the last update
-    speaking_since  when the utterance began that is still going on; None while nobody speaks
-    seconds       of sound that were heard so far
-    error         the code of what went wrong on the device, where something did
+    utterances    ended since the last update
+    speaking_since  when the current utterance began; None while nobody speaks
+    seconds       of sound heard so far
+    error         the code of what went wrong on the device; empty if nothing did
     """
 
     confirmed: str = ""

@@ -1,1 +1,1 @@
-"""Judges for pictures: what a file holds, what a question wants, how sure an answer is."""
+"""Judges for pictures: what a file holds, what a question asks, how sure an answer is."""

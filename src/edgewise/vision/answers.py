@@ -1,4 +1,4 @@
-"""Makes an answer of what the device saw, with the chance that it is right."""
+"""Makes an answer from what the device saw, with the chance that it is right."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from edgewise.vision.question import Wanted, count_cues, find_field, plural
 from edgewise.vision.reading_order import rows_of
 
 NO_TEXT = "There is no text in the picture that the device can read."
-UNFOUND = 0.1  # the chance given to an answer that only says what was not found
-CLEAR_CUES = 3  # that speak for a kind of paper, less those against it
+UNFOUND = 0.1  # the chance for an answer that only says what was not found
+CLEAR_CUES = 3  # lead of the cues for a kind of paper over those against it
 LIKELY = 0.5
 MISSED_OF_MANY = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class SeenAnswer:
-    """`features` are those behind the confidence, for the record."""
+    """`features` are the evidence for the confidence, for the ledger."""
 
     text: str
     confidence: float
@@ -36,7 +36,7 @@ class SeenAnswer:
 
 
 def answer_from(wanted: Wanted, sights: Sequence[Sight], calibration: Calibration) -> SeenAnswer:
-    """One answer for all pictures; it is as sure as the least sure of them."""
+    """One answer for all pictures, as sure as the least sure of them."""
     chance = calibration.measured.map_of("final")
     answers = [
         replace(one, confidence=chance.of(one.confidence))
@@ -51,7 +51,7 @@ def answer_from(wanted: Wanted, sights: Sequence[Sight], calibration: Calibratio
 
 
 def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
-    """What the device can say about pictures when the question itself is beyond it."""
+    """What the device can say about pictures if it cannot answer the question."""
     told = []
     for number, sight in enumerate(sights, 1):
         rows = [row.text for row in rows_of(sight.lines)]
@@ -106,7 +106,7 @@ def _field(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
         return SeenAnswer(f"The device finds no {name} in the text.", UNFOUND)
     holder = next((row for row in rows if value in row.text), rows[0])
     features = row_features(holder, sight)
-    # Several different values behind the same label: any of them may be the one that is meant.
+    # Several different values with the same label: any of them may be meant.
     return SeenAnswer(value, calibration.chance("row", features) / max(1, rivals), features)
 
 
@@ -129,7 +129,7 @@ def _document(kinds: Sequence[str], sight: Sight, calibration: Calibration) -> S
     if lead[best] >= CLEAR_CUES:
         sure = _squash(lead[best] - CLEAR_CUES + 1)
         return SeenAnswer(f"Yes: by its words it is {_with_article(best)}.", sure, features)
-    # Few words, or badly read ones, say little about what the paper is not.
+    # Few or badly read words say little about what the paper is not.
     enough = len(text) >= 40
     sure = _squash(2 - lead[best]) * (calibration.chance("whole", features) if enough else LIKELY)
     return SeenAnswer(f"No: its words are not those of {_with_article(best)}.", sure, features)
@@ -140,7 +140,7 @@ def _mention(words: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     holder = next((row for row in rows if _folded(words) in _folded(row.text)), None)
     if holder is not None:
         features = row_features(holder, sight)
-        # Misread letters do not happen to spell what is asked for.
+        # Misread letters do not spell the requested words by accident.
         return SeenAnswer(
             f'Yes: "{holder.text}".', 0.5 + calibration.chance("row", features) / 2, features
         )
@@ -168,9 +168,9 @@ def _count(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     likely = [chance for chance in chances if chance >= LIKELY]
     sure = math.prod(chance if chance >= LIKELY else 1.0 - chance for chance in chances)
     if not likely:
-        # Who counts things has seen some: none found is rather a miss than none there.
+        # Somebody who asks for a number sees some: finding none is probably a miss.
         sure = MISSED_OF_MANY * (1.0 - presence_chance(sight.things, name, calibration))
-    # Small and half-hidden ones are missed more often the more there are.
+    # The more there are, the more small and half-hidden ones are missed.
     sure *= MISSED_OF_MANY ** max(0, len(likely) - 1)
     return SeenAnswer(f"{plural(name, len(likely))}.", sure, {"count": float(len(likely))})
 
@@ -181,7 +181,7 @@ def _choose(names: Sequence[str], sight: Sight, calibration: Calibration) -> See
     first = ranked[0]
     if best[first] < LIKELY:
         return SeenAnswer("None of these was found.", min(UNFOUND, 1 - best[first]), best)
-    # One of them is meant to be there, or none: the odds share what is certain.
+    # One of them is there, or none: the odds share the certainty.
     odds = {name: chance / max(1e-9, 1.0 - chance) for name, chance in best.items()}
     return SeenAnswer(f"{first}.", odds[first] / (1.0 + sum(odds.values())), best)
 
@@ -201,7 +201,7 @@ def _listed(sight: Sight, calibration: Calibration) -> str:
 
 
 def _squash(lead: float) -> float:
-    """Cues in the lead to a chance: none is a coin's throw, two are nearly sure."""
+    """From a lead in cues to a chance: no lead is a coin toss, two are nearly sure."""
     return 1.0 / (1.0 + math.exp(-1.8 * lead))
 
 

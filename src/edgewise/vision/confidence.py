@@ -1,4 +1,4 @@
-"""From what a skill saw to the chance that an answer made of it is right.
+"""From what a vision skill saw to the chance that the answer is right.
 
 A calibration belongs to one skill's model. It is a JSON file; docs/vision.md says how the shipped
 ones were fitted and on what."""
@@ -13,25 +13,25 @@ from edgewise.decide.score import Score
 from edgewise.types.pictures import Sight, Thing
 from edgewise.vision.reading_order import Row, rows_of, tilt
 
-CLEAR_SCORE = 0.6  # mistakes become rare above it
-SURE_HEIGHT = 24.0  # pixels; text that is taller is read no better
+CLEAR_SCORE = 0.6  # mistakes are rare above it
+SURE_HEIGHT = 24.0  # pixels; taller text is read no better
 
 
 _CHANCES = ("whole", "row", "thing", "present")
 
 
 EMPTY = "empty"
-# whole    all the text of a picture is right, to within one character in fifty
-# row      one row of it is right to the letter
+# whole    all text of a picture is right, except one character in fifty
+# row      one row of it is exactly right
 # thing    an object is what it is called
-# present  an object of a kind that somebody asks for is there, by the best score of its kind
-# empty    a number: no text was found and there is none
+# present  an object of the requested kind is there, by the best score of that kind
+# empty    a number: the chance that there is no text if none was found
 SIGHT = Kind(
     name="see",
     scores=dict.fromkeys(("whole", "row", "thing", "present"), ""),
     optional={"whole", "row", "thing", "present"},
     numbers={EMPTY: (0, 1)},
-    # The models' own scores, by a plain rule.
+    # A simple rule on the models' own scores.
     uncalibrated=Calibration(
         name="uncalibrated",
         scores={
@@ -46,7 +46,7 @@ SIGHT = Kind(
 
 
 def row_features(row: Row, sight: Sight) -> dict[str, float]:
-    """`doubt` is how far the reader's score is from 1; small text and haze add to it."""
+    """`doubt` is 1 minus the reader's score; small text and haze add to it."""
     return {
         "doubt": 1.0 - row.score,
         "small": max(0.0, 1.0 - row.height / SURE_HEIGHT),
@@ -78,7 +78,7 @@ def _picture_features(sight: Sight) -> dict[str, float]:
 
 
 def score_features(score: float) -> dict[str, float]:
-    """Of an object finder's score: whether there is one, how high, and how far above the usual."""
+    """From an object finder's score: whether there is one, how high, how far above the usual."""
     return {"found": float(score > 0), "score": score, "clear": max(0.0, score - CLEAR_SCORE)}
 
 

@@ -1,4 +1,4 @@
-"""Get a picture from a web address, without being led into a private network."""
+"""Fetches a picture from a web address, without reaching into a private network."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Image, media_type_of
 from edgewise.vision.pictures import MOST_BYTES
 
-FETCH_S = 10.0  # for all of it
+FETCH_S = 10.0  # for the whole fetch
 MOST_REDIRECTS = 4
 _CHUNK = 1 << 16
 
 
 def fetch_picture(image: Image, *, private: bool = False) -> Image:
-    """The image with its bytes; one that has them already is left alone.
+    """The image with its bytes. One that has them already is left alone.
 
-    Every address that a name stands for is looked at, and the connection goes to one that was:
-    asked again, the name could mean another. `private` allows addresses of private networks.
+    Every address of a host name is checked, and the connection goes to a checked address: another
+    lookup could give another one. `private` allows addresses of private networks.
     """
     if image.data or not image.url:
         return image
@@ -41,7 +41,7 @@ def fetch_picture(image: Image, *, private: bool = False) -> Image:
 
 
 def _get(url: str, private: bool, deadline: float) -> bytes | str:
-    """The bytes behind an address, or the address it passes on to."""
+    """The bytes at an address, or the address it redirects to."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise ValueError("only http:// and https:// addresses without a user are fetched")
@@ -94,7 +94,7 @@ def is_public(address: str) -> bool:
 
 
 class _Plain(http.client.HTTPConnection):
-    """Connects to the address that was looked at, whatever the name means by now."""
+    """Connects to the checked address, whatever the name means by now."""
 
     def __init__(self, host: str, port: int, address: str, timeout: float) -> None:
         super().__init__(host, port, timeout=timeout)

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 30_000_000  # of a file
-MOST_PIXELS = 50_000_000  # of a picture: 150 MB once it is unpacked
+MOST_PIXELS = 50_000_000  # of a picture: 150 MB in memory
 MOST_PICTURES = 20  # in one request
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 TAKEN = "PNG, JPEG, WebP, GIF, BMP and TIFF are taken"
 JPEG_QUALITY = 90
 
-# Filters of warnings belong to the process, not to a thread.
+# Warning filters belong to the process, not to a thread.
 _opening = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An upright RGB picture. `notes` say what was left out or changed in ways one may notice."""
+    """An upright RGB picture. `notes` say what was noticeably changed or left out."""
 
     pixels: Pixels
     name: str
-    lossless: bool = True  # it came from a format that keeps every pixel
+    lossless: bool = True  # from a lossless format
     notes: tuple[str, ...] = ()
 
     @property
@@ -47,7 +47,7 @@ class Picture:
 
 
 def open_picture(image: Image, position: int = 1) -> Picture:
-    """Decode a picture. Raises InvalidRequest with what is wrong; ExtraMissing without Pillow."""
+    """Decode a picture. Raises InvalidRequest with the reason; ExtraMissing without Pillow."""
     name = f"image {position}" + (f" ({image.name})" if image.name else "")
     module = _pillow()
     if image.url and not image.data:
@@ -69,7 +69,7 @@ def open_picture(image: Image, position: int = 1) -> Picture:
 
 
 def shrink(picture: Picture, side: int) -> Picture:
-    """No side longer than this; smaller ones stay as they are."""
+    """No side longer than this. Smaller pictures stay as they are."""
     width, height = picture.size
     if max(width, height) <= side:
         return picture
@@ -80,7 +80,7 @@ def shrink(picture: Picture, side: int) -> Picture:
 
 
 def encode(picture: Picture, most_bytes: int = MOST_BYTES) -> Image:
-    """Pixels as a fresh file: PNG where nothing was lost before and it stays small, else JPEG."""
+    """Pixels as a new file: PNG if the source was lossless and it stays small, else JPEG."""
     if picture.lossless:
         data = _written(picture.pixels, format="PNG")
         if len(data) <= min(most_bytes, 1_500_000):
@@ -112,14 +112,14 @@ def _check_size(size: tuple[int, int], name: str) -> None:
 
 
 def _opened(module: Any, data: bytes) -> Any:
-    """Reads the header only. Pillow's own warning of large pictures is ours to give."""
+    """Reads only the header. We give our own warning about large pictures."""
     with _opening, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return module.open(io.BytesIO(data), formats=FORMATS)
 
 
 def _upright(file: Any) -> Any:
-    """Turned as its EXIF says. A camera's note that cannot be read is no reason to refuse it."""
+    """Turned as its EXIF says. Unreadable EXIF is no reason to refuse a picture."""
     transpose: Callable[..., Any] = importlib.import_module("PIL.ImageOps").exif_transpose
     try:
         return transpose(file)
@@ -136,12 +136,12 @@ def _as_rgb(module: Any, pixels: Any) -> Pixels:
         pixels = module.alpha_composite(paper, layer)
     rgb: Pixels = pixels.convert("RGB")
     fresh: Pixels = module.new("RGB", rgb.size)
-    fresh.paste(rgb)  # pixels only: what else the file said stays behind
+    fresh.paste(rgb)  # pixels only, no metadata
     return fresh
 
 
 def _eight_bits(pixels: Any) -> Any:
-    """16 and 32 bits a pixel, which would be cut off at 255, scaled to what is there."""
+    """Scale 16 and 32 bits per pixel to 8; a plain conversion would cut them off at 255."""
     low, high = pixels.convert("F").getextrema()
     scale = 255.0 / (high - low) if high > low else 1.0
     return pixels.convert("F").point(lambda value: value * scale - low * scale).convert("L")
@@ -161,7 +161,7 @@ def _pillow() -> Any:
 
 
 def _pillow_errors() -> tuple[type[BaseException], ...]:
-    """What its decoders raise at bad files; struct.error is no ValueError."""
+    """What Pillow's decoders raise for bad files; struct.error is no ValueError."""
     bomb: type[BaseException] = _pillow().DecompressionBombError
     struct_error: type[BaseException] = importlib.import_module("struct").error
     return (
@@ -186,7 +186,7 @@ def _words(error: BaseException, data: bytes) -> str:
 def measure_quality(pixels: PixelArray) -> dict[str, float]:
     """`contrast`: how far dark and light are apart. `sharpness`: how steep edges are.
 
-    `noise`: what differs from pixel to pixel where nothing is drawn. All on a scale of 0 to 1.
+    `noise`: how much neighbouring pixels differ in empty areas. All from 0 to 1.
     """
     import numpy as np  # noqa: PLC0415 - only pictures need it
 

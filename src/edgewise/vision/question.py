@@ -1,4 +1,4 @@
-"""Which device skill, if any, can answer a question about a picture, and the words that tell."""
+"""Which vision skill, if any, can answer a question about a picture, and the words that tell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-# The finder's own numbers (COCO's, with its gaps) and names.
+# The object finder's own numbers (COCO's, with gaps) and names.
 CLASSES: Mapping[int, str] = MappingProxyType(
     {
         1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 5: "airplane", 6: "bus", 7: "train",
@@ -29,7 +29,7 @@ CLASSES: Mapping[int, str] = MappingProxyType(
     }
 )  # fmt: skip
 
-# Other words for a class that mean no less and no more. "animal" would: most are not among these.
+# Exact synonyms of a class. "animal" is none: most animals have no class.
 _OTHER_WORDS: Mapping[str, str] = {
     "people": "person", "human": "person", "human being": "person", "somebody": "person",
     "someone": "person", "anybody": "person", "anyone": "person", "persons": "person",
@@ -64,19 +64,19 @@ _CARRIER = (
     r"blackboard|slide|caption|title|headline|bottle|box|package|sticker|badge|t-shirt|shirt|"
     r"envelope|form|scan|picture|image|photo|screenshot)?s?"
 )
-# One word at a time, so that there is one way to match and a long question costs no more.
+# One word at a time: there is one way to match, so a long question costs no more.
 _WHERE = (
     r"(?: (?:in|on|from|of|at|here|there|visible|can|you|see|the|this|that|these|it|pictures?|"
     r"images?|photos?|photograph|screenshot|scene|text|sign|label|screen|page|poster|receipt|"
     r"invoice|bill|menu|letter|note|document|card|business|ticket|display|plate|banner|cover|"
     r"board|whiteboard|blackboard|slide|bottle|box|package|sticker|badge|envelope|form|scan))*"
 )
-# For questions that themselves name papers and signs.
+# For questions that name papers and signs themselves.
 _SHOWN = (
     r"(?: (?:in|on|here|there|visible|can|you|see|the|this|that|pictures?|images?|photos?|"
     r"photograph|screenshot|scene))*"
 )
-MOST_CHARACTERS = 300  # longer ones are no simple questions
+MOST_CHARACTERS = 300  # longer questions are not simple
 _ALL_TEXT = re.compile(
     rf"(?:what (?:does|do|did) {_CARRIER} (?:say|read|show|tell)|"
     rf"what(?:'s| is| was) (?:written|printed|said|the (?:text|writing|wording|words?))|"
@@ -121,7 +121,7 @@ _LIST = re.compile(
 
 
 def class_named(words: str) -> str:
-    """The class that a noun means; empty where it means none, or something more particular."""
+    """The class that a noun means; empty if there is none, or if it means something narrower."""
     noun = words.strip().lower()
     for article in _ARTICLES:
         noun = noun.removeprefix(article)
@@ -158,7 +158,7 @@ def _singulars(noun: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Cues:
-    """`telling`: patterns, each of which counts one. `foreign`: those of another kind."""
+    """`telling`: patterns that count one each. `foreign`: those of another kind of paper."""
 
     telling: tuple[str, ...]
     foreign: tuple[str, ...] = ()
@@ -227,12 +227,12 @@ def count_cues(text: str, kind: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`labels` stand before the value, on its line or the one above."""
+    """`labels` stand before the value, on its line or on the line above."""
 
     pattern: str
     labels: tuple[str, ...] = ()
     other_words: tuple[str, ...] = ()
-    not_after: tuple[str, ...] = ()  # labels that contain one of ours and mean something else
+    not_after: tuple[str, ...] = ()  # labels that contain one of ours but mean something else
 
 
 FIELDS: Mapping[str, Field] = {
@@ -268,13 +268,13 @@ FIELDS: Mapping[str, Field] = {
 
 
 def field_named(words: str) -> str:
-    """The field that a noun means; empty where it means none."""
+    """The field that a noun means; empty if there is none."""
     noun = words.strip().lower()
     return next((name for name, one in FIELDS.items() if noun in (name, *one.other_words)), "")
 
 
 def find_field(rows: Sequence[str], name: str) -> tuple[str, int]:
-    """(the value as it is written, how many values competed); ("", 0) where there is none."""
+    """(the value as written, how many values competed); ("", 0) if there is none."""
     field = FIELDS[name]
     labelled = [value for label in field.labels for value in _after_label(rows, label, field)]
     if labelled:
@@ -282,7 +282,7 @@ def find_field(rows: Sequence[str], name: str) -> tuple[str, int]:
         return labelled[0], len(set(first or labelled[:1]))
     alone = [found[0] for row in rows for found in re.finditer(field.pattern, row, re.IGNORECASE)]
     if field.labels and name not in ("date", "time", "phone number"):
-        return "", 0  # an amount without its label could be any amount
+        return "", 0  # without its label, an amount could be any amount
     return (alone[0], len(set(alone))) if alone else ("", 0)
 
 
@@ -319,7 +319,7 @@ class Wanted:
 
 
 def read_question(text: str) -> Wanted | None:
-    """What the question wants, or None where no device skill answers it."""
+    """What the question asks for; None if no vision skill can answer it."""
     words = _plain(text)
     if not words or _ALL_TEXT.fullmatch(words):
         return Wanted("reads text", "all_text") if words else None

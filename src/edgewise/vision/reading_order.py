@@ -1,4 +1,4 @@
-"""Puts lines of text that were found in a picture into rows, as people read them."""
+"""Arranges the lines of text in a picture into rows, in reading order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 
 from edgewise.types.pictures import Line
 
-_SAME_ROW = 0.5  # of a line's height: centres nearer than this are on one row
+_SAME_ROW = 0.5  # of a line's height: centres closer than this are on one row
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Row:
 
 
 def tilt(lines: Sequence[Line]) -> float:
-    """The angle of the text in radians: the middle of its lines'."""
+    """The angle of the text in radians: the median of its lines."""
     angles = [
         math.atan2(line.box[1][1] - line.box[0][1], line.box[1][0] - line.box[0][0])
         for line in lines
@@ -40,7 +40,7 @@ def text_height(line: Line) -> float:
 
 
 def rows_of(lines: Sequence[Line]) -> list[Row]:
-    """Rows from the top, each from the left, along the text's own direction."""
+    """Rows from the top, each from the left, in the text's own direction."""
     written = [line for line in lines if line.text.strip()]
     angle = tilt(written)
     placed = sorted(((_place(line, angle), line) for line in written), key=lambda pair: pair[0][1])
@@ -62,7 +62,7 @@ def _same_row(
 
 
 def _place(line: Line, angle: float) -> tuple[float, float]:
-    """The middle of a line, turned so that text runs level."""
+    """The middle of a line, rotated so that text runs level."""
     if not line.box:
         return 0.0, 0.0
     x = sum(point[0] for point in line.box) / len(line.box)
@@ -79,14 +79,14 @@ def _row(lines: Sequence[Line]) -> Row:
 
 
 def _touch(left: Line, right: Line) -> bool:
-    """Whether two boxes of a row overlap: then both may hold the letter between them."""
+    """Whether two boxes of a row overlap: both may then contain the letter between them."""
     if not left.box or not right.box:
         return False
     return max(x for x, _ in left.box) > min(x for x, _ in right.box)
 
 
 def _joined(left: str, right: str, *, shared: bool) -> str:
-    """Side by side; a bit of a word that both boxes hold is told once."""
+    """Join two texts; a piece that both boxes contain is written once."""
     for length in (3, 2, 1):
         bit = right[:length]
         if not shared or len(bit) < length or " " in bit or not left.endswith(bit):

@@ -61,7 +61,7 @@ def test_a_file_beside_the_weights_has_a_known_hash_or_comes_from_the_hub(row: M
 
 
 @every_row
-def test_a_model_that_hears_or_embeds_does_not_chat(row: ModelRow) -> None:
+def test_speech_and_embedding_models_do_not_chat(row: ModelRow) -> None:
     assert (row.kind != "text") == (row.runtime != "llama_cpp")
     assert (row.kind == "embedding") == (row.dimensions > 0)
     assert row.kind == "text" or not row.chat

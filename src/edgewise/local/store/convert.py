@@ -1,4 +1,4 @@
-"""Convert weights once, after they were fetched: faster quantisations, adapters merged."""
+"""Converts weights once after they are fetched: faster quantisations, merged adapters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import Requantised
 from edgewise.local.store.verify import Progress, sha256_of, silent
 
-# gguf brings numpy, which takes a while to load: only pulling a model loads them, below.
+# gguf brings numpy, which loads slowly: only pulling a model loads them, below.
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 _SLOW = ("Q4_1",)
-_FILE_TYPES = {"q8_0": 7, "q4_0": 2}  # general.file_type, as llama.cpp numbers it
-# Read for every token, both to enter words and to choose the next one: kept at eight bits.
+_FILE_TYPES = {"q8_0": 7, "q4_0": 2}  # general.file_type, by llama.cpp's numbers
+# Used for every token, at both ends: kept at eight bits.
 _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
 
@@ -57,11 +57,11 @@ def merge_adapter(
     """Write base + adapter to `out` with its matrices as `quant`; the same bytes every time.
 
     `one_embedding` as in `catalogue.Adapter`. `out` appears only when it is complete: a killed
-    process leaves a `.tmp` file. Raises StoreError where the adapter does not fit the base.
+    process leaves a `.tmp` file. Raises StoreError if the adapter does not fit the base.
     """
     reader = _open(base)
     weights = _tensors(reader)
-    if one_embedding:  # llama.cpp reads out with the embedding, too, where there is no output
+    if one_embedding:  # without an output matrix, llama.cpp uses the embedding for both
         if _OUTPUT not in weights or _EMBEDDING not in weights:
             raise StoreError("the base does not hold its embedding twice")
         weights[_EMBEDDING] = weights.pop(_OUTPUT)
@@ -73,7 +73,7 @@ def merge_adapter(
 
 
 class _Changes:
-    """What an adapter adds to each weight: `B·A`, scaled as llama.cpp does, or a plain delta."""
+    """What an adapter adds to each weight: `B·A`, scaled as in llama.cpp, or a plain delta."""
 
     def __init__(self, path: Path, architecture: str, known: Container[str]) -> None:
         reader = _open(path)
@@ -144,7 +144,7 @@ def _merged_kind(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQua
 
 
 def _writer(reader: GGUFReader, path: Path, to: Requantised) -> GGUFWriter:
-    """A writer that repeats all a file says about itself, except how it is quantised now."""
+    """A writer with the metadata of a file, except its quantisation."""
     from gguf import GGUFValueType, GGUFWriter  # noqa: PLC0415
 
     writer = GGUFWriter(_temporary(path), _field(reader, "general.architecture"))
@@ -174,7 +174,7 @@ def _write(
     progress: Progress,
     label: str,
 ) -> None:
-    """The file under its name, when it is complete. Memory holds one tensor and not the model."""
+    """Write the file, and give it its name when it is complete. Only one tensor is in memory."""
     from gguf import quants  # noqa: PLC0415
 
     for name, tensor in weights.items():
@@ -204,7 +204,7 @@ def _write(
 def _announce(
     writer: GGUFWriter, name: str, tensor: ReaderTensor, kind: GGMLQuantizationType
 ) -> None:
-    """Enter one tensor in the table of contents, which stands before all data."""
+    """Enter one tensor in the table of contents, which comes before all data."""
     import numpy as np  # noqa: PLC0415
     from gguf import GGML_QUANT_SIZES, quants  # noqa: PLC0415
 

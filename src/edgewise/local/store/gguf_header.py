@@ -1,4 +1,4 @@
-"""Read from the beginning of a GGUF file how its weights are quantised, and what it can spell."""
+"""Reads the quantisation and the spellable bytes from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from edgewise.errors import StoreError
 
 Found = TypeVar("Found")
 
-# Sizes of the plain value types of the GGUF format, by their number in the file.
+# Sizes of the plain GGUF value types, by their number in the file.
 _PLAIN = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 _STRING, _ARRAY, _UINT32 = 8, 9, 4
 
-# How a vocabulary writes the token of one byte: as a letter of its own (GPT-2's way, in which bytes
-# that are no letters stand from 256 on), or as its number.
+# How a vocabulary writes the token of one byte: as a letter (GPT-2's way; bytes that are no letters
+# are at 256 and above), or as its number.
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _HIDDEN = sorted(set(range(256)) - set(_VISIBLE))
 _LETTERS = {chr(byte).encode(): byte for byte in _VISIBLE} | {
@@ -24,7 +24,7 @@ _LETTERS = {chr(byte).encode(): byte for byte in _VISIBLE} | {
 }
 _NUMBERS = {f"<0x{byte:02X}>".encode(): byte for byte in range(256)}
 
-# general.file_type, as llama.cpp numbers it.
+# general.file_type, by llama.cpp's numbers.
 _FILE_TYPES = {
     0: "F32",
     1: "F16",
@@ -63,7 +63,7 @@ _FILE_TYPES = {
 
 
 def quantisation_of(path: Path) -> str:
-    """The name llama.cpp gives the file's mix of types; "unknown" where the file does not say.
+    """llama.cpp's name for the file's mix of types; "unknown" if the file does not say.
 
     Reads only up to the answer: the `gguf` package would parse the whole vocabulary first.
     """
@@ -71,9 +71,9 @@ def quantisation_of(path: Path) -> str:
 
 
 def spelt_bytes(path: Path) -> frozenset[int]:
-    """The bytes that the model has a token for; with these it can write any text of theirs.
+    """The bytes that the model has a token for, so that it can write any text of them.
 
-    About 15 ms for a vocabulary of 50,000 tokens.
+    Takes about 15 ms for a vocabulary of 50,000 tokens.
     """
     return _read(path, _read_bytes)
 
@@ -116,7 +116,7 @@ def _read_bytes(file: BinaryIO) -> frozenset[int]:
 
 
 def _keys(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Every key with its type. Whoever asks for the next one has read or skipped the value."""
+    """Every key with its type. Read or skip the value before asking for the next key."""
     if file.read(4) != b"GGUF":
         raise StoreError(f"{file.name!r} is not a GGUF file")
     _version, _tensors, keys = struct.unpack("<IQQ", file.read(20))

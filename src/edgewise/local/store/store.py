@@ -30,7 +30,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """Weights that can be loaded. Files brought by the user have no `row` and an empty `sha256`."""
+    """Weights that can be loaded. The user's own files have no `row` and an empty `sha256`."""
 
     name: str
     path: Path
@@ -44,8 +44,8 @@ class InstalledModel:
 class ModelStore:
     """Models in `root`, one folder each, named after the model.
 
-    A model's folder appears in one step, when everything in it was verified. Work in progress is
-    in `root/.partial`. `rows` and `hub_endpoint` are for tests and private hubs.
+    A model's folder appears in one step, when everything in it is verified. Unfinished work is in
+    `root/.partial`. `rows` and `hub_endpoint` are for tests and private hubs.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ModelStore:
         return list(self._rows.values())
 
     def installed(self) -> list[InstalledModel]:
-        """Every model that is there; one that changed since it was verified, or is old, is not."""
+        """Every installed model, except outdated ones and those that changed since verification."""
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
         found = []
         for folder in folders:
@@ -81,7 +81,7 @@ class ModelStore:
     def find(self, name_or_path: str | Path) -> InstalledModel:
         """A model by name, or any GGUF file by its path.
 
-        Raises ModelNotFound when it is not there, StoreError when it is and cannot be trusted.
+        Raises ModelNotFound if it is missing, StoreError if it cannot be trusted.
         """
         if _is_path(name_or_path):
             return _own_file(Path(name_or_path).expanduser())
@@ -99,12 +99,11 @@ class ModelStore:
         keep_source: bool = False,
         leave_for: Sequence[str] = (),
     ) -> InstalledModel:
-        """Fetch, verify and, where the row says so, convert. Does nothing if it is there.
+        """Fetch, verify and, if the row says so, convert. Does nothing if it is installed.
 
-        What an interrupted pull has fetched is used by the next one, and a published file that
-        another model is, as it is, by those made of it. Of two processes that pull the same model
-        the second waits, then finds it done. `leave_for` names models that are pulled next: one
-        that is made of the same published file finds it fetched.
+        An interrupted pull is continued. A published file that another model already has is reused.
+        If two processes pull the same model, the second waits, then finds it done. `leave_for`
+        names models that are pulled next: those with the same published file find it fetched.
         """
         row = self._rows.get(_tidy(name))
         if row is None:
@@ -129,14 +128,14 @@ class ModelStore:
             return self._show(row.name, ready)
 
     def verify(self, name: str, progress: Progress = silent) -> InstalledModel:
-        """Hash the whole file and compare with the manifest; StoreError if it differs."""
+        """Hash the whole file and compare it with the manifest. Raises StoreError if it differs."""
         folder, manifest = self._open(_tidy(name))
         if manifest is None:
             raise self._not_found(folder.name)
         return self._rehash(folder, manifest, progress)
 
     def remove(self, name: str) -> None:
-        """Delete a model and whatever a pull of it has left."""
+        """Delete a model, and everything that a pull of it left."""
         folder, _ = self._open(_tidy(name))
         if not folder.is_dir() and not self._partial(folder.name).is_dir():
             raise self._not_found(folder.name)
@@ -145,14 +144,14 @@ class ModelStore:
             shutil.rmtree(self._partial(folder.name))
 
     def _open(self, name: str) -> tuple[Path, Manifest | None]:
-        """Names are checked before they become paths: `..` must not leave the store."""
+        """Check a name before it becomes a path: `..` must not leave the store."""
         if not _NAME.fullmatch(name):
             raise self._not_found(name)
         folder = self.root / name
         return folder, read_manifest(folder)
 
     def _look_up(self, name: str, progress: Progress) -> InstalledModel | None:
-        """The quick check: size and time as noted. Only a changed time costs a full hash."""
+        """The quick check: recorded size and time. Only a changed time needs a full hash."""
         folder, manifest = self._open(name)
         if manifest is None or self._is_outdated(manifest):
             return None
@@ -168,7 +167,7 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _is_outdated(self, manifest: Manifest) -> bool:
-        """Whether it was merged with another adapter than we have now, or rounded otherwise."""
+        """Whether it was merged with another adapter, or quantised in another way, than now."""
         row = self._rows.get(manifest.name)
         if row is None or row.adapter is None:
             return False
@@ -179,12 +178,12 @@ class ModelStore:
         try:
             return self._look_up(name, progress)
         except StoreError:
-            return None  # damaged: as good as not there, and about to be replaced
+            return None  # damaged: as good as missing, and about to be replaced
 
     def _rehash(self, folder: Path, manifest: Manifest, progress: Progress) -> InstalledModel:
         path = folder / manifest.file
         try:
-            seen = manifest.seen(path)  # before hashing: a change during it must show
+            seen = manifest.seen(path)  # before hashing: a change during it must be noticed
             found = sha256_of(path, progress)
             beside = {name: sha256_of(folder / name) for name in manifest.beside}
         except OSError as error:
@@ -253,7 +252,7 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _put_aside(self, folder: Path) -> None:
-        """Out of sight in one step, so that nobody finds half a model while it is deleted."""
+        """Move it away in one step, so that nobody finds half a model while it is deleted."""
         aside = self._partial(folder.name) / "old"
         aside.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
@@ -262,7 +261,7 @@ class ModelStore:
 
     @contextlib.contextmanager
     def _lock(self, name: str, progress: Progress | None) -> Iterator[bool]:
-        """Hold a model's lock file. If another has it: wait, or yield False without `progress`."""
+        """Hold a model's lock file. If it is taken: wait, or without `progress` yield False."""
         # Loads asyncio, which `import edgewise` must not pay for.
         from filelock import FileLock, Timeout  # noqa: PLC0415
 
@@ -284,7 +283,7 @@ class ModelStore:
 
 
 def space_needed(row: ModelRow, *, here: bool = False) -> int:
-    """Bytes a pull takes at its widest: the file, what it becomes, and a wheel pip holds twice.
+    """The most bytes that a pull needs: the file, its conversion, and a wheel that pip holds twice.
 
     `here`: the published file need not be fetched.
     """
@@ -297,7 +296,7 @@ def space_needed(row: ModelRow, *, here: bool = False) -> int:
 
 
 def require_space(root: Path, row: ModelRow, needed: int, kept: int) -> None:
-    """StoreError unless `needed` bytes fit, `kept` of which are written already."""
+    """Raise StoreError unless `needed` bytes fit; `kept` of them are written already."""
     free = shutil.disk_usage(root).free
     if free + kept < needed:
         raise StoreError(_space_message(root, row.name, needed, free))
@@ -305,12 +304,12 @@ def require_space(root: Path, row: ModelRow, needed: int, kept: int) -> None:
 
 @contextlib.contextmanager
 def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
-    """What the system refuses becomes a StoreError, with the room that `name` needs."""
+    """Turn OS errors into StoreErrors that say how much space `name` needs."""
     try:
         yield
     except OSError as error:
         message = f"cannot write in {str(root)!r}: {error.strerror or error}"
-        # Where there is no folder there is no free space to speak of.
+        # Without a folder, its free space is unknown.
         if needed and root.is_dir():
             free = shutil.disk_usage(root).free
             message += f"; {_space_message(root, name, needed, free)}"
@@ -318,10 +317,9 @@ def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
 
 
 def find_published(row: ModelRow, root: Path, progress: Progress) -> Path | None:
-    """The file of another model that is the one `row` is made of, by its hash; not to be changed.
+    """Another model's file with the hash that `row` is made of; it must not be changed.
 
-    A row that is not converted needs a file of its own. One that is damaged or has gone is passed
-    over.
+    A row that is not converted needs its own file. Damaged or missing files are skipped.
     """
     if row.requantise_to is None or row.sha256 is None or not root.is_dir():
         return None
@@ -329,7 +327,7 @@ def find_published(row: ModelRow, root: Path, progress: Progress) -> Path | None
         manifest = read_manifest(folder)
         if manifest is None or manifest.source_sha256 != row.sha256:
             continue
-        for path in sorted(folder.glob("*.gguf")):  # as it was published, or kept beside
+        for path in sorted(folder.glob("*.gguf")):  # as published, or kept beside
             with contextlib.suppress(OSError):
                 if path.stat().st_size == row.bytes and sha256_of(path, progress) == row.sha256:
                     return path
@@ -354,7 +352,7 @@ def _is_path(name_or_path: str | Path) -> bool:
 
 
 def _own_file(path: Path) -> InstalledModel:
-    """A file the user brought: its header is read, its bytes are taken on trust."""
+    """A user's own file: its header is read, its content is trusted."""
     if not path.is_file():
         raise ModelNotFound(f"there is no file {str(path)!r}")
     return InstalledModel(path.stem, path, quantisation_of(path), "", path.stat().st_size)

@@ -1,4 +1,4 @@
-"""Hash weight files, refuse one that is not what it should be, and note what was verified."""
+"""Hashes weight files, refuses a wrong one, and records what was verified."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FORMAT = 1
 class Manifest:
     """`sha256`, `bytes` and `modified_ns` are those of the model file in the same folder.
 
-    source          where it came from: packages, or repository and commit; what was merged in, when
-    source_sha256   of the file as published, which is another one after re-quantisation
-    vouched_by      who said what that hash must be: "edgewise" (its row) or "hub"
-    converted_with  the release of gguf that re-quantised it; empty if nothing did
+    source          its origin: packages, or repository and commit; what was merged in, and when
+    source_sha256   of the published file, which differs after re-quantisation
+    vouched_by      who declared that hash: "edgewise" (its row) or "hub"
+    converted_with  the release of gguf that re-quantised it; empty if it was not
     beside          the other files of the folder, each with its SHA-256
     """
 
@@ -43,17 +43,17 @@ class Manifest:
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, folder: Path) -> str:
-        """The first of the files beside the weights that is not there; empty if all are."""
+        """The first missing file beside the weights; empty if none is missing."""
         return next((name for name in self.beside if not (folder / name).is_file()), "")
 
     def seen(self, file: Path) -> Manifest:
-        """The same, with the size and time the file has now."""
+        """The same with the file's current size and time."""
         status = file.stat()
         return replace(self, bytes=status.st_size, modified_ns=status.st_mtime_ns)
 
 
 def silent(done: int, total: int, label: str) -> None:
-    """The progress callback of a program that shows none."""
+    """The default progress callback."""
 
 
 def sha256_of(path: Path, progress: Progress = silent) -> str:
@@ -73,7 +73,7 @@ def sha256_of(path: Path, progress: Progress = silent) -> str:
 def require_sha256(path: Path, expected: str, progress: Progress = silent) -> None:
     """Raise StoreError and delete the file unless its SHA-256 is the expected one.
 
-    It is deleted because a resumed download would otherwise keep the wrong bytes for ever.
+    It is deleted because a resumed download would keep the wrong bytes for ever.
     """
     found = sha256_of(path, progress)
     if found != expected:
@@ -85,13 +85,13 @@ def require_sha256(path: Path, expected: str, progress: Progress = silent) -> No
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """None where there is none, or none that can be read: then nothing vouches for the file."""
+    """None if it is missing or unreadable: then nothing vouches for the file."""
     try:
         values = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
         if values.pop("format") != _FORMAT:
             return None
         manifest = Manifest(**values)
-        # A name is all that belongs here; a path would lead out of the folder.
+        # Only a name belongs here; a path would lead out of the folder.
         names = (manifest.file, *manifest.beside)
         return manifest if all(Path(name).name == name for name in names) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -1,4 +1,4 @@
-"""`python -m edgewise.testing.loopback_cloud`: the scripted cloud as a process of its own."""
+"""`python -m edgewise.testing.loopback_cloud`: the scripted cloud as a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgewise.testing.loopback_cloud.wire import FIXED_SENTENCE, Answer, Silence
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     told_to_stop = threading.Event()
-    # Before the address is printed: whoever reads it may send the signal at once.
+    # Before the address is printed: its reader may send the signal at once.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: told_to_stop.set())
     with LoopbackCloud(port=options.port, log=options.log) as cloud:

@@ -136,7 +136,7 @@ def _message(answer: Answer, model: str) -> dict[str, Any]:
 
 def _input_usage(answer: Answer) -> dict[str, Any]:
     return {
-        # Unlike the others, Anthropic leaves cached tokens out of this count.
+        # Unlike the others, Anthropic does not include cached tokens here.
         "input_tokens": answer.input_tokens - answer.cached_tokens,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": answer.cached_tokens,

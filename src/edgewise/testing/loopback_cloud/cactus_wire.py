@@ -43,7 +43,7 @@ class CactusWire:
         return []
 
     def error(self, fault: Status) -> dict[str, Any]:
-        # The service documents no error body; this is the plainest one a client could meet.
+        # The service documents no error body; this is the simplest possible one.
         return {"error": fault_message(fault)}
 
     def error_event(self, fault: Status) -> bytes:

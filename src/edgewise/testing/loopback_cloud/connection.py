@@ -1,4 +1,4 @@
-"""One client's TCP connection: reads requests, plays scripted replies, notices departures."""
+"""One client's TCP connection: reads requests, plays scripted replies, notices a leaving client."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from edgewise.testing.loopback_cloud.wire import (
 )
 
 LAST_FRAME = b"0\r\n\r\n"
-# OpenAI last: all three list models at /v1/models, and only the others' headers tell them apart.
+# OpenAI last: all three list models at /v1/models, and only the others' headers differ.
 WIRES: tuple[Wire, ...] = (AnthropicWire(), GeminiWire(), CactusWire(), OpenAIWire())
-# A reset may overtake data the client has not read yet; this lets it read what it was sent.
+# A reset may overtake unread data; this lets the client read what it was sent.
 GRACE_BEFORE_RESET_S = 0.05
 
 
 class Host(Protocol):
-    """What a connection needs of the server it belongs to."""
+    """What a connection needs of its server."""
 
     stopping: threading.Event
     models: tuple[str, ...]
@@ -57,11 +57,11 @@ class Host(Protocol):
 
 
 class ClientLeft(Exception):
-    """The other side is gone, or the server is stopping."""
+    """The client is gone, or the server is stopping."""
 
 
 class Connection:
-    """Serves one socket until either side closes it. Runs on a thread of its own."""
+    """Serves one socket on its own thread until either side closes it."""
 
     def __init__(self, sock: socket.socket, number: int, host: Host) -> None:
         self._sock = sock
@@ -81,7 +81,7 @@ class Connection:
             self._close()
 
     def wake(self) -> None:
-        """From another thread: make every read and write of this connection end at once."""
+        """From another thread: end every read and write of this connection at once."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
@@ -157,8 +157,8 @@ class Connection:
             if event.chunk:
                 self._send(pending)
                 pending = b""
-        # The end goes out in one piece: a client that hangs up at the last event it needs
-        # must not be counted as one that left too early.
+        # The end goes out in one piece: a client that hangs up at its last event must not count as
+        # one that left too early.
         self._send(pending + LAST_FRAME)
 
     def _stream_fault(self, route: Route, body: Mapping[str, Any], fault: Scripted) -> None:
@@ -228,7 +228,7 @@ class Connection:
             raise ClientLeft from error
 
     def _hold(self, seconds: float | None) -> None:
-        """Wait, but not for longer than the client does. None waits for the client to leave."""
+        """Wait, but not longer than the client does. None waits until the client leaves."""
         ends = None if seconds is None else time.monotonic() + seconds
         self._sock.settimeout(seconds)
         try:
@@ -241,12 +241,12 @@ class Connection:
             self._sock.settimeout(None)
         if not arrived:
             raise ClientLeft
-        # The client has sent its next request already; its departure cannot be seen behind it.
+        # The client has already sent its next request, which hides its departure.
         if self._host.stopping.wait(None if ends is None else max(0.0, ends - time.monotonic())):
             raise ClientLeft
 
     def _break(self, fault: Cut) -> None:
-        """End the connection in mid-body; `serve` then reads the end of it and stops."""
+        """End the connection in the middle of the body; `serve` then stops."""
         if fault.how == "reset":
             self._hold(GRACE_BEFORE_RESET_S)
             shape = "hh" if sys.platform == "win32" else "ii"
@@ -261,7 +261,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request as read. `path` is unquoted and has no query."""
+    """One request as read. `path` is unquoted and without its query."""
 
     method: str
     path: str
@@ -270,7 +270,7 @@ class HttpRequest:
     content: bytes
 
     def json_object(self) -> dict[str, Any] | None:
-        """The body as a JSON object; {} where there is none; None where it is something else."""
+        """The body as a JSON object; {} if it is empty; None if it is something else."""
         if not self.content:
             return {}
         try:
@@ -280,7 +280,7 @@ class HttpRequest:
         return value if isinstance(value, dict) else None
 
     def form(self) -> dict[str, Any] | None:
-        """The parts of a multipart form: text, or bytes where a part is a file. None: not one."""
+        """The parts of a multipart form: text, or bytes for a file. None: not a form."""
         kind, _, options = self.headers.get("content-type", "").partition(";")
         found = re.search(r'boundary="?([^";]+)', options)
         if kind.strip().lower() != "multipart/form-data" or not found:
@@ -301,7 +301,7 @@ class HttpRequest:
 
 
 def read_request(stream: BinaryIO) -> HttpRequest | None:
-    """None when the client has closed the connection or does not speak HTTP."""
+    """None if the client has closed the connection or does not speak HTTP."""
     try:
         method, target, _version = stream.readline().decode("latin-1").split()
         fields = http.client.parse_headers(stream)

@@ -78,7 +78,7 @@ class GeminiWire:
             Event(sse(_response(answer, model, [part], last=False), newline=_NEWLINE), True)
             for part in parts
         ]
-        # The reason comes in an event of its own, so that a cut before it is seen as a cut.
+        # The reason has its own event, so that a cut before it is seen as a cut.
         end = _response(answer, model, [{"text": ""}] if parts else [], last=True)
         return [*events, Event(sse(end, newline=_NEWLINE))]
 
@@ -104,7 +104,7 @@ class GeminiWire:
         return sse('{"candidates": [{"content": {"parts": [{"te', newline=_NEWLINE)
 
     def error_headers(self, fault: Status) -> dict[str, str]:
-        return {}  # Gemini says how long to wait in the body
+        return {}  # Gemini says in the body how long to wait
 
     def models(self, names: Sequence[str]) -> dict[str, Any]:
         rows = [
@@ -120,10 +120,10 @@ class GeminiWire:
 
 def _sound_in(contents: Any) -> bytes:
     """The first inline sound of a conversation."""
-    with contextlib.suppress(AttributeError, TypeError):  # a shape no client of Google's sends
+    with contextlib.suppress(AttributeError, TypeError):  # a shape that no Google client sends
         for part in (part for turn in contents or () for part in turn.get("parts") or ()):
             inline = part.get("inlineData") or {}
-            kind = inline.get("mimeType") or inline.get("mime_type")  # Google takes either
+            kind = inline.get("mimeType") or inline.get("mime_type")  # Google accepts either
             if str(kind).startswith("audio/"):
                 return decoded(inline.get("data"))
     return b""
@@ -184,7 +184,7 @@ def _usage(answer: Answer, *, last: bool) -> dict[str, Any]:
             {"modality": "AUDIO", "tokenCount": answer.audio_tokens},
         ]
     if last:
-        # Unlike the others, Gemini leaves thoughts out of its count of the answer.
+        # Unlike the others, Gemini does not count thoughts as part of the answer.
         usage["candidatesTokenCount"] = answer.output_tokens - answer.reasoning_tokens
         usage["totalTokenCount"] += answer.output_tokens
         if answer.reasoning_tokens:

@@ -164,7 +164,7 @@ def _call_id(call: ToolCall, index: int) -> str:
 
 
 def _call_deltas(answer: Answer, call: ToolCall, index: int) -> list[dict[str, Any]]:
-    """The name comes first with empty arguments; the arguments follow in pieces."""
+    """The name comes first with empty arguments, which follow in pieces."""
     opening = {
         "index": index,
         "id": _call_id(call, index),
@@ -176,7 +176,7 @@ def _call_deltas(answer: Answer, call: ToolCall, index: int) -> list[dict[str, A
 
 
 def _transcription(answer: Answer) -> dict[str, Any]:
-    if answer.audio_seconds:  # models paid by the hour report nothing else
+    if answer.audio_seconds:  # models billed by time report nothing else
         return {
             "text": answer.text,
             "usage": {"type": "duration", "seconds": answer.audio_seconds},

@@ -19,7 +19,7 @@ from edgewise.testing.loopback_cloud.wire import Answer, Scripted, SeenRequest, 
 
 Reply = Scripted | str | Callable[[SeenRequest], Scripted | str]
 
-# Keys travel in headers, so the log names the headers it keeps instead of those it leaves out.
+# Headers carry keys, so the log lists the headers that it keeps, not those it drops.
 LOGGED_HEADERS = (
     "x-client-request-id",
     "idempotency-key",
@@ -30,16 +30,16 @@ LOGGED_HEADERS = (
 
 
 class LoopbackCloud:
-    """A threaded HTTP/1.1 server on 127.0.0.1 that answers as it is told.
+    """A threaded HTTP/1.1 server on 127.0.0.1 that answers as scripted.
 
         with LoopbackCloud() as cloud:
             cloud.script(Status(429, retry_after_s=1), Answer(text="Paris."))
             client = openai.OpenAI(base_url=cloud.openai_url, api_key="any")
 
-    Requests take the scripted replies in order, then whatever `always` said last. A reply may be
-    a function of the request: `cloud.always(lambda seen: hear(seen.audio))` makes it transcribe.
-    A stopped cloud can be started again and keeps its port, so a test can let a provider go down
-    and come back.
+    Requests get the scripted replies in order, then the last `always` reply. A reply may be a
+    function of the request: `cloud.always(lambda seen: hear(seen.audio))` makes it transcribe. A
+    stopped cloud can be started again and keeps its port, so that a test can let a provider go
+    down and come back.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LoopbackCloud:
             raise RuntimeError("this LoopbackCloud is running already")
         listener = socket.socket()
         try:
-            if sys.platform != "win32":  # there it would let two servers share a port
+            if sys.platform != "win32":  # on Windows it would let two servers share a port
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", self._port))
             listener.listen(128)
@@ -102,12 +102,12 @@ class LoopbackCloud:
         self._acceptor.start()
 
     def stop(self) -> None:
-        """Close everything at once, waiting clients included. Does nothing when not running."""
+        """Close everything at once, even for waiting clients. Does nothing if it is not running."""
         if self._acceptor is None or self._waker is None:
             return
         self.stopping.set()
         self._waker.close()
-        self._acceptor.join()  # first, so that no connection appears behind our back
+        self._acceptor.join()  # first, so that no new connection appears meanwhile
         self._acceptor = self._waker = None
         with self._changed:
             waiting = dict(self._open)
@@ -180,12 +180,12 @@ class LoopbackCloud:
     # -- the script -----------------------------------------------------------------------------
 
     def script(self, *replies: Reply) -> None:
-        """Queue what the next requests get, one each. A string is an answer's text."""
+        """Queue replies for the next requests, one each. A string is an answer's text."""
         with self._changed:
             self._script.extend(replies)
 
     def always(self, reply: Reply) -> None:
-        """Say what every request gets once the script is used up."""
+        """Set the reply for every request after the script."""
         with self._changed:
             self._always = reply
 
@@ -196,7 +196,7 @@ class LoopbackCloud:
         return Answer(text=made) if isinstance(made, str) else made
 
     def model_list_fault(self) -> Status | None:
-        """Lists of models leave the script alone; only an `always` status reaches them."""
+        """Lists of models do not use up the script; only an `always` status affects them."""
         with self._changed:
             return self._always if isinstance(self._always, Status) else None
 
@@ -216,12 +216,12 @@ class LoopbackCloud:
 
     @property
     def disconnects(self) -> int:
-        """Clients that left before their reply was whole."""
+        """Clients that left before their reply was complete."""
         with self._changed:
             return self._departures
 
     def wait_for(self, predicate: Callable[[LoopbackCloud], bool], timeout: float = 5.0) -> bool:
-        """True as soon as `predicate(cloud)` holds; TimeoutError, saying what was seen, if never.
+        """Wait until `predicate(cloud)` holds. Raises TimeoutError that says what was seen.
 
         with LoopbackCloud() as cloud: ...; cloud.wait_for(lambda cloud: cloud.disconnects == 1)
         """
@@ -238,7 +238,7 @@ class LoopbackCloud:
             self._requests.append(seen)
             if self._log is not None:
                 self._log.write(json.dumps(_log_line(seen)) + "\n")
-                self._log.flush()  # a reader, or whoever kills us, must find it
+                self._log.flush()  # a reader must find it, even if we are killed
             self._changed.notify_all()
 
     def note_departure(self) -> None:

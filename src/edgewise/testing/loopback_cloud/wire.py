@@ -1,4 +1,4 @@
-"""What one provider's wire protocol must say, and the replies and faults a script can play."""
+"""What a provider's wire protocol must define, and the replies and faults of a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import FinishReason
 
-DIMENSIONS = 8  # of made vectors, where the request does not say
+DIMENSIONS = 8  # of invented vectors, if the request does not say
 FIXED_SENTENCE = "The loopback cloud heard the question and gives this fixed answer."
 CUT_SENTENCE = "This answer is long enough to be broken off before it has come to its end."
 
@@ -26,14 +26,14 @@ class Answer:
     delay_first_s    silence before the first byte, headers included
     delay_between_s  silence between two streamed pieces
     cached_tokens    how many of `input_tokens` came from the provider's cache
-    reasoning_tokens how many of `output_tokens` were thoughts nobody sees
-    finish           None: "tool_calls" where there are some, otherwise "stop"
+    reasoning_tokens how many of `output_tokens` were hidden thoughts
+    finish           None: "tool_calls" if there are some, otherwise "stop"
     audio_tokens     how many of `input_tokens` were sound
     audio_seconds    of sound; OpenAI's transcriptions then report these instead of tokens
-    vectors          for embeddings; None: some for each text, the same for the same text
+    vectors          for embeddings; None: invented, the same for the same text
 
-    Providers count cached and reasoning tokens differently; each protocol sends what its
-    provider would, so a client that adds up wrongly is found out.
+    Providers count cached and reasoning tokens differently. Each protocol sends what its provider
+    would, so that a test notices a client that counts wrongly.
     """
 
     text: str = FIXED_SENTENCE
@@ -65,10 +65,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An HTTP error with the body the provider would send.
+    """An HTTP error with the provider's kind of body.
 
-    With `after_chunks` a stream begins well and the error comes as an event inside it.
-    Gemini names its waiting time in the body; the others send a `retry-after` header.
+    With `after_chunks` a stream begins well, and the error comes as an event inside it.
+    Gemini states its waiting time in the body; the others send a `retry-after` header.
     """
 
     status: int
@@ -79,11 +79,11 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """The answer breaks off. A body that is not streamed is sent by half.
+    """The answer breaks off. Of a body that is not streamed, half is sent.
 
     how  "reset"  the TCP connection is reset
          "close"  the connection is closed in mid-body, as by a dying proxy
-         "end"    the body ends well as HTTP goes, but the answer's own end is missing
+         "end"    the HTTP body ends properly, but the answer's own end is missing
     """
 
     after_chunks: int = 2
@@ -106,9 +106,9 @@ class Empty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """The request is read and never answered, until the client leaves or the server stops.
+    """The request is read but never answered, until the client leaves or the server stops.
 
-    With `after_chunks` a stream begins and then stalls with the connection open.
+    With `after_chunks` a stream begins, then stalls with the connection open.
     """
 
     after_chunks: int = 0
@@ -124,8 +124,8 @@ Scripted = Answer | Fault
 class SeenRequest:
     """One request as it arrived. Header names are lower-case; `body` is {} unless a JSON object.
 
-    `connection` numbers the TCP connection from 1, so equal numbers mean it was reused. A form's
-    fields are the `body` too, a file as its bytes. `audio` is the sound to transcribe, decoded.
+    `connection` numbers the TCP connections from 1, so equal numbers mean that it was reused. The
+    fields of a form are the `body` too, a file as its bytes. `audio` is the decoded sound.
     """
 
     path: str
@@ -141,7 +141,7 @@ class SeenRequest:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event, ready to send. `chunk` marks those that carry part of the answer."""
+    """One server-sent event, ready to send. `chunk` marks events with part of the answer."""
 
     data: bytes
     chunk: bool = False
@@ -149,7 +149,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request belongs: a protocol, the model asked for, and what the path asks.
+    """The target of a request: a protocol, the model, and what the path asks for.
 
     `shape` makes the body of an answer that is not a chat's.
     """
@@ -163,7 +163,7 @@ class Route:
     shape: Callable[[Answer], dict[str, Any]] | None = None
 
     def whole(self, answer: Answer) -> dict[str, Any]:
-        """The body of an answer in one piece: of this route's own shape, or a chat's."""
+        """The body of an answer in one piece: in this route's shape, or a chat's."""
         return self.shape(answer) if self.shape else self.wire.whole(answer, self.model)
 
 
@@ -175,7 +175,7 @@ class Wire(Protocol):
     def route(
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
     ) -> Route | None:
-        """None when the path is not this provider's."""
+        """None if the path is not this provider's."""
         ...
 
     def whole(self, answer: Answer, model: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class Wire(Protocol):
 
 
 def sse(data: object, *, event: str = "", newline: str = "\n") -> bytes:
-    """One server-sent event. Text goes as it is, everything else as JSON."""
+    """One server-sent event. Text is sent as it is, everything else as JSON."""
     text = data if isinstance(data, str) else json.dumps(data)
     head = f"event: {event}{newline}" if event else ""
     return f"{head}data: {text}{newline}{newline}".encode()
@@ -222,7 +222,7 @@ def beginning(events: Sequence[Event], chunks: int) -> list[Event]:
 
 
 def decoded(text: object) -> bytes:
-    """The bytes of a base64 text, in either alphabet; nothing where it is none."""
+    """The bytes of a base64 text, in either alphabet; empty if it is not one."""
     try:
         return base64.b64decode(str(text).replace("-", "+").replace("_", "/"), validate=True)
     except binascii.Error:
@@ -232,7 +232,7 @@ def decoded(text: object) -> bytes:
 def vectors_for(
     answer: Answer, texts: Sequence[str], dimensions: int
 ) -> tuple[tuple[float, ...], ...]:
-    """The scripted vectors, or some made of each text's hash."""
+    """The scripted vectors, or some derived from each text's hash."""
     if answer.vectors is not None:
         return answer.vectors
     return tuple(
