@@ -10,7 +10,6 @@ those answers and needs no model. About 0.6 cases a second on one core; it goes 
 from __future__ import annotations
 
 import argparse
-import datetime
 import gzip
 import json
 import sys
@@ -176,7 +175,6 @@ def answer(
         rules=CallRules(),
         patience_s=1.0,
         clock=time.perf_counter,
-        today=lambda: datetime.date(2026, 1, 15),
         record=_NoRecord(),
     )
     asked = Request(messages=(Message("user", request),), tools=tuple(tools), policy="local_only")

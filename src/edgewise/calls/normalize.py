@@ -4,22 +4,17 @@ A step takes the arguments and returns them with the codes of what it changed: `
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from edgewise.calls.candidates import MOST_WORDS, free_candidate, written_alike
-from edgewise.calls.coerce import coerce
 from edgewise.calls.ground import UNGROUNDED, ground, support
 from edgewise.calls.parameters import (
     Arguments,
     Form,
-    asks_currency_code,
-    description_of,
     listed_choice,
-    means_on,
     moment_form,
     nested_parameters,
     parameters,
@@ -29,28 +24,15 @@ from edgewise.calls.parameters import (
     wanted,
 )
 from edgewise.calls.schema import validate
-from edgewise.calls.values.money import SIGNS, currency_said
-from edgewise.calls.values.numbers import Said, whole
-from edgewise.calls.values.switches import switch_said
-from edgewise.calls.values.text import RequestText, find_all_numbers, find_values
-from edgewise.calls.values.times import day_meant, month_and_day, unit_name
-from edgewise.calls.values.words import WORD, fold, name_words, spaced, stem
+from edgewise.calls.values.numbers import Said
+from edgewise.calls.values.text import RequestText, find_values
+from edgewise.calls.values.words import WORD, name_words, spaced
 from edgewise.types.calls import Found
 from edgewise.types.messages import Tool, ToolCall
 
 Changed = tuple[Arguments, tuple[str, ...]]
 _Step = Callable[[Arguments, Tool, RequestText], Changed]
 
-_LONGEST_AMOUNT = 40
-_AMOUNT = re.compile(r"(?P<number>\S.*?)[\s-]*(?P<unit>[A-Za-z]+)\.?")
-# "City and state", "City, Country", or an example that is written so.
-_ASKS_MORE = re.compile(
-    r"\b(?i:state|country|province|region|county|full address)\b|[A-Z]\w+, ?[A-Z]\w"
-)
-_LONGEST_PLACE = 60
-_DAY_PARTS = ("evening", "afternoon", "night", "tonight", "dinner", "pm")
-_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
-_MARKS = _QUOTES + " .,;:!?"
 _DEEPEST = 4
 _MOMENTS = ("time", "date", "datetime")
 _TYPED = (*_MOMENTS, "duration", "email", "url")
@@ -60,9 +42,6 @@ _LONGEST_MOMENT = 60
 _BETWEEN = re.compile(r"(?:[\s,.;:()\u2013\u2014-]|\b(?:at|on|from|to|until|till|and|the|for)\b)*")
 _FIRST = frozenset({"start", "starts", "begin", "begins", "from", "starting", "beginning"})
 _LAST = frozenset({"end", "ends", "finish", "until", "till", "to", "ending", "stop"})
-# "the rent since March 3", "born on 4 May": the day is behind us.
-_BEHIND = frozenset({"birth", "birthday", "birthdate", "born", "since", "dob", "past", "history"})
-_LITTLE = frozenset({"the", "and", "for", "all", "with", "this", "that", "you", "not", "off"})
 
 
 def normalize(
@@ -71,21 +50,28 @@ def normalize(
     request: RequestText,
     *,
     whole: RequestText | None = None,
-    today: datetime.date | None = None,
 ) -> ToolCall:
     """The call as it will be run, with the codes of what was changed and what is still wrong.
 
     `whole` is the request that `request` is a part of: what it says elsewhere is not made up.
-    Without `today`, days that are named without a year stay as they are. Calls of the device and
-    of the cloud are brought to the same forms, so that they can be compared and merged. Only the
-    device's values are doubted for what the request does not say: a large model knows more than
-    the words.
+    `repair` has brought the values to their types before. Calls of the device and of the cloud are
+    brought to the same forms, so that they can be compared and merged. Only the device's values are
+    doubted for what the request does not say: a large model knows more than the words.
     """
     if tool is None:
         return replace(call, complaints=("unknown_tool",))
     arguments = call.arguments
     repairs = list(call.repairs)
-    for step in _FORMS if call.source == "cloud" else _steps(whole, today):
+    steps: tuple[_Step, ...] = (write_moments, as_said)
+    if call.source != "cloud":
+        steps = (  # a value is brought to its form before it is judged, and dropped last
+            write_moments,
+            lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
+            fill_missing,
+            as_said,
+            lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
+        )
+    for step in steps:
         arguments, changes = step(arguments, tool, request)
         repairs += changes
     complaints = [complaint.code for complaint in validate(call.name, arguments, tool)]
@@ -99,49 +85,6 @@ def normalize(
     )
 
 
-def _steps(whole: RequestText | None, today: datetime.date | None) -> tuple[_Step, ...]:
-    """In this order: a value is brought to its form before it is judged, and dropped last."""
-    return (
-        _coerced,
-        unquote,
-        write_moments,
-        lambda arguments, tool, request: date_moments(arguments, tool, request, today),
-        bare_amounts,
-        lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
-        fill_missing,
-        as_said,
-        plain_hours,
-        code_currencies,
-        set_switches,
-        without_invented_region,
-        lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
-        _coerced,
-    )
-
-
-def _coerced(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    return coerce(arguments, tool, request.text)
-
-
-def unquote(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`joining in 5` for `joining in 5'` where the request quotes that: `unquoted:ARGUMENT`."""
-    inside = {_bare(str(one.value)): one.value for one in request.found if one.kind == "quoted"}
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not inside or "enum" in schema:
-            return None
-        text = value.strip()
-        if not text or not (text[0] in _QUOTES or text[-1] in _QUOTES):
-            return None
-        return inside.get(_bare(text))
-
-    return revise(arguments, tool, "unquoted", better)
-
-
-def _bare(text: str) -> str:
-    return fold(text.strip(_MARKS))
-
-
 def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
     """Dates and times in the form asked for: `2026-03-01 14:00` for `2pm`. `written:ARGUMENT`.
 
@@ -149,39 +92,14 @@ def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Cha
     """
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        form = _form_for(name, schema, value)
+        if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
+            return None
+        form = moment_form(name, schema)
         if form is None or form.holds(value):
             return None
         return _written(name, value, form, request)
 
     return revise(arguments, tool, "written", better)
-
-
-def date_moments(
-    arguments: Arguments, tool: Tool, request: RequestText, today: datetime.date | None
-) -> Changed:
-    """Days that need today's date to be known: `March 16`, `tomorrow`. Named `dated:ARGUMENT`.
-
-    No model knows today's date: a year that the request does not say is made up.
-    """
-    if today is None:
-        return arguments, ()
-    day = today
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        form = _form_for(name, schema, value)
-        told = {*name_words(name), *name_words(description_of(schema))}
-        if form is None or not form.date or _BEHIND & told:
-            return None
-        return _dated(value, form, request, day)
-
-    return revise(arguments, tool, "dated", better)
-
-
-def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Form | None:
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
-        return None
-    return moment_form(name, schema)
 
 
 def _written(name: str, value: str, form: Form, request: RequestText) -> str | None:
@@ -272,59 +190,6 @@ def _day_before(clock: str, request: RequestText) -> str | None:
 def _at(one: Found) -> str:
     text = str(one.value)
     return text[:5] if one.kind == "time" else text[11:16] if one.kind == "datetime" else ""
-
-
-def _dated(value: str, form: Form, request: RequestText, today: datetime.date) -> str | None:
-    """The value with a day that the request names without its year."""
-    parts = find_values(value)
-    full = _day(parts)
-    said = [one for one in request.found if one.kind in ("date", "datetime")]
-    if full and any(_full_day(one) == full for one in said):
-        return None
-    clock = _clock("", parts, request)
-    if (form.time and clock is None) or not (form.stated or form.time or form.holds(value)):
-        return None
-    if full:
-        meant = _instead(full, said, today)
-    else:
-        days = [one.text for one in parts if one.kind == "date"]
-        days = days or [one.text for one in said if form.time]
-        rest_said = _nothing_else(value, [one for one in parts if one.kind in ("date", "time")])
-        meant = day_meant(days[0], today) if len(days) == 1 and rest_said else None
-    return form.write(meant.isoformat(), clock or "") if meant else None
-
-
-def _instead(full: str, said: Sequence[Found], today: datetime.date) -> datetime.date | None:
-    """For a date with a made-up year: the said day that it stands for."""
-    month, day = int(full[5:7]), int(full[8:])
-    for one in said:
-        if month_and_day(one.text) == (month, day):
-            return day_meant(one.text, today)
-    relative = [one for one in said if _full_day(one) is None]
-    if len(said) == 1 and relative and month_and_day(relative[0].text) is None:
-        return day_meant(relative[0].text, today)
-    return None
-
-
-def bare_amounts(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`5` for `5 minutes` where the parameter is `minutes` and shows no unit: `bared:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        unit = unit_name((name_words(name) or [""])[-1])
-        if not unit or not isinstance(value, str) or len(value) > _LONGEST_AMOUNT:
-            return None
-        said = _AMOUNT.fullmatch(value.strip())
-        if said is None or unit_name(said["unit"]) != unit or "enum" in schema:
-            return None
-        shown = re.search(r"\d\s*[a-z]+", description_of(schema).lower())
-        if shown and unit_name(shown.group().lstrip("0123456789 ")):
-            return None  # its own example has the unit
-        numbers = find_all_numbers(said["number"])
-        if len(numbers) != 1 or numbers[0].text.strip() != said["number"]:
-            return None
-        return str(whole(numbers[0].value))
-
-    return revise(arguments, tool, "bared", better)
 
 
 def prefer_grounded(
@@ -495,112 +360,6 @@ def _spelled(value: str, request: RequestText) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def plain_hours(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`6` for `18` where "half past six" is all that was said. Named `as_said:ARGUMENT`.
-
-    Only whole numbers of a parameter that is named after hours; text keeps the model's reading.
-    """
-    open_hours = {
-        int(one.value[:2])
-        for one in request.found
-        if isinstance(one, Said) and one.kind == "time" and not one.unit
-    }
-    if not open_hours or any(f" {part} " in f" {request.spaced} " for part in _DAY_PARTS):
-        return arguments, ()
-    certain = {
-        int(one.value[:2])
-        for one in request.found
-        if isinstance(one, Said) and one.kind == "time" and one.unit
-    }
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        whole_hour = isinstance(value, int) and not isinstance(value, bool) and 12 <= value <= 23
-        if not whole_hour or "hour" not in {word.rstrip("s") for word in name_words(name)}:
-            return None
-        if value in certain or value - 12 not in open_hours:
-            return None
-        return value - 12
-
-    return revise(arguments, tool, "as_said", better)
-
-
-def code_currencies(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """Codes for currencies that the request names, where codes are wanted: `coded:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not asks_currency_code(name, schema):
-            return None
-        if re.fullmatch(r"[A-Z]{3}", value.strip()):
-            return None
-        sign = value.strip().lower()
-        if sign in SIGNS:
-            return SIGNS[sign] if sign in request.text.lower() else None
-        return currency_said(value, request.spaced)
-
-    return revise(arguments, tool, "coded", better)
-
-
-def set_switches(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """The one boolean that means on or off, by the verb that governs it: `switched:ARGUMENT`.
-
-    Left alone where the verb is negated, where both ways are said, where the thing switched is
-    not the tool's, and where the tool has two such booleans.
-    """
-    fields = parameters(tool.parameters)
-    states = [name for name, schema in fields.items() if means_on(name, schema)]
-    if len(states) != 1:
-        return arguments, ()
-    meant = _meant(arguments, tool, states[0], request)
-    if meant is None:
-        return arguments, ()
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        return meant if name == states[0] and isinstance(value, bool) else None
-
-    return revise(arguments, tool, "switched", better)
-
-
-def _meant(arguments: Arguments, tool: Tool, name: str, request: RequestText) -> bool | None:
-    """The one way that the verbs say of this tool's thing."""
-    described = parameters(tool.parameters)[name].get("description")
-    told = [*name_words(tool.name), *name_words(name), tool.description, str(described or "")]
-    known = " ".join((*told, *map(str, arguments.values())))
-    own = {stem(word) for word in spaced(known).split() if len(word) > 2} - _LITTLE
-    said = switch_said(request.text)
-    if said is None or own.isdisjoint(stem(word) for word in spaced(said[1]).split()):
-        return None
-    return said[0]
-
-
-def without_invented_region(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`Seattle` for `Seattle, WA` where the request says no more. Named `shortened:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or len(value) > _LONGEST_PLACE or "enum" in schema:
-            return None
-        city, comma, rest = value.partition(", ")
-        if not comma or not city.strip() or wanted(name, schema).role != "place":
-            return None
-        if _ASKS_MORE.search(description_of(schema)):
-            return None
-        return city.strip() if _only_city_said(city, rest, request) else None
-
-    return revise(arguments, tool, "shortened", better)
-
-
-def _only_city_said(city: str, rest: str, request: RequestText) -> bool:
-    """Not where any word of the rest is said too, in any form: it is not invented then."""
-    said = spaced(rest).split()
-    return (
-        spaced(city).strip() != ""
-        and spaced(city) in request.spaced
-        and bool(said)
-        and not any(
-            stem(word) in request.stems or f" {word[:4]}" in request.spaced for word in said
-        )
-    )
-
-
 def drop_made_up(
     arguments: Arguments, tool: Tool, request: RequestText, whole: RequestText | None = None
 ) -> Changed:
@@ -619,14 +378,3 @@ def drop_made_up(
         return arguments, ()
     kept = {name: value for name, value in arguments.items() if name not in made_up}
     return kept, tuple(f"dropped:{name}" for name in arguments if name in made_up)
-
-
-_FORMS: tuple[_Step, ...] = (
-    _coerced,
-    unquote,
-    write_moments,
-    bare_amounts,
-    as_said,
-    code_currencies,
-    _coerced,
-)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import threading
 import weakref
@@ -48,7 +47,6 @@ from edgewise.calls.rank_tools import (
     unanswered,
 )
 from edgewise.calls.values.text import RequestText, read_request
-from edgewise.calls.values.words import spaced
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.fit import (
     MOST_CHARACTERS_PER_TOKEN,
@@ -347,7 +345,6 @@ class Parts:
     rules: CallRules
     patience_s: float
     clock: Callable[[], float]
-    today: Callable[[], datetime.date]
     record: Record
 
 
@@ -543,8 +540,7 @@ class Calling(Flow):
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
-        tool, today = self.tools.get(call.name), self.parts.today()
-        return normalize(call, tool, words, whole=self.whole, today=today)
+        return normalize(call, self.tools.get(call.name), words, whole=self.whole)
 
     def check(self) -> Checked:
         """Hold all calls against the tools, each other and what was asked; noted in the draft."""
@@ -583,7 +579,7 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
             for number in unanswered(draft.answered, len(flow.heard)):
                 if (alone := flow.heard[number].text) != text and _may_retry(flow):
                     _place(flow, _write(flow, alone), [number])
-        for number in sorted({*draft.ungrounded, *_overrun(flow)}):
+        for number in sorted(draft.ungrounded):
             if _may_retry(flow):
                 _again(flow, number)
         for number in range(len(flow.heard)):
@@ -657,26 +653,6 @@ def _misfits(flow: Calling, call: ToolCall, words: RequestText) -> bool:
     """
     doubted = (call.confidence or 0.0) < (flow.draft.threshold or 0.0)
     return doubted and better_fit(call, words, flow.offered) > 0
-
-
-def _overrun(flow: Calling) -> list[int]:
-    """Intents of several whose call holds text that runs on into another one.
-
-    Text that is all another one's was carried over: "… to Oslo on Friday, and to Rome".
-    """
-    if len(flow.heard) < 2:
-        return []
-    return [
-        number
-        for number in range(len(flow.heard))
-        for call in flow.draft.calls_of(number)
-        if any(
-            isinstance(value, str)
-            and spaced(value) in flow.whole.spaced
-            and not any(spaced(value) in words.spaced for words in flow.heard)
-            for value in call.arguments.values()
-        )
-    ]
 
 
 def _again(flow: Calling, number: int) -> None:
