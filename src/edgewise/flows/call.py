@@ -16,7 +16,6 @@ from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
     Checked,
-    asked_twice,
     better_fit,
     check_calls,
     fit_of,
@@ -198,7 +197,6 @@ class CallDraft(Draft):
     # Intents that were answered in words, and what is wrong with that.
     declined: dict[int, Complaint | None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
-    again: Set[int] = frozenset()  # intents that ask for what another has asked for
     evidence: dict[float, Mapping[str, float]] = field(default_factory=dict)  # by confidence
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
     _nothing: dict[int, float] = field(default_factory=dict)  # sure that no tool serves it
@@ -248,12 +246,12 @@ class CallDraft(Draft):
         for held in (self._calls, self._nothing, self.declined):
             held.pop(number, None)
 
-    def note(self, checked: Checked, again: Set[int]) -> None:
+    def note(self, checked: Checked) -> None:
         """What the check found, in place of what an earlier one did."""
         for number, calls in checked.calls.items():
             if calls:
                 self._calls[number] = list(calls)
-        self.complaints, self.again = checked.complaints, again
+        self.complaints = checked.complaints
 
     def compare(self, numbers: Sequence[int], others: Sequence[ToolCall]) -> None:
         """Note which of the device's calls for these intents the cloud makes as well."""
@@ -289,7 +287,7 @@ class CallDraft(Draft):
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
 
     def reply(self, now: float) -> CallReply:
-        calls = () if self.signalled else merge(self._calls, again=self.again)
+        calls = () if self.signalled else merge(self._calls)
         return CallReply(
             **self.common(self._source(calls), now),
             text=self.text,
@@ -544,9 +542,9 @@ class Calling(Flow):
 
     def check(self) -> Checked:
         """Hold all calls against the tools, each other and what was asked; noted in the draft."""
-        by_intent = self.draft.by_intent
-        checked = check_calls(by_intent, self.heard, self.offered, declined=self.draft.declined)
-        self.draft.note(checked, asked_twice(by_intent, self.heard))
+        draft = self.draft
+        checked = check_calls(draft.by_intent, self.heard, self.offered, declined=draft.declined)
+        draft.note(checked)
         return checked
 
     @contextmanager
