@@ -166,7 +166,7 @@ class Noting(CallCalibration):
 def answer(
     request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: CallCalibration
 ) -> CallReply:
-    """As the engine answers where no cloud may be asked; dates are those of a fixed day."""
+    """As the engine answers where no cloud may be asked."""
     parts = Parts(
         function_model=lambda: function_model,
         cloud=_ShutCloud(),
