@@ -10,6 +10,7 @@ those answers and needs no model. About 0.6 cases a second on one core; it goes 
 from __future__ import annotations
 
 import argparse
+import datetime
 import gzip
 import json
 import sys
@@ -166,7 +167,7 @@ class Noting(CallCalibration):
 def answer(
     request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: CallCalibration
 ) -> CallReply:
-    """As the engine answers where no cloud may be asked."""
+    """As the engine answers where no cloud may be asked; dates are those of a fixed day."""
     parts = Parts(
         function_model=lambda: function_model,
         cloud=_ShutCloud(),
@@ -175,6 +176,7 @@ def answer(
         rules=CallRules(),
         patience_s=1.0,
         clock=time.perf_counter,
+        today=lambda: datetime.date(2026, 1, 15),
         record=_NoRecord(),
     )
     asked = Request(messages=(Message("user", request),), tools=tuple(tools), policy="local_only")

@@ -14,6 +14,7 @@ from edgewise.calls.check import FATAL
 from edgewise.calls.ground import UNGROUNDED, ground
 from edgewise.calls.normalize import (
     as_said,
+    date_moments,
     drop_made_up,
     fill_missing,
     normalize,
@@ -147,6 +148,7 @@ def test_normalizing_is_idempotent_for_everyday_tools(
     assert again.complaints == once.complaints
 
 
+TODAY = datetime.date(2026, 3, 18)
 STALL = Tool(
     "rent_stall",
     "Rents a stall at the market",
@@ -174,6 +176,12 @@ STALL = Tool(
             ("written:from", "written:until"),
         ),
         (
+            {"town": "Visby", "from": "2023-05-01 08:00"},
+            "a stall in Visby from May 1 at 8am",
+            {"town": "Visby", "from": "2026-05-01 08:00"},
+            ("dated:from",),
+        ),
+        (
             {"town": "Visbby", "sign": "fresh honey", "tables": 7},
             "a stall in Visby, the sign says Fresh Honey",
             {"town": "Visby", "sign": "Fresh Honey"},
@@ -191,12 +199,13 @@ def test_a_call_is_brought_to_its_schema_and_to_the_words(
         ToolCall("rent_stall", arguments, source="local"),
         STALL,
         read_request(request_text),
+        today=TODAY,
     )
     assert dict(call.arguments) == expected
     assert call.repairs == repairs
 
 
-def test_a_day_without_its_year_is_left() -> None:
+def test_without_today_a_day_without_its_year_is_left() -> None:
     call = ToolCall("rent_stall", {"town": "Visby", "from": "2023-05-01 08:00"}, source="local")
     words = read_request("a stall in Visby from May 1 at 8am")
     assert normalize(call, STALL, words).arguments["from"] == "2023-05-01 08:00"
@@ -224,11 +233,14 @@ STALL_WORDS = (
 @given(
     st.dictionaries(st.sampled_from(list(STALL.parameters["properties"])), VALUES),
     st.lists(st.sampled_from(STALL_WORDS.split()), max_size=12).map(" ".join),
+    st.sampled_from([None, TODAY]),
 )
-def test_a_normalized_call_stays_as_it_is(arguments: dict[str, Any], request: str) -> None:
+def test_a_normalized_call_stays_as_it_is(
+    arguments: dict[str, Any], request: str, today: datetime.date | None
+) -> None:
     words = read_request(request)
-    once = normalize(ToolCall("rent_stall", arguments, source="local"), STALL, words)
-    twice = normalize(once, STALL, words)
+    once = normalize(ToolCall("rent_stall", arguments, source="local"), STALL, words, today=today)
+    twice = normalize(once, STALL, words, today=today)
     assert dict(twice.arguments) == dict(once.arguments)
     assert twice.complaints == once.complaints
 
@@ -486,6 +498,36 @@ def test_a_moment_in_its_form_or_in_doubt_is_left(
     )
 
 
+@pytest.mark.parametrize(
+    ("form", "value", "request_text", "expected"),
+    [
+        (DAY, "2024-04-02", "a table on April 2", "2026-04-02"),
+        (DAY, "March 16", "a table on March 16", "2027-03-16"),
+        (DAY, "tomorrow", "a table tomorrow", "2026-03-19"),
+        (DAY, "2023-10-05", "a table next Friday", "2026-03-27"),
+        (BOTH, "2024-04-02 19:00", "April 2 at 7pm", "2026-04-02 19:00"),
+        (BOTH, "tomorrow at 7pm", "tomorrow at 7pm", "2026-03-19 19:00"),
+        (BOTH, "7pm", "tomorrow at 7pm", "2026-03-19 19:00"),
+        ("e.g. 2025-01-01", "2024-04-02", "a table on April 2", "2026-04-02"),
+        (DAY, "2024-04-02", "a table on April 2, 2024", None),
+        (DAY, "2024-04-03", "a table on April 2", None),
+        (DAY, "2024-04-02", "a table", None),
+        (DAY, "2024-04-02", "tomorrow or on Friday", None),
+        ("e.g. 2025-01-01", "April 2", "a table on April 2", None),
+        ("As the user says it", "April 2", "a table on April 2", None),
+        ("Date of birth, YYYY-MM-DD", "1990-04-02", "born on April 2", None),
+    ],
+)
+def test_a_day_without_its_year_is_the_next_such_day(
+    form: str, value: str, request_text: str, expected: str | None
+) -> None:
+    arguments, tool, words = {"on": value}, booking("on", form), read_request(request_text)
+    assert date_moments(arguments, tool, words, None) == (arguments, ())
+    changed, changes = date_moments(arguments, tool, words, TODAY)
+    assert changed == {"on": expected or value}
+    assert changes == (("dated:on",) if expected else ())
+
+
 MOMENTS = st.datetimes(datetime.datetime(1600, 1, 1), datetime.datetime(2190, 1, 1))
 
 
@@ -497,6 +539,7 @@ def test_a_value_in_its_form_that_the_request_says_is_never_changed(
     arguments, tool = {"at": value}, booking("at", form)
     words = read_request(f"at {value} {around}")
     assert write_moments(arguments, tool, words) == (arguments, ())
+    assert date_moments(arguments, tool, words, TODAY) == (arguments, ())
 
 
 @given(MOMENTS, st.sampled_from(["%I:%M %p", "%I:%M%p"]))
@@ -510,5 +553,8 @@ def test_a_time_keeps_its_moment_whatever_its_form(moment: datetime.datetime, wr
 @given(st.text(max_size=40), st.text(max_size=60))
 def test_any_words_can_be_given(value: str, request: str) -> None:
     arguments, tool, words = {"at": value}, booking("at", BOTH), read_request(request)
-    changed, changes = write_moments(arguments, tool, words)
-    assert bool(changes) is (changed["at"] != value)
+    for changed, changes in (
+        write_moments(arguments, tool, words),
+        date_moments(arguments, tool, words, TODAY),
+    ):
+        assert bool(changes) is (changed["at"] != value)

@@ -4,6 +4,7 @@ Loaded with the first request that has tools."""
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -56,6 +57,7 @@ def answer(
         rules=call_rules(settings),
         patience_s=settings.patience_s,
         clock=time.perf_counter,
+        today=datetime.date.today,
         record=record,
     )
     return call_functions.answer(request, parts, attempts)

@@ -4,6 +4,7 @@ A step takes the arguments and returns them with the codes of what it changed: `
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from edgewise.calls.ground import UNGROUNDED, ground, support
 from edgewise.calls.parameters import (
     Arguments,
     Form,
+    description_of,
     listed_choice,
     moment_form,
     nested_parameters,
@@ -26,6 +28,7 @@ from edgewise.calls.parameters import (
 from edgewise.calls.schema import validate
 from edgewise.calls.values.numbers import Said
 from edgewise.calls.values.text import RequestText, find_values
+from edgewise.calls.values.times import day_meant, month_and_day
 from edgewise.calls.values.words import WORD, name_words, spaced
 from edgewise.types.calls import Found
 from edgewise.types.messages import Tool, ToolCall
@@ -42,6 +45,8 @@ _LONGEST_MOMENT = 60
 _BETWEEN = re.compile(r"(?:[\s,.;:()\u2013\u2014-]|\b(?:at|on|from|to|until|till|and|the|for)\b)*")
 _FIRST = frozenset({"start", "starts", "begin", "begins", "from", "starting", "beginning"})
 _LAST = frozenset({"end", "ends", "finish", "until", "till", "to", "ending", "stop"})
+# "the rent since March 3", "born on 4 May": the day is behind us.
+_BEHIND = frozenset({"birth", "birthday", "birthdate", "born", "since", "dob", "past", "history"})
 
 
 def normalize(
@@ -50,13 +55,15 @@ def normalize(
     request: RequestText,
     *,
     whole: RequestText | None = None,
+    today: datetime.date | None = None,
 ) -> ToolCall:
     """The call as it will be run, with the codes of what was changed and what is still wrong.
 
     `whole` is the request that `request` is a part of: what it says elsewhere is not made up.
-    `repair` has brought the values to their types before. Calls of the device and of the cloud are
-    brought to the same forms, so that they can be compared and merged. Only the device's values are
-    doubted for what the request does not say: a large model knows more than the words.
+    Without `today`, days that are named without a year stay as they are. `repair` has brought the
+    values to their types before. Calls of the device and of the cloud are brought to the same
+    forms, so that they can be compared and merged. Only the device's values are doubted for what
+    the request does not say: a large model knows more than the words.
     """
     if tool is None:
         return replace(call, complaints=("unknown_tool",))
@@ -66,6 +73,7 @@ def normalize(
     if call.source != "cloud":
         steps = (  # a value is brought to its form before it is judged, and dropped last
             write_moments,
+            lambda arguments, tool, request: date_moments(arguments, tool, request, today),
             lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
             fill_missing,
             as_said,
@@ -92,14 +100,39 @@ def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Cha
     """
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
-            return None
-        form = moment_form(name, schema)
+        form = _form_for(name, schema, value)
         if form is None or form.holds(value):
             return None
         return _written(name, value, form, request)
 
     return revise(arguments, tool, "written", better)
+
+
+def date_moments(
+    arguments: Arguments, tool: Tool, request: RequestText, today: datetime.date | None
+) -> Changed:
+    """Days that need today's date to be known: `March 16`, `tomorrow`. Named `dated:ARGUMENT`.
+
+    No model knows today's date: a year that the request does not say is made up.
+    """
+    if today is None:
+        return arguments, ()
+    day = today
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        form = _form_for(name, schema, value)
+        told = {*name_words(name), *name_words(description_of(schema))}
+        if form is None or not form.date or _BEHIND & told:
+            return None
+        return _dated(value, form, request, day)
+
+    return revise(arguments, tool, "dated", better)
+
+
+def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Form | None:
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
+        return None
+    return moment_form(name, schema)
 
 
 def _written(name: str, value: str, form: Form, request: RequestText) -> str | None:
@@ -190,6 +223,38 @@ def _day_before(clock: str, request: RequestText) -> str | None:
 def _at(one: Found) -> str:
     text = str(one.value)
     return text[:5] if one.kind == "time" else text[11:16] if one.kind == "datetime" else ""
+
+
+def _dated(value: str, form: Form, request: RequestText, today: datetime.date) -> str | None:
+    """The value with a day that the request names without its year."""
+    parts = find_values(value)
+    full = _day(parts)
+    said = [one for one in request.found if one.kind in ("date", "datetime")]
+    if full and any(_full_day(one) == full for one in said):
+        return None
+    clock = _clock("", parts, request)
+    if (form.time and clock is None) or not (form.stated or form.time or form.holds(value)):
+        return None
+    if full:
+        meant = _instead(full, said, today)
+    else:
+        days = [one.text for one in parts if one.kind == "date"]
+        days = days or [one.text for one in said if form.time]
+        rest_said = _nothing_else(value, [one for one in parts if one.kind in ("date", "time")])
+        meant = day_meant(days[0], today) if len(days) == 1 and rest_said else None
+    return form.write(meant.isoformat(), clock or "") if meant else None
+
+
+def _instead(full: str, said: Sequence[Found], today: datetime.date) -> datetime.date | None:
+    """For a date with a made-up year: the said day that it stands for."""
+    month, day = int(full[5:7]), int(full[8:])
+    for one in said:
+        if month_and_day(one.text) == (month, day):
+            return day_meant(one.text, today)
+    relative = [one for one in said if _full_day(one) is None]
+    if len(said) == 1 and relative and month_and_day(relative[0].text) is None:
+        return day_meant(relative[0].text, today)
+    return None
 
 
 def prefer_grounded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import threading
 import weakref
@@ -343,6 +344,7 @@ class Parts:
     rules: CallRules
     patience_s: float
     clock: Callable[[], float]
+    today: Callable[[], datetime.date]
     record: Record
 
 
@@ -538,7 +540,8 @@ class Calling(Flow):
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
-        return normalize(call, self.tools.get(call.name), words, whole=self.whole)
+        tool, today = self.tools.get(call.name), self.parts.today()
+        return normalize(call, tool, words, whole=self.whole, today=today)
 
     def check(self) -> Checked:
         """Hold all calls against the tools, each other and what was asked; noted in the draft."""
