@@ -18,6 +18,7 @@ from edgewise.calls.normalize import (
     drop_made_up,
     fill_missing,
     normalize,
+    plain_hours,
     prefer_grounded,
     write_moments,
 )
@@ -558,3 +559,47 @@ def test_any_words_can_be_given(value: str, request: str) -> None:
         date_moments(arguments, tool, words, TODAY),
     ):
         assert bool(changes) is (changed["at"] != value)
+
+
+WAKE = Tool(
+    "set_alarm",
+    parameters={
+        "type": "object",
+        "properties": {"hour": {"type": "integer"}, "count": {"type": "integer"}},
+    },
+)
+
+
+def hour_of(request: str, hour: int) -> int:
+    arguments, _ = plain_hours({"hour": hour}, WAKE, read_request(request))
+    return int(arguments["hour"])
+
+
+@pytest.mark.parametrize(
+    ("request_text", "written", "meant"),
+    [
+        ("Wake me at half past six", 18, 6),
+        ("Set an alarm for 6:30", 18, 6),
+        ("Set an alarm for 6:30 pm", 18, 18),
+        ("Wake me at half past six in the evening", 18, 18),
+        ("An alarm for dinner at half past six", 18, 18),
+        ("Set an alarm for 18:30", 18, 18),
+        ("Set an alarm for quarter past seven", 18, 18),
+        ("Wake me at half past six", 6, 6),
+    ],
+)
+def test_an_hour_is_taken_as_it_was_said(request_text: str, written: int, meant: int) -> None:
+    assert hour_of(request_text, written) == meant
+
+
+def test_the_change_is_named_and_other_numbers_are_left_alone() -> None:
+    arguments = {"hour": 19, "count": 19}
+    normalized, made = plain_hours(arguments, WAKE, read_request("Wake me at seven o'clock"))
+    assert normalized == {"hour": 7, "count": 19}
+    assert made == ("as_said:hour",)
+
+
+@given(st.text(max_size=60), st.integers(min_value=0, max_value=30))
+def test_a_plain_hour_stays_plain(text: str, hour: int) -> None:
+    once = hour_of(text, hour)
+    assert hour_of(text, once) == once

@@ -36,6 +36,7 @@ from edgewise.types.messages import Tool, ToolCall
 Changed = tuple[Arguments, tuple[str, ...]]
 _Step = Callable[[Arguments, Tool, RequestText], Changed]
 
+_DAY_PARTS = ("evening", "afternoon", "night", "tonight", "dinner", "pm")
 _DEEPEST = 4
 _MOMENTS = ("time", "date", "datetime")
 _TYPED = (*_MOMENTS, "duration", "email", "url")
@@ -77,6 +78,7 @@ def normalize(
             lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
             fill_missing,
             as_said,
+            plain_hours,
             lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
         )
     for step in steps:
@@ -423,6 +425,35 @@ def _spelled(value: str, request: RequestText) -> str | None:
         if len(said) <= len(value) + 8 and spaced(said) == spaced(value):
             found.add(" ".join(said.split()))
     return found.pop() if len(found) == 1 else None
+
+
+def plain_hours(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
+    """`6` for `18` where "half past six" is all that was said. Named `as_said:ARGUMENT`.
+
+    Only whole numbers of a parameter that is named after hours; text keeps the model's reading.
+    """
+    open_hours = {
+        int(one.value[:2])
+        for one in request.found
+        if isinstance(one, Said) and one.kind == "time" and not one.unit
+    }
+    if not open_hours or any(f" {part} " in f" {request.spaced} " for part in _DAY_PARTS):
+        return arguments, ()
+    certain = {
+        int(one.value[:2])
+        for one in request.found
+        if isinstance(one, Said) and one.kind == "time" and one.unit
+    }
+
+    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        whole_hour = isinstance(value, int) and not isinstance(value, bool) and 12 <= value <= 23
+        if not whole_hour or "hour" not in {word.rstrip("s") for word in name_words(name)}:
+            return None
+        if value in certain or value - 12 not in open_hours:
+            return None
+        return value - 12
+
+    return revise(arguments, tool, "as_said", better)
 
 
 def drop_made_up(
