@@ -89,6 +89,23 @@ def test_a_choice_not_mentioned_is_weak_but_no_invention() -> None:
     assert UNGROUNDED <= score < 0.5
 
 
+def test_a_switch_against_the_verb_is_worse_grounded_than_one_with_it() -> None:
+    on, off = (
+        support_of(state, "turn my fan off", "enabled", type="boolean")[0]
+        for state in (True, False)
+    )
+    assert on < off
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("rupiah", "IDR"), ("Thai baht", "THB"), ("Swedish kronor", "SEK"), ("naira", "NGN")],
+)
+def test_a_code_is_grounded_by_any_name_of_its_currency(name: str, code: str) -> None:
+    assert support_of(code, f"how many {name} is that", "currency")[0] > UNGROUNDED
+    assert support_of(code, "how much is that", "currency")[0] < UNGROUNDED
+
+
 def test_each_ungrounded_argument_is_named() -> None:
     tool = Tool("t", parameters={"properties": {"city": {}, "days": {"type": "integer"}}})
     found = ground({"city": "Rome", "days": 9}, tool, "weather in Rome")

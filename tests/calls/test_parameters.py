@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgewise.calls.parameters import (
     Form,
     listed_choice,
+    means_on,
     moment_form,
     parameters,
     required,
@@ -57,6 +58,22 @@ def test_the_role_is_read_from_type_name_and_description(
 ) -> None:
     found = wanted(name, schema)
     assert (found.role, found.unit, found.form) == (role, unit, form)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "switch"),
+    [
+        ("power", "", True),
+        ("quiet_hours", "Set to true to enable, false to disable", True),
+        ("loud", "Whether it hums", False),
+        ("status", "True to turn off the fan", False),
+    ],
+)
+def test_a_boolean_is_a_switch_where_true_means_on(
+    name: str, description: str, switch: bool
+) -> None:
+    assert means_on(name, {"type": "boolean", "description": description}) is switch
+    assert not means_on(name, {"type": "string", "description": description})
 
 
 def test_references_and_optional_types_are_followed() -> None:

@@ -233,7 +233,7 @@ def _boolean(value: bool, name: str, schema: Mapping[str, Any], request: Request
     """Weak evidence only: the parameter's words are said, or for `false` a negation is."""
     switched = switch_said(request.text) if means_on(name, schema) else None
     if switched is not None:
-        return Support(0.9 if switched[0] is value else _CONTRADICTED, "boolean")
+        return Support(0.9 if switched is value else _CONTRADICTED, "boolean")
     own = {stem(word) for word in name_words(name) if len(word) > 2 and word not in _LITTLE}
     more = {stem(word) for word in words(description_of(schema))[:12] if len(word) > 3}
     negated = not value and bool(_NEGATIONS & set(request.spaced.split()))

@@ -11,15 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.calls.candidates import MOST_WORDS, free_candidate, written_alike
-from edgewise.calls.coerce import coerce
 from edgewise.calls.ground import UNGROUNDED, ground, support
 from edgewise.calls.parameters import (
     Arguments,
     Form,
-    asks_currency_code,
     description_of,
     listed_choice,
-    means_on,
     moment_form,
     nested_parameters,
     parameters,
@@ -29,28 +26,17 @@ from edgewise.calls.parameters import (
     wanted,
 )
 from edgewise.calls.schema import validate
-from edgewise.calls.values.money import SIGNS, currency_said
-from edgewise.calls.values.numbers import Said, whole
-from edgewise.calls.values.switches import switch_said
-from edgewise.calls.values.text import RequestText, find_all_numbers, find_values
-from edgewise.calls.values.times import day_meant, month_and_day, unit_name
-from edgewise.calls.values.words import WORD, fold, name_words, spaced, stem
+from edgewise.calls.values.numbers import Said
+from edgewise.calls.values.text import RequestText, find_values
+from edgewise.calls.values.times import day_meant, month_and_day
+from edgewise.calls.values.words import WORD, name_words, spaced
 from edgewise.types.calls import Found
 from edgewise.types.messages import Tool, ToolCall
 
 Changed = tuple[Arguments, tuple[str, ...]]
 _Step = Callable[[Arguments, Tool, RequestText], Changed]
 
-_LONGEST_AMOUNT = 40
-_AMOUNT = re.compile(r"(?P<number>\S.*?)[\s-]*(?P<unit>[A-Za-z]+)\.?")
-# "City and state", "City, Country", or an example that is written so.
-_ASKS_MORE = re.compile(
-    r"\b(?i:state|country|province|region|county|full address)\b|[A-Z]\w+, ?[A-Z]\w"
-)
-_LONGEST_PLACE = 60
 _DAY_PARTS = ("evening", "afternoon", "night", "tonight", "dinner", "pm")
-_QUOTES = "'\"`\u2018\u2019\u201c\u201d\u00ab\u00bb"
-_MARKS = _QUOTES + " .,;:!?"
 _DEEPEST = 4
 _MOMENTS = ("time", "date", "datetime")
 _TYPED = (*_MOMENTS, "duration", "email", "url")
@@ -62,7 +48,6 @@ _FIRST = frozenset({"start", "starts", "begin", "begins", "from", "starting", "b
 _LAST = frozenset({"end", "ends", "finish", "until", "till", "to", "ending", "stop"})
 # "the rent since March 3", "born on 4 May": the day is behind us.
 _BEHIND = frozenset({"birth", "birthday", "birthdate", "born", "since", "dob", "past", "history"})
-_LITTLE = frozenset({"the", "and", "for", "all", "with", "this", "that", "you", "not", "off"})
 
 
 def normalize(
@@ -76,16 +61,27 @@ def normalize(
     """The call as it will be run, with the codes of what was changed and what is still wrong.
 
     `whole` is the request that `request` is a part of: what it says elsewhere is not made up.
-    Without `today`, days that are named without a year stay as they are. Calls of the device and
-    of the cloud are brought to the same forms, so that they can be compared and merged. Only the
-    device's values are doubted for what the request does not say: a large model knows more than
-    the words.
+    Without `today`, days that are named without a year stay as they are. `repair` has brought the
+    values to their types before. Calls of the device and of the cloud are brought to the same
+    forms, so that they can be compared and merged. Only the device's values are doubted for what
+    the request does not say: a large model knows more than the words.
     """
     if tool is None:
         return replace(call, complaints=("unknown_tool",))
     arguments = call.arguments
     repairs = list(call.repairs)
-    for step in _FORMS if call.source == "cloud" else _steps(whole, today):
+    steps: tuple[_Step, ...] = (write_moments, as_said)
+    if call.source != "cloud":
+        steps = (  # a value is brought to its form before it is judged, and dropped last
+            write_moments,
+            lambda arguments, tool, request: date_moments(arguments, tool, request, today),
+            lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
+            fill_missing,
+            as_said,
+            plain_hours,
+            lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
+        )
+    for step in steps:
         arguments, changes = step(arguments, tool, request)
         repairs += changes
     complaints = [complaint.code for complaint in validate(call.name, arguments, tool)]
@@ -97,49 +93,6 @@ def normalize(
         repairs=tuple(dict.fromkeys(repairs)),
         complaints=tuple(dict.fromkeys(complaints)),
     )
-
-
-def _steps(whole: RequestText | None, today: datetime.date | None) -> tuple[_Step, ...]:
-    """In this order: a value is brought to its form before it is judged, and dropped last."""
-    return (
-        _coerced,
-        unquote,
-        write_moments,
-        lambda arguments, tool, request: date_moments(arguments, tool, request, today),
-        bare_amounts,
-        lambda arguments, tool, request: prefer_grounded(arguments, tool, request, whole),
-        fill_missing,
-        as_said,
-        plain_hours,
-        code_currencies,
-        set_switches,
-        without_invented_region,
-        lambda arguments, tool, request: drop_made_up(arguments, tool, request, whole),
-        _coerced,
-    )
-
-
-def _coerced(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    return coerce(arguments, tool, request.text)
-
-
-def unquote(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`joining in 5` for `joining in 5'` where the request quotes that: `unquoted:ARGUMENT`."""
-    inside = {_bare(str(one.value)): one.value for one in request.found if one.kind == "quoted"}
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not inside or "enum" in schema:
-            return None
-        text = value.strip()
-        if not text or not (text[0] in _QUOTES or text[-1] in _QUOTES):
-            return None
-        return inside.get(_bare(text))
-
-    return revise(arguments, tool, "unquoted", better)
-
-
-def _bare(text: str) -> str:
-    return fold(text.strip(_MARKS))
 
 
 def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
@@ -304,27 +257,6 @@ def _instead(full: str, said: Sequence[Found], today: datetime.date) -> datetime
     if len(said) == 1 and relative and month_and_day(relative[0].text) is None:
         return day_meant(relative[0].text, today)
     return None
-
-
-def bare_amounts(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`5` for `5 minutes` where the parameter is `minutes` and shows no unit: `bared:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        unit = unit_name((name_words(name) or [""])[-1])
-        if not unit or not isinstance(value, str) or len(value) > _LONGEST_AMOUNT:
-            return None
-        said = _AMOUNT.fullmatch(value.strip())
-        if said is None or unit_name(said["unit"]) != unit or "enum" in schema:
-            return None
-        shown = re.search(r"\d\s*[a-z]+", description_of(schema).lower())
-        if shown and unit_name(shown.group().lstrip("0123456789 ")):
-            return None  # its own example has the unit
-        numbers = find_all_numbers(said["number"])
-        if len(numbers) != 1 or numbers[0].text.strip() != said["number"]:
-            return None
-        return str(whole(numbers[0].value))
-
-    return revise(arguments, tool, "bared", better)
 
 
 def prefer_grounded(
@@ -524,83 +456,6 @@ def plain_hours(arguments: Arguments, tool: Tool, request: RequestText) -> Chang
     return revise(arguments, tool, "as_said", better)
 
 
-def code_currencies(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """Codes for currencies that the request names, where codes are wanted: `coded:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or not asks_currency_code(name, schema):
-            return None
-        if re.fullmatch(r"[A-Z]{3}", value.strip()):
-            return None
-        sign = value.strip().lower()
-        if sign in SIGNS:
-            return SIGNS[sign] if sign in request.text.lower() else None
-        return currency_said(value, request.spaced)
-
-    return revise(arguments, tool, "coded", better)
-
-
-def set_switches(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """The one boolean that means on or off, by the verb that governs it: `switched:ARGUMENT`.
-
-    Left alone where the verb is negated, where both ways are said, where the thing switched is
-    not the tool's, and where the tool has two such booleans.
-    """
-    fields = parameters(tool.parameters)
-    states = [name for name, schema in fields.items() if means_on(name, schema)]
-    if len(states) != 1:
-        return arguments, ()
-    meant = _meant(arguments, tool, states[0], request)
-    if meant is None:
-        return arguments, ()
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        return meant if name == states[0] and isinstance(value, bool) else None
-
-    return revise(arguments, tool, "switched", better)
-
-
-def _meant(arguments: Arguments, tool: Tool, name: str, request: RequestText) -> bool | None:
-    """The one way that the verbs say of this tool's thing."""
-    described = parameters(tool.parameters)[name].get("description")
-    told = [*name_words(tool.name), *name_words(name), tool.description, str(described or "")]
-    known = " ".join((*told, *map(str, arguments.values())))
-    own = {stem(word) for word in spaced(known).split() if len(word) > 2} - _LITTLE
-    said = switch_said(request.text)
-    if said is None or own.isdisjoint(stem(word) for word in spaced(said[1]).split()):
-        return None
-    return said[0]
-
-
-def without_invented_region(arguments: Arguments, tool: Tool, request: RequestText) -> Changed:
-    """`Seattle` for `Seattle, WA` where the request says no more. Named `shortened:ARGUMENT`."""
-
-    def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
-        if not isinstance(value, str) or len(value) > _LONGEST_PLACE or "enum" in schema:
-            return None
-        city, comma, rest = value.partition(", ")
-        if not comma or not city.strip() or wanted(name, schema).role != "place":
-            return None
-        if _ASKS_MORE.search(description_of(schema)):
-            return None
-        return city.strip() if _only_city_said(city, rest, request) else None
-
-    return revise(arguments, tool, "shortened", better)
-
-
-def _only_city_said(city: str, rest: str, request: RequestText) -> bool:
-    """Not where any word of the rest is said too, in any form: it is not invented then."""
-    said = spaced(rest).split()
-    return (
-        spaced(city).strip() != ""
-        and spaced(city) in request.spaced
-        and bool(said)
-        and not any(
-            stem(word) in request.stems or f" {word[:4]}" in request.spaced for word in said
-        )
-    )
-
-
 def drop_made_up(
     arguments: Arguments, tool: Tool, request: RequestText, whole: RequestText | None = None
 ) -> Changed:
@@ -619,14 +474,3 @@ def drop_made_up(
         return arguments, ()
     kept = {name: value for name, value in arguments.items() if name not in made_up}
     return kept, tuple(f"dropped:{name}" for name in arguments if name in made_up)
-
-
-_FORMS: tuple[_Step, ...] = (
-    _coerced,
-    unquote,
-    write_moments,
-    bare_amounts,
-    as_said,
-    code_currencies,
-    _coerced,
-)

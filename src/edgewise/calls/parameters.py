@@ -84,9 +84,6 @@ _STATE_TOLD = re.compile(
 _UPSIDE_DOWN = re.compile(
     r"\b(?:true|whether)\b[^.,;]{0,20}?\b(?:disable|off|deactivate|stop|mute)", re.IGNORECASE
 )
-_ASKS_CODE = re.compile(
-    r"(?i:iso[ -]?4217|(?:3|three)[ -]letter|\bcode\b)|\b(?:USD|EUR|GBP|JPY|INR)\b"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +244,6 @@ def means_on(name: str, schema: Mapping[str, Any]) -> bool:
         return False
     own = name_words(name)
     return bool(own and {own[-1], own[0]} & _STATE_NAMES) or bool(_STATE_TOLD.search(description))
-
-
-def asks_currency_code(name: str, schema: Mapping[str, Any]) -> bool:
-    """Whether the parameter wants a currency as its three letters."""
-    description = description_of(schema)
-    about = "currency" in name_words(name) or "currency" in description.lower()
-    examples = schema.get("examples")
-    listed = examples if isinstance(examples, list) else []
-    told = " ".join((description, *name_words(name), *map(str, listed)))
-    return about and "enum" not in schema and bool(_ASKS_CODE.search(told))
 
 
 def revise(

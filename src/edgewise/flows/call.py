@@ -17,7 +17,6 @@ from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
     Checked,
-    asked_twice,
     better_fit,
     check_calls,
     fit_of,
@@ -48,7 +47,6 @@ from edgewise.calls.rank_tools import (
     unanswered,
 )
 from edgewise.calls.values.text import RequestText, read_request
-from edgewise.calls.values.words import spaced
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.fit import (
@@ -201,7 +199,6 @@ class CallDraft(Draft):
     # Intents that were answered in words, and the complaint about it.
     declined: dict[int, Complaint | None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
-    again: Set[int] = frozenset()  # intents that repeat another one
     evidence: dict[float, Mapping[str, float]] = field(default_factory=dict)  # by confidence
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
     _nothing: dict[int, float] = field(default_factory=dict)  # how sure it is that no tool fits
@@ -251,12 +248,12 @@ class CallDraft(Draft):
         for held in (self._calls, self._nothing, self.declined):
             held.pop(number, None)
 
-    def note(self, checked: Checked, again: Set[int]) -> None:
+    def note(self, checked: Checked) -> None:
         """Replace the findings of an earlier check."""
         for number, calls in checked.calls.items():
             if calls:
                 self._calls[number] = list(calls)
-        self.complaints, self.again = checked.complaints, again
+        self.complaints = checked.complaints
 
     def compare(self, numbers: Sequence[int], others: Sequence[ToolCall]) -> None:
         """Note which of the device's calls for these intents the cloud makes too."""
@@ -292,7 +289,7 @@ class CallDraft(Draft):
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
 
     def reply(self, now: float) -> CallReply:
-        calls = () if self.signalled else merge(self._calls, again=self.again)
+        calls = () if self.signalled else merge(self._calls)
         return CallReply(
             **self.common(self._source(calls), now),
             text=self.text,
@@ -549,9 +546,9 @@ class Calling(Flow):
 
     def check(self) -> Checked:
         """Check all calls against the tools, each other and the request; note it in the draft."""
-        by_intent = self.draft.by_intent
-        checked = check_calls(by_intent, self.heard, self.offered, declined=self.draft.declined)
-        self.draft.note(checked, asked_twice(by_intent, self.heard))
+        draft = self.draft
+        checked = check_calls(draft.by_intent, self.heard, self.offered, declined=draft.declined)
+        draft.note(checked)
         return checked
 
     @contextmanager
@@ -584,7 +581,7 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
             for number in unanswered(draft.answered, len(flow.heard)):
                 if (alone := flow.heard[number].text) != text and _may_retry(flow):
                     _place(flow, _write(flow, alone), [number])
-        for number in sorted({*draft.ungrounded, *_overrun(flow)}):
+        for number in sorted(draft.ungrounded):
             if _may_retry(flow):
                 _again(flow, number)
         for number in range(len(flow.heard)):
@@ -658,26 +655,6 @@ def _misfits(flow: Calling, call: ToolCall, words: RequestText) -> bool:
     """
     doubted = (call.confidence or 0.0) < (flow.draft.threshold or 0.0)
     return doubted and better_fit(call, words, flow.offered) > 0
-
-
-def _overrun(flow: Calling) -> list[int]:
-    """Intents whose call contains text that runs on into another intent.
-
-    Text that is entirely another intent's was carried over: "… to Oslo on Friday, and to Rome".
-    """
-    if len(flow.heard) < 2:
-        return []
-    return [
-        number
-        for number in range(len(flow.heard))
-        for call in flow.draft.calls_of(number)
-        if any(
-            isinstance(value, str)
-            and spaced(value) in flow.whole.spaced
-            and not any(spaced(value) in words.spaced for words in flow.heard)
-            for value in call.arguments.values()
-        )
-    ]
 
 
 def _again(flow: Calling, number: int) -> None:

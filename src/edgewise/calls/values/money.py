@@ -1,15 +1,7 @@
-"""Currencies by their names and signs."""
+"""Currencies by their names."""
 
 from __future__ import annotations
 
-from edgewise.calls.values.words import spaced
-
-SIGNS = {
-    "$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "₹": "INR", "₩": "KRW", "₺": "TRY",
-    "₽": "RUB", "₫": "VND", "₱": "PHP", "₪": "ILS", "₦": "NGN", "₴": "UAH", "₿": "BTC",
-    "฿": "THB", "r$": "BRL", "zł": "PLN", "a$": "AUD", "c$": "CAD", "nz$": "NZD", "hk$": "HKD",
-    "s$": "SGD",
-}  # fmt: skip
 # Names that stand for one currency alone, in the singular.
 _ALONE = {
     "us dollar": "USD", "american dollar": "USD", "dollar": "USD", "buck": "USD",
@@ -70,45 +62,23 @@ _PLURALS = {
 }  # fmt: skip
 
 
-def _spoken() -> dict[str, str]:
-    """The code of every name, in the singular and in the plural."""
-    names = dict(_ALONE)
+def _spoken() -> dict[str, list[str]]:
+    """The names of every code, in the singular and in the plural."""
+    codes = dict(_ALONE)
     for noun, countries in _SHARED.items():
-        names.update({f"{country} {noun}": code for country, code in countries.items()})
-    for name, code in tuple(names.items()):
-        names[f"{name}s"] = code
-        for one, many in _PLURALS.items():
-            if name.endswith(one):
-                names[name.removesuffix(one) + many] = code
+        codes.update({f"{country} {noun}": code for country, code in countries.items()})
+    names: dict[str, list[str]] = {}
+    for name, code in codes.items():
+        plurals = (
+            name.removesuffix(one) + many for one, many in _PLURALS.items() if name.endswith(one)
+        )
+        names.setdefault(code, []).extend((name, f"{name}s", *plurals))
     return names
 
 
 _NAMES = _spoken()
-_CODES = frozenset({*_NAMES.values(), *SIGNS.values()})
-
-
-def currency_code(name: str) -> str | None:
-    """`IDR` for `Indonesian rupiah`; None where the name means no currency, or several."""
-    sign = SIGNS.get(name.strip().lower())
-    if sign:
-        return sign
-    return _NAMES.get(spaced(name).strip())
 
 
 def says_currency(code: str, text: str) -> bool:
     """Whether the request (spaced text) names the currency of a code, by any of its names."""
-    return code.upper() in _CODES and any(
-        f" {name} " in text for name, one in _NAMES.items() if one == code.upper()
-    )
-
-
-def currency_said(value: str, text: str) -> str | None:
-    """The code of the currency that ends in these words wherever a spaced text says them."""
-    own, codes = spaced(value), set()
-    place = text.find(own)
-    while place >= 0 and own != " ":
-        before = text[:place].split()[-2:]
-        names = (" ".join((*before[skip:], own.strip())) for skip in range(len(before) + 1))
-        codes.add(next((code for name in names if (code := currency_code(name))), None))
-        place = text.find(own, place + 1)
-    return codes.pop() if len(codes) == 1 else None
+    return any(f" {name} " in text for name in _NAMES.get(code.upper(), ()))

@@ -11,7 +11,7 @@ _VERBS = (
 )  # fmt: skip
 _ADJACENT = tuple((state, re.compile(rf"\b(?:{verbs})", re.IGNORECASE)) for state, verbs in _VERBS)
 _APART = re.compile(
-    r"\b(?:turn|switch|put|flip|shut)\s+(?P<thing>(?:[\w'\u2019-]+\s+){1,6}?)(?P<way>on|off)\b"
+    r"\b(?:turn|switch|put|flip|shut)\s+(?:[\w'\u2019-]+\s+){1,6}?(?P<way>on|off)\b"
     r"(?=\s*(?:$|[.,;!?]|(?:please|now|and|then|again|for|in|at|until|till|thanks)\b))",
     re.IGNORECASE,
 )
@@ -25,35 +25,28 @@ _NEGATED = re.compile(
     r"(?:\s+[\w'\u2019]+){0,2}\s*$",
     re.IGNORECASE,
 )
-_END = re.compile(r"[.,;:!?\n]|\b(?:and|then)\b")
-_AFTER = 48
 _BEFORE = 40
 
 
-def switch_said(text: str) -> tuple[bool, str] | None:
-    """True for on, and the words that the orders govern; None if negated, or if both are said."""
+def switch_said(text: str) -> bool | None:
+    """True for on, False for off; None if nothing is ordered, if negated, or if both are said."""
     orders = list(_orders(text))
-    ways = {state for state, _, _ in orders}
-    if len(ways) != 1 or any(negated for _, _, negated in orders):
+    ways = {state for state, _ in orders}
+    if len(ways) != 1 or any(negated for _, negated in orders):
         return None
-    return ways.pop(), " ".join(thing for _, thing, _ in orders)
+    return ways.pop()
 
 
-def _orders(text: str) -> Iterator[tuple[bool, str, bool]]:
-    """Each order to switch: which way, the words it governs, and whether it is negated."""
+def _orders(text: str) -> Iterator[tuple[bool, bool]]:
+    """Each order to switch: which way, and whether it is negated."""
     for state, pattern in _ADJACENT:
         for match in pattern.finditer(text):
-            yield state, _clause(text, match.end()), _negated(text, match.start())
+            yield state, _negated(text, match.start())
     for match in _APART.finditer(text):
-        yield match["way"].lower() == "on", match["thing"], _negated(text, match.start())
+        yield match["way"].lower() == "on", _negated(text, match.start())
     opening = _OPENING.search(text)
     if opening:
-        yield opening["verb"].lower() == "start", _clause(text, opening.end()), False
-
-
-def _clause(text: str, start: int) -> str:
-    """What a verb governs: the words after it, up to the next mark or clause boundary."""
-    return _END.split(text[start : start + _AFTER], maxsplit=1)[0]
+        yield opening["verb"].lower() == "start", False
 
 
 def _negated(text: str, place: int) -> bool:
