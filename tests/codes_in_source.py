@@ -8,7 +8,7 @@ import re
 from tests.test_layout import MODULES
 
 CODE_NAMES = {"code", "outcome", "degraded_code"}
-SAYS_CODES = {"Misfit": 0, "conclude": 0, "_signal": 1}  # call: which argument is the code
+SAYS_CODES = {"Misfit": 0, "conclude": 0, "signal": 0}  # call: which argument is the code
 
 
 def texts(node: ast.AST) -> set[str]:

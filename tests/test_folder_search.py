@@ -91,7 +91,7 @@ def test_an_update_that_is_stopped_goes_on_where_it_was(
 
     with pytest.raises(KeyboardInterrupt):
         index.update(stop)
-    assert index.store.count() == 1
+    assert index._store.count() == 1
     report = index.update()
     assert (report.added, report.unchanged) == (1, 1)
 
@@ -184,8 +184,8 @@ def test_wrong_folders_and_empty_queries_are_refused(engine: Engine, index: Fold
 
 
 def test_the_index_is_kept_with_the_users_data(index: FolderIndex, engine: Engine) -> None:
-    assert index.store.path.is_relative_to(engine.settings.data_dir)
-    assert index.store.path == index_path(engine.settings, index.folder)
+    assert index._store.path.is_relative_to(engine.settings.data_dir)
+    assert index._store.path == index_path(engine.settings, index.folder)
     assert sorted(path.name for path in index.folder.iterdir()) == ["bread.txt", "ferry.md"]
 
 
@@ -235,7 +235,7 @@ def test_a_killed_update_loses_nothing_that_was_done_and_is_continued(
                 process.kill()
                 break
     with FolderIndex(engine, folder) as index:
-        done = index.store.count()
+        done = index._store.count()
         assert 20 <= done < 202
         report = index.update()
         assert (report.added, report.unchanged) == (202 - done, done)
@@ -245,7 +245,7 @@ def test_a_killed_update_loses_nothing_that_was_done_and_is_continued(
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 def test_nobody_else_may_read_the_index(index: FolderIndex) -> None:
     index.update()
-    assert index.store.path.stat().st_mode & 0o077 == 0
+    assert index._store.path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.real_model

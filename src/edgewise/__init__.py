@@ -18,6 +18,7 @@ os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  #
 
 # Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
 _MODULES = {
+    "edgewise.assembly.requests": "Prompt",
     "edgewise.cloud.provider": "Cloud",
     "edgewise.conversation": "Conversation",
     "edgewise.engine": "Engine",
@@ -37,12 +38,12 @@ _MODULES = {
     "edgewise.types.calls": "Complaint Intent",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
-        "Audio CallOptions Image ListenOptions Message RequestOptions ResponseFormat "
-        "SpeechOptions Tool ToolCall"
+        "Audio AudioLike CallOptions Image ListenOptions Message RequestOptions ResponseFormat "
+        "SpeechOptions Tool ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.replies": (
-        "Attempt CallReply Decision Finished Reply Switched TextDelta ToolResult Usage"
+        "Attempt CallReply Decision Event Finished Reply Switched TextDelta ToolResult Usage"
     ),
     "edgewise.types.tokens": "Token",
     "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance Word",

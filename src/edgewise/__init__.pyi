@@ -1,3 +1,4 @@
+from edgewise.assembly.requests import Prompt as Prompt
 from edgewise.cloud.provider import Cloud as Cloud
 from edgewise.conversation import Conversation as Conversation
 from edgewise.engine import Engine as Engine
@@ -50,6 +51,7 @@ from edgewise.types.embeddings import Hit as Hit
 from edgewise.types.embeddings import IndexReport as IndexReport
 from edgewise.types.embeddings import Passage as Passage
 from edgewise.types.messages import Audio as Audio
+from edgewise.types.messages import AudioLike as AudioLike
 from edgewise.types.messages import CallOptions as CallOptions
 from edgewise.types.messages import Image as Image
 from edgewise.types.messages import ListenOptions as ListenOptions
@@ -59,6 +61,7 @@ from edgewise.types.messages import ResponseFormat as ResponseFormat
 from edgewise.types.messages import SpeechOptions as SpeechOptions
 from edgewise.types.messages import Tool as Tool
 from edgewise.types.messages import ToolCall as ToolCall
+from edgewise.types.messages import ToolLike as ToolLike
 from edgewise.types.pictures import Line as Line
 from edgewise.types.pictures import SeenReply as SeenReply
 from edgewise.types.pictures import Sight as Sight
@@ -66,6 +69,7 @@ from edgewise.types.pictures import Thing as Thing
 from edgewise.types.replies import Attempt as Attempt
 from edgewise.types.replies import CallReply as CallReply
 from edgewise.types.replies import Decision as Decision
+from edgewise.types.replies import Event as Event
 from edgewise.types.replies import Finished as Finished
 from edgewise.types.replies import Reply as Reply
 from edgewise.types.replies import Switched as Switched

@@ -99,27 +99,27 @@ class FolderIndex:
         self._engine = engine
         self._policy = policy
         self._pictures = pictures
-        self.store = IndexStore(index_path(engine.settings, self.folder))
+        self._store = IndexStore(index_path(engine.settings, self.folder))
         self._scan: tuple[int, Scan] | None = None
 
     def update(self, progress: Progress = silent, *, rebuild: bool = False) -> IndexReport:
         """Index new and changed files, drop deleted ones. `rebuild` starts over."""
         if rebuild:
-            self.store.clear()
+            self._store.clear()
         parts = Parts(embed=self._embed, pictures=self._pictures, progress=progress)
-        return update_index(self.folder, self.store, parts)
+        return update_index(self.folder, self._store, parts)
 
     def find(self, query: str, most: int = 5) -> list[Hit]:
         """The passages nearest in meaning, best first."""
         if not query.strip():
             raise InvalidRequest("there is nothing to look for")
-        if not self.store.space:
+        if not self._store.space:
             return []
-        made = self._engine.embed(query, space=self.store.space, policy=self._policy)
+        made = self._engine.embed(query, space=self._store.space, policy=self._policy)
         (vector,) = made.vectors
         hits = []
         for number, score in self._scanned().nearest(array("f", vector), most):
-            if (found := self.store.passage(number)) is not None:
+            if (found := self._store.passage(number)) is not None:
                 path, passage = found
                 hits.append(
                     Hit(
@@ -140,7 +140,7 @@ class FolderIndex:
         return cited_prompt(question, self.find(question, most), room)
 
     def close(self) -> None:
-        self.store.close()
+        self._store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -149,10 +149,10 @@ class FolderIndex:
         self.close()
 
     def _embed(self, texts: Sequence[str]) -> Embeddings:
-        return self._engine.embed(texts, space=self.store.space, policy=self._policy, int8=True)
+        return self._engine.embed(texts, space=self._store.space, policy=self._policy, int8=True)
 
     def _scanned(self) -> Scan:
-        generation = self.store.generation
+        generation = self._store.generation
         if self._scan is None or self._scan[0] != generation:
-            self._scan = generation, Scan.of(*self.store.vectors())
+            self._scan = generation, Scan.of(*self._store.vectors())
         return self._scan[1]

@@ -9,8 +9,8 @@ import pytest
 from edgewise.assembly import parts as assembly
 from edgewise.errors import ModelNotFound
 from edgewise.local.store.catalogue import (
-    CALLER_MODEL,
     DEFAULT_MODEL,
+    FUNCTION_MODEL,
 )
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import (
@@ -22,8 +22,8 @@ from tests.local.fake_packages import isolate_pip
 
 
 def test_the_defaults_of_the_settings_are_the_embedded_models() -> None:
-    assert (Settings().model, Settings().function_model) == (DEFAULT_MODEL, CALLER_MODEL)
-    assert DEFAULT_FUNCTION_MODEL == CALLER_MODEL
+    assert (Settings().model, Settings().function_model) == (DEFAULT_MODEL, FUNCTION_MODEL)
+    assert DEFAULT_FUNCTION_MODEL == FUNCTION_MODEL
 
 
 def test_a_missing_function_model_is_named_with_the_command_that_gets_it(tmp_path: Path) -> None:

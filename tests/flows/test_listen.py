@@ -523,7 +523,7 @@ def test_leaving_in_the_middle_records_what_was_heard_and_breaks_off_the_rest(ma
     with pytest.raises(KeyboardInterrupt), engine.listen() as live:
         feed(live, TALK)
         raise KeyboardInterrupt
-    assert engine.ledger.get(live.request.id) is not None
+    assert engine.ledger.get(live._request.id) is not None
     with pytest.raises(InvalidRequest):
         live.process(b"")
 

@@ -62,7 +62,7 @@ def index(folder: Path, rebuild: bool, policy: str, as_json: bool) -> None:
     with Engine(settings) as engine, opened(engine, folder, policy) as found:
         report = brought_up_to_date(found, rebuild=rebuild)
         if as_json:
-            print_json({"folder": str(folder), "index": str(found.store.path)} | report.to_dict())
+            print_json({"folder": str(folder), "index": str(found._store.path)} | report.to_dict())
         else:
             console().say(_words(report))
             say_skipped(report, console(stderr=True))
@@ -92,7 +92,7 @@ def find(
         if not no_update:
             say_skipped(brought_up_to_date(found), console(stderr=True))
         hits = found.find(words, most)
-        space = found.store.space
+        space = found._store.space
     if as_json:
         print_json({"query": words, "space": space, "hits": [hit.to_dict() for hit in hits]})
         return

@@ -82,7 +82,7 @@ class LiveTranscriber:
         step_s: float,
         drain_s: float,
     ) -> None:
-        self.request = request
+        self._request = request
         self.last_update = LiveUpdate()
         self._parts, self._keep = parts, keep
         self._step_s, self._drain_s = step_s, drain_s
@@ -105,17 +105,17 @@ class LiveTranscriber:
         with self._lock:
             if self._running or self._transcript is not None:
                 raise InvalidRequest("start: it has been started before")
-            if self.request.policy == "cloud_only":
+            if self._request.policy == "cloud_only":
                 raise InvalidRequest("live captions need the device: cloud_only is not possible")
-            transcriber, misfit = look_at_device(self.request, self._parts.transcriber)
+            transcriber, misfit = look_at_device(self._request, self._parts.transcriber)
             if transcriber is None or misfit is not None:
                 assert misfit is not None, "only cloud_only opens no model"
-                raise refusal(self.request, misfit.code, misfit.reason)
+                raise refusal(self._request, misfit.code, misfit.reason)
             calibration = self._parts.calibration(transcriber)
             plan = self._plan()
             self._draft = self._new_draft(plan, transcriber, calibration)
             self._corrections = Corrections(
-                self._parts.cloud, self.request, self._attempts, patience_s=None
+                self._parts.cloud, self._request, self._attempts, patience_s=None
             )
             self._utterances = LiveUtterances(transcriber.facts().chunk_s)
             self._transcriber = UtteranceTranscriber(
@@ -146,7 +146,7 @@ class LiveTranscriber:
                 self._running = False
                 limit_s = self._drain_s if limit_s is None else limit_s
                 self._transcript = self._keep(
-                    self.request, lambda found: self._end_all(found, limit_s)
+                    self._request, lambda found: self._end_all(found, limit_s)
                 )
             return self._transcript
 
@@ -167,14 +167,14 @@ class LiveTranscriber:
 
     def _plan(self) -> Plan:
         """Made again for every utterance: the cloud may close or open meanwhile."""
-        return make_plan(self.request, self._parts.policy, self._parts.cloud, None)
+        return make_plan(self._request, self._parts.policy, self._parts.cloud, None)
 
     def _new_draft(
         self, plan: Plan, transcriber: SpeechBackend, fitted: Calibration
     ) -> TranscriptDraft:
-        objective = find_objective(self.request, fitted)
+        objective = find_objective(self._request, fitted)
         draft = TranscriptDraft(
-            request=self.request,
+            request=self._request,
             attempts=self._attempts,
             started=self._parts.clock(),
             # A policy that asks the cloud first wants the cloud's text of everything.
@@ -233,13 +233,13 @@ class LiveTranscriber:
         number: int | None = None
         plan = self._plan()
         wanted = plan.may_hand_off or plan.first == "cloud"
-        may_ask = wanted and self.request.handoff == "automatic"
+        may_ask = wanted and self._request.handoff == "automatic"
         if segment is not None and (segment.text or may_ask):
             number, self._numbers = self._numbers, self._numbers + 1
             segment = replace(segment, id=number)
             before = self._draft.segments.get(segment.id - 1)
             self._captions.end(segment.id)
-            if self._draft.add([segment]) and self.request.handoff == "automatic":
+            if self._draft.add([segment]) and self._request.handoff == "automatic":
                 if may_ask:
                     self._send(segment, chunk, before.text if before else "")
                 elif plan.code == "started_local" or plan.degraded_code:
@@ -254,7 +254,7 @@ class LiveTranscriber:
         self._transcriber.forget()
 
     def _shut(self) -> CloudClosed:
-        shut = self._parts.cloud.closed(self.request)
+        shut = self._parts.cloud.closed(self._request)
         return shut or CloudClosed("the policy kept it on the device", code="policy_local_only")
 
     def _send(self, segment: Segment, chunk: Chunk, words_before: str) -> None:
@@ -324,7 +324,7 @@ class LiveTranscriber:
         return draft.transcript(
             seconds=self._utterances.seconds,
             codes=(),
-            language=self.request.language or self._transcriber.language,
+            language=self._request.language or self._transcriber.language,
             now=self._parts.clock(),
         )
 

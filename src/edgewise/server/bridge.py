@@ -58,7 +58,7 @@ class Cancellation:
         """While inside, leaving calls `wake`. Raises Cancelled where it is too late to wait."""
         with self._lock:
             if self.left:
-                raise Cancelled("the caller left")
+                raise Cancelled("the client left")
             self._wakers.append(wake)
         try:
             yield
@@ -68,7 +68,7 @@ class Cancellation:
 
     def check(self) -> None:
         if self.left:
-            raise Cancelled("the caller left")
+            raise Cancelled("the client left")
 
 
 current: ContextVar[Cancellation | None] = ContextVar("edgewise_cancellation", default=None)
@@ -102,7 +102,7 @@ class Worker(Generic[Piece]):
         )
 
     async def pieces(self) -> AsyncIterator[Piece]:
-        """What the work yields; ends early where the caller has left."""
+        """What the work yields; ends early where the client has left."""
         while not self.cancellation.gone:
             await self._ready.wait()
             self._ready.clear()

@@ -270,4 +270,4 @@ class ServedCloud:
         with self.cancellation.waking(stop.ask), closing(chunks):
             yield from chunks
         if stop.asked:
-            raise Cancelled("the caller left")
+            raise Cancelled("the client left")

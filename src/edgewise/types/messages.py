@@ -225,7 +225,7 @@ class Request:
         return next((words for good, words in checks if not good), "") or find_complaint(self)
 
 
-class AimOptions(TypedDict, total=False):
+class ObjectiveOptions(TypedDict, total=False):
     """Objectives: at most one of a threshold, a share of errors and a share for the cloud."""
 
     threshold: float
@@ -234,7 +234,7 @@ class AimOptions(TypedDict, total=False):
     cloud_share: float
 
 
-class CallOptions(AimOptions, total=False):
+class CallOptions(ObjectiveOptions, total=False):
     """Keyword arguments of `Engine.call`."""
 
     system: str
@@ -254,7 +254,7 @@ class CallOptions(AimOptions, total=False):
     request_id: str
 
 
-class HearingOptions(AimOptions, total=False):
+class HearingOptions(ObjectiveOptions, total=False):
     """Keyword arguments of everything that transcribes speech.
 
     hint         names and words as they should be spelt; no model has to follow it

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgewise.local.store.catalogue import (
-    CALLER_MODEL,
     DEFAULT_MODEL,
+    FUNCTION_MODEL,
     MODELS,
     HubSource,
     ModelRow,
@@ -73,7 +73,7 @@ def test_a_converted_model_says_how_large_it_becomes(row: ModelRow) -> None:
 
 
 def test_the_function_model_is_the_default_models_file_with_an_adapter() -> None:
-    chat, function_model = MODELS[DEFAULT_MODEL], MODELS[CALLER_MODEL]
+    chat, function_model = MODELS[DEFAULT_MODEL], MODELS[FUNCTION_MODEL]
     assert (function_model.source, function_model.sha256) == (chat.source, chat.sha256)
     assert chat.adapter is None and function_model.adapter is not None
     assert re.fullmatch(r"[0-9a-f]{64}", function_model.adapter.sha256)

@@ -15,7 +15,7 @@ import pytest
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store.catalogue import (
-    CALLER_MODEL,
+    FUNCTION_MODEL,
     MODELS,
     Adapter,
     ModelRow,
@@ -410,7 +410,7 @@ def test_the_real_base_with_a_small_adapter_is_a_model_that_writes(
     adapter = install_adapter(
         tmp_path / "packages", monkeypatch, {"blk.0.attn_q.weight": (576, 576)}
     )
-    row = replace(MODELS[CALLER_MODEL], adapter=adapter)
+    row = replace(MODELS[FUNCTION_MODEL], adapter=adapter)
     store = ModelStore(tmp_path / "store", rows=[row])
     partial = store.root / ".partial" / row.name
     partial.mkdir(parents=True)

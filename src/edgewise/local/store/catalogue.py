@@ -14,7 +14,7 @@ Requantised = Literal["q8_0", "q4_0"]
 Kind = Literal["text", "speech", "embedding", "vision"]
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
-CALLER_MODEL = "edgewise-caller"
+FUNCTION_MODEL = "edgewise-caller"
 DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 REFERENCE_EMBEDDER = "all-minilm-l6-v2-fp32"
