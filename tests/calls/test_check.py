@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
+    asked_twice,
     check_calls,
     is_weak,
     merge,
@@ -59,12 +60,15 @@ def test_the_same_call_for_different_parts_is_a_duplicate() -> None:
     assert "duplicate_call" not in checked.calls[0][0].complaints
     assert "duplicate_call" in checked.calls[1][0].complaints
     assert codes(checked.complaints) == [("duplicate_call", 1)]
+    assert asked_twice({0: [FIVE], 1: [FIVE]}, words) == set()
 
 
 @pytest.mark.parametrize("second", ["roll the die again", "roll another die", "Roll a die"])
 def test_what_is_asked_for_twice_is_no_duplicate(second: str) -> None:
     words = read("Roll a die", second)
-    assert check_calls({0: [ROLL], 1: [ROLL]}, words, [DIE]).complaints == ()
+    by_intent = {0: [ROLL], 1: [ROLL]}
+    assert check_calls(by_intent, words, [DIE]).complaints == ()
+    assert asked_twice(by_intent, words) == {1}
 
 
 def test_an_intent_without_a_call_is_uncovered_where_a_tool_fits() -> None:
@@ -131,6 +135,11 @@ def test_calls_come_in_the_order_of_the_request_not_of_their_arrival() -> None:
 def test_the_same_tool_may_be_called_twice_but_not_the_same_call() -> None:
     five, six = ToolCall("timer", {"minutes": 5}), ToolCall("timer", {"minutes": 6})
     assert merge({0: [five], 1: [six], 2: [five]}) == (five, six)
+
+
+def test_a_call_that_the_words_ask_for_again_is_made_again() -> None:
+    roll = ToolCall("roll", {})
+    assert merge({0: [roll], 1: [roll], 2: [roll]}, again={2}) == (roll, roll)
 
 
 def test_calls_are_the_same_in_whatever_order_their_arguments_stand() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from edgewise.calls.rank_tools import fit_scores, stem, stems
@@ -101,6 +101,21 @@ def asks_again(words: RequestText, before: RequestText) -> bool:
     return set(stems(words.text)) - _AGAIN <= set(stems(before.text))
 
 
+def asked_twice(
+    by_intent: Mapping[int, Sequence[ToolCall]], intents: Sequence[RequestText]
+) -> set[int]:
+    """Intents whose calls are to be made although an earlier intent has the same."""
+    return {
+        number
+        for number in by_intent
+        for other in range(number)
+        if asks_again(intents[number], intents[other])
+        and any(
+            same_call(one, two) for one in by_intent[number] for two in by_intent.get(other, ())
+        )
+    }
+
+
 def _repeats(
     call: ToolCall,
     words: RequestText,
@@ -126,12 +141,14 @@ def _uncovered(number: int, words: RequestText, tools: Sequence[Tool]) -> list[C
     return [Complaint("uncovered_intent", message, intent=number)]
 
 
-def merge(by_intent: Mapping[int, Sequence[ToolCall]]) -> tuple[ToolCall, ...]:
-    """Intent after intent; a call that another intent made is not made twice."""
+def merge(
+    by_intent: Mapping[int, Sequence[ToolCall]], *, again: Set[int] = frozenset()
+) -> tuple[ToolCall, ...]:
+    """Intent after intent; a call that another intent made is not made twice, but for `again`."""
     merged: list[ToolCall] = []
     for number in sorted(by_intent):
         for call in by_intent[number]:
-            if all(not same_call(call, other) for other in merged):
+            if number in again or all(not same_call(call, other) for other in merged):
                 merged.append(call)
     return tuple(merged)
 

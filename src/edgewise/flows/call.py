@@ -17,6 +17,7 @@ from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
     Checked,
+    asked_twice,
     better_fit,
     check_calls,
     fit_of,
@@ -199,6 +200,7 @@ class CallDraft(Draft):
     # Intents that were answered in words, and the complaint about it.
     declined: dict[int, Complaint | None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
+    again: Set[int] = frozenset()  # intents that ask for what another has asked for
     evidence: dict[float, Mapping[str, float]] = field(default_factory=dict)  # by confidence
     _calls: dict[int, list[ToolCall]] = field(default_factory=dict)
     _nothing: dict[int, float] = field(default_factory=dict)  # how sure it is that no tool fits
@@ -248,12 +250,12 @@ class CallDraft(Draft):
         for held in (self._calls, self._nothing, self.declined):
             held.pop(number, None)
 
-    def note(self, checked: Checked) -> None:
+    def note(self, checked: Checked, again: Set[int]) -> None:
         """Replace the findings of an earlier check."""
         for number, calls in checked.calls.items():
             if calls:
                 self._calls[number] = list(calls)
-        self.complaints = checked.complaints
+        self.complaints, self.again = checked.complaints, again
 
     def compare(self, numbers: Sequence[int], others: Sequence[ToolCall]) -> None:
         """Note which of the device's calls for these intents the cloud makes too."""
@@ -289,7 +291,7 @@ class CallDraft(Draft):
         return f"{faulty.name}: {', '.join(faulty.complaints)}"
 
     def reply(self, now: float) -> CallReply:
-        calls = () if self.signalled else merge(self._calls)
+        calls = () if self.signalled else merge(self._calls, again=self.again)
         return CallReply(
             **self.common(self._source(calls), now),
             text=self.text,
@@ -548,7 +550,7 @@ class Calling(Flow):
         """Check all calls against the tools, each other and the request; note it in the draft."""
         draft = self.draft
         checked = check_calls(draft.by_intent, self.heard, self.offered, declined=draft.declined)
-        draft.note(checked)
+        draft.note(checked, asked_twice(draft.by_intent, self.heard))
         return checked
 
     @contextmanager
