@@ -123,7 +123,8 @@ def _sound() -> bytes:
     """Three seconds of a hum between silences, as a WAV."""
     rate = 16_000
     time = numpy.arange(rate * 4) / rate
-    hum = sum(numpy.sin(2 * numpy.pi * 120 * k * time) / k for k in range(1, 9)) * 4000
+    waves = [numpy.sin(2 * numpy.pi * 120 * k * time) / k for k in range(1, 9)]
+    hum = 4000 * numpy.sum(waves, axis=0)
     hum[: rate // 2] = hum[-rate // 2 :] = 0
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:

@@ -69,8 +69,8 @@ class Engine:
             reply = engine.complete("What is the capital of Australia?")
             print(reply.text, reply.source, reply.confidence)
 
-    Parts are made when they are first needed. `backend`, `cloud`, `ledger` and the models take the
-    place of the ones the settings describe; `edgewise.testing` has scripted ones.
+    Parts are made when they are first needed. The keyword arguments replace the parts that the
+    settings describe; `edgewise.testing` has scripted ones.
     """
 
     def __init__(
