@@ -35,7 +35,6 @@ MOST_FEATURES = 7
 LEAST_GAIN = 0.0005  # nats per answer that a feature must save on held-out rows
 SURETIES = ("logprob", "margin")  # endings of features that rise with the model's confidence
 FOLDS = 7
-PREFIXES = (1, 2, 4, 6, 8, 12, 16, 24)
 HOLD_CHOICES = (4, 6, 8, 12, 16, 24)
 SAME_KEPT = 0.8  # share of answers kept at hold_tokens or in the end that must be kept at both
 CLEAR = 0.95  # share of decisions before hold_tokens that must equal those at hold_tokens

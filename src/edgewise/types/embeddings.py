@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from typing_extensions import override
 
@@ -15,7 +15,6 @@ from edgewise.types.replies import Reply
 Vector: TypeAlias = "array[float] | array[int]"
 
 # Remarks about the vector of a text.
-TextCode = Literal["windowed", "language_outside_model"]
 
 
 @dataclass(frozen=True, slots=True)

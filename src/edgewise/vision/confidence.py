@@ -17,9 +17,6 @@ CLEAR_SCORE = 0.6  # mistakes are rare above it
 SURE_HEIGHT = 24.0  # pixels; taller text is read no better
 
 
-_CHANCES = ("whole", "row", "thing", "present")
-
-
 EMPTY = "empty"
 # whole    all text of a picture is right, except one character in fifty
 # row      one row of it is exactly right
