@@ -8,7 +8,8 @@ READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
 MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
-WORKERS ?= 2
+# Many tests wait for processes and sockets: one worker more than the two cores of a small machine.
+WORKERS ?= 3
 # The clients of examples/ want versions of their own.
 CLIENTS := .venv-clients
 

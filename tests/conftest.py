@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import hypothesis
 import pytest
 
 from edgewise.cloud.providers import PROVIDERS
@@ -19,6 +20,7 @@ from edgewise.local.store.store import (
     ModelStore,
 )
 from edgewise.settings import Settings
+from tests.campaigns import LONG, SHORT_EXAMPLES
 from tests.recordings import fetch_beckett
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start.
@@ -35,6 +37,10 @@ GOOD_REASONS = (
     "EDGEWISE_ROUTING_DATA names no folder",
 )
 ON_CI = bool(os.environ.get("EDGEWISE_CI"))
+
+if not LONG:
+    hypothesis.settings.register_profile("short", max_examples=SHORT_EXAMPLES)
+    hypothesis.settings.load_profile("short")
 
 # Where `make test` put the weights: the user's own cache, found before tests move their home.
 MODELS_DIR = Settings.load().models_dir

@@ -15,8 +15,9 @@ import pytest
 
 from edgewise.record.ledger import Ledger
 from edgewise.testing import Answer, LoopbackCloud
+from tests.campaigns import rounds
 
-KILLS = 200
+KILLS = rounds(200)
 SEED = 20261115
 
 
@@ -27,7 +28,7 @@ def test_every_cloud_attempt_has_one_settled_row_whenever_the_process_dies(tmp_p
         cloud.always(Answer(text="The cloud knows it very well.", delay_between_s=0.002))
         script = Path(__file__).with_name("killed_engine.py")
         with subprocess.Popen(
-            [sys.executable, str(script), cloud.openai_url, str(tmp_path)],
+            [sys.executable, "-P", str(script), cloud.openai_url, str(tmp_path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

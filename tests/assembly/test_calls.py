@@ -20,6 +20,7 @@ from edgewise.errors import SettingsError
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from edgewise.types.messages import ToolCall, ToolLike
 from edgewise.types.replies import CallReply, Finished
+from tests.campaigns import rounds
 from tests.flows.calling import (
     BOTH,
     LONDON,
@@ -285,7 +286,7 @@ def test_an_uncalibrated_function_model_says_so() -> None:
 
 # -- anything at all -------------------------------------------------------------------------------
 
-FUZZED = 10_000
+FUZZED = rounds(10_000)
 PIECES = [
     "set_timer", "get_weather", "none", "{", "}", "[", "]", '"', ":", ",", "(", ")", "\n", " ",
     "\\", '{"minutes":5}', '{"location":"London"}', '{"a":{"b":[1,2', "null", "true", "NaN",

@@ -13,6 +13,7 @@ from edgewise.calls.coerce import Repaired, clean_text, coerce, is_refusal, repa
 from edgewise.calls.grammar import compile_grammar
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Tool, ToolCall
+from tests.campaigns import rounds
 
 from .schemas import tools
 
@@ -206,7 +207,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(st.data())
 def test_repairing_twice_is_repairing_once(data: st.DataObject) -> None:
     offered = data.draw(tools())

@@ -26,6 +26,7 @@ from edgewise.errors import InvalidRequest
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Tool, ToolCall
+from tests.campaigns import rounds
 
 from .gbnf_walker import Grammar
 from .schemas import tools, valid_calls
@@ -184,7 +185,7 @@ def test_decimal_ranges_are_exact(low: float, width: float, value: float, open_:
     assert accepted(one(schema), json.dumps(value)) == [inside]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(tools(), st.integers())
 def test_whatever_the_grammar_lets_through_is_valid(given: list[Tool], seed: int) -> None:
     grammar = Grammar(compile_grammar(given))
@@ -196,7 +197,7 @@ def test_whatever_the_grammar_lets_through_is_valid(given: list[Tool], seed: int
             assert validate(call.name, call.arguments, by_name[call.name]) == [], answer
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(st.data())
 def test_whatever_is_valid_the_grammar_lets_through(data: st.DataObject) -> None:
     offered = data.draw(tools())
@@ -268,9 +269,9 @@ def test_hundreds_of_tools_deep_nesting_and_loops_compile_at_once() -> None:
     knot = Tool(
         "knot", "", {"properties": {"x": {"$ref": "#/$defs/Loop"}}, "$defs": {"Loop": loop}}
     )
-    started = time.monotonic()
+    started = time.process_time()
     grammar = compile_grammar([*many, Tool("deep", "", deep), knot])
-    assert time.monotonic() - started < 3  # milliseconds; never minutes
+    assert time.process_time() - started < 15  # milliseconds; never minutes
     assert len(grammar) < 3_000_000
     assert Grammar(grammar).accepts('group3.tool_73 {"place":"Oslo"}')
 
@@ -290,7 +291,7 @@ def server(default_model: InstalledModel) -> Iterator[Any]:
 
 
 @pytest.mark.real_model
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=rounds(8), deadline=None, derandomize=True)
 @given(offered=tools())
 def test_the_real_model_can_only_say_valid_calls(server: Any, offered: list[Tool]) -> None:
     by_name = {tool.name: tool for tool in offered}

@@ -25,6 +25,7 @@ from edgewise.calls.normalize import (
 from edgewise.calls.values.text import read_request
 from edgewise.types.messages import Source, Tool, ToolCall
 from tests.calls.schemas import SCALARS, WORDS, tools, valid_calls
+from tests.campaigns import rounds
 from tests.flows.calling import MESSAGE, TIMER, WEATHER, tool
 
 LIGHT = tool(
@@ -119,7 +120,7 @@ def any_call(draw: st.DrawFn) -> tuple[ToolCall, Tool, str]:
     return ToolCall(chosen.name, arguments, source=source), chosen, draw(REQUESTS)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(any_call())
 def test_normalizing_twice_changes_nothing_more(case: tuple[ToolCall, Tool, str]) -> None:
     call, chosen, request = case
@@ -129,7 +130,7 @@ def test_normalizing_twice_changes_nothing_more(case: tuple[ToolCall, Tool, str]
     assert again.complaints == once.complaints
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(
     st.sampled_from([TIMER, WEATHER, MESSAGE, LIGHT]).flatmap(
         lambda each: st.tuples(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edgewise.calls.coerce import Repaired, repair
 from edgewise.calls.prompt import render_answer
 from edgewise.types.messages import Tool, ToolCall
+from tests.campaigns import rounds
 
 from .schemas import tools, valid_calls
 
@@ -135,7 +136,7 @@ def test_two_names_that_are_equally_near_are_none() -> None:
     assert repair([ToolCall("get_item_c", {})], twins).complaints[0].code == "unknown_tool"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(st.data())
 def test_what_is_rendered_is_read_back_unchanged(data: st.DataObject) -> None:
     offered = data.draw(tools())

@@ -20,6 +20,7 @@ from edgewise.calls.rank_tools import (
 )
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.types.messages import Tool, ToolCall
+from tests.campaigns import rounds
 from tests.flows.calling import FIVE, LONDON, TOOLS
 
 
@@ -110,6 +111,7 @@ ODD = st.recursive(
     ),
     max_leaves=8,
 )
+
 ANY_TOOLS = st.lists(
     st.builds(
         Tool,
@@ -177,7 +179,7 @@ CALLS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(st.lists(CALLS, max_size=6), st.lists(WORDS, min_size=1, max_size=5))
 def test_every_call_has_an_intent_and_the_order_never_goes_back(
     calls: list[ToolCall], texts: list[str]

@@ -25,6 +25,7 @@ from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Handoff, Message, Request
 from edgewise.types.replies import Attempt, Finished, TextDelta
 from edgewise.types.tokens import Token
+from tests.campaigns import rounds
 from tests.flows.clouds import PlayedCloud
 
 token = st.builds(
@@ -57,7 +58,7 @@ calibrations = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(
     tokens=st.lists(token, max_size=30),
     calibration=calibrations,
@@ -131,7 +132,7 @@ def test_text_shown_is_the_text_of_the_reply(
     assert sum(a.shown_chars for a in reply.attempts) == len(reply.text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(tokens=st.lists(token, min_size=1, max_size=40), calibration=calibrations)
 def test_no_more_than_the_bound_is_ever_held_back(
     tokens: list[Token], calibration: Calibration

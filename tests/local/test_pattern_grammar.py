@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 from edgewise.local.pattern_grammar import MOST_STATES, automaton, string_rules
 from tests.calls.gbnf_walker import Grammar
+from tests.campaigns import rounds
 
 
 def grammar(pattern: str, shortest: int = 0, longest: int | None = None) -> Grammar:
@@ -113,10 +114,11 @@ PATTERNS = st.recursive(
     ),
     max_leaves=6,
 )
+
 ANY = st.data()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(
     PATTERNS, st.booleans(), st.booleans(), st.lists(st.text("ab-.é0 \n", max_size=6)), st.data()
 )

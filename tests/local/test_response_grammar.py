@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from edgewise.errors import InvalidRequest, SchemaUnsupported
 from edgewise.local.response_grammar import KNOWN, compile_answer
 from tests.calls.gbnf_walker import Grammar
+from tests.campaigns import rounds
 
 EMPTY_PLANE = "\U00050000"
 LARGEST = 1_000_000  # characters of any grammar that is given to the runtime
@@ -390,7 +391,7 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(LEAVES, containers, max_leaves=8)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(SCHEMAS, st.randoms())
 def test_whatever_a_grammar_accepts_is_valid(schema: Any, rng: random.Random) -> None:
     # An address is one of the whole document.
@@ -421,7 +422,7 @@ ODD = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.dictionaries(st.sampled_from(sorted(KNOWN)), ODD | st.lists(ODD, max_size=4), max_size=6))
 def test_any_json_for_a_schema_is_a_grammar_of_bounded_size_or_a_clear_error(schema: Any) -> None:
     try:

@@ -29,6 +29,7 @@ from edgewise.record.ledger import Ledger
 from edgewise.record.tool_counts import Counts, ToolKey
 from edgewise.types.messages import Image, Message, ToolCall
 from edgewise.types.replies import Usage
+from tests.campaigns import rounds
 from tests.record.ledger_cases import (
     DAY,
     NOON,
@@ -442,7 +443,7 @@ def test_threads_share_one_ledger(tmp_path: Path) -> None:
 
 
 PROCESSES = 4
-ROUNDS = 150
+ROUNDS = rounds(150)
 SHARED_BUDGETS = (Budget(15_000, "month"), Budget(1_500, "month", "ann"))
 Results: TypeAlias = "Queue[tuple[int, int, int]]"  # spent by all, spent by ann, refusals
 

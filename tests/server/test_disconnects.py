@@ -16,10 +16,11 @@ import pytest
 from edgewise.server.bridge import Cancellation
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted import SCRIPTED_FACTS
+from tests.campaigns import rounds
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, read_all, request_threads, wait_until
 
-ROUNDS = 1000
+ROUNDS = rounds(1000)
 
 
 def post(served: Served, *, whole: bool = True, **body: object) -> socket.socket:

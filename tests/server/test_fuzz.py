@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.campaigns import rounds
 from tests.server.served import Served
 
 SEEDS: dict[str, dict[str, Any]] = {
@@ -102,7 +103,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("path", SEEDS)
 @settings(
-    max_examples=150,
+    max_examples=rounds(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -17,13 +17,14 @@ from websockets.sync.client import connect
 
 from edgewise.speech import chunks
 from edgewise.testing import Answer, LoopbackCloud
+from tests.campaigns import rounds
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 from tests.server.test_disconnects import clean, descriptors, reset
 from tests.server.test_realtime import COMPLETED, SETTINGS, Caller
 
-ROUNDS = 300
+ROUNDS = rounds(300)
 AT_ONCE = b"\x01\0\0\0\0\0\0\0"  # linger for no time: the other side sees a reset
 
 
