@@ -28,7 +28,7 @@ from edgewise.assembly.parts import open_function_model
 from edgewise.calls.prompt import NO_CALL, render_prompt
 from edgewise.cloud.provider import Chunk
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.score import Score
+from edgewise.decide.score import Features, Score
 from edgewise.errors import CloudClosed, EdgewiseError, GenerationFailed
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import CallRules, Parts
@@ -152,9 +152,10 @@ class NotingScore(Score):
     told: Told = field(default_factory=dict)
 
     @override
-    def of(self, features: Mapping[str, float]) -> float:
+    def of(self, features: Features) -> float:
         chance = Score.of(self, features)
-        self.told[chance] = features
+        if isinstance(features, Mapping):  # as those of calls are
+            self.told[chance] = features
         return chance
 
 

@@ -61,11 +61,11 @@ class Gate:
 
     def early_confidence(self, reading: Reading) -> float:
         """The chance that an answer with this beginning will be right."""
-        return self.calibration.early.of(reading.features()) if reading.tokens else 0.0
+        return self.calibration.early.of(reading) if reading.tokens else 0.0
 
     def confidence(self, reading: Reading) -> float:
         """The chance that the whole answer is right; 0 if the model gives no evidence."""
-        return self.calibration.final.of(reading.features()) if reading.tokens else 0.0
+        return self.calibration.final.of(reading) if reading.tokens else 0.0
 
     def doubts(self, confidence: float) -> bool:
         return confidence < self.threshold

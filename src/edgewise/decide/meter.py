@@ -34,6 +34,11 @@ class Reading:
     number_share: float = 0.0
     piece_share: float = 0.0
 
+    def get(self, name: str, default: float = 0.0) -> float:
+        """One feature, as of a mapping: a score looks at a few of them, at every token."""
+        value: float = getattr(self, name, default)
+        return value
+
     def features(self) -> dict[str, float]:
         return {name: getattr(self, name) for name in self.__slots__}
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from edgewise.types.measured import UNMAPPED, ScoreMap
+
+
+class Features(Protocol):
+    """Evidence by name: a mapping, or a reading of the meter."""
+
+    def get(self, name: str, default: float, /) -> float: ...
+
 
 _WIDEST = 60.0  # beyond this the chance no longer changes
 
@@ -22,7 +30,7 @@ class Score:
     bias: float
     map: ScoreMap = UNMAPPED
 
-    def of(self, features: Mapping[str, float]) -> float:
+    def of(self, features: Features) -> float:
         total = self.bias
         for name, weight in self.weights.items():
             total += weight * features.get(name, 0.0)

@@ -266,7 +266,7 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
     ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
     stream = (EVENTS,)
     form = "multipart/form-data"
-    space = {"type": "string", "pattern": r"\S", "maxLength": 128}
+    space = {"type": "string", "maxLength": 128}  # empty: any
     page = {"text/html": {"schema": TEXT}}
     file = {each.partition(";")[0]: {"schema": TEXT} for each in KINDS.values()}
     return {
