@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from edgewise.errors import GenerationFailed
@@ -11,7 +12,7 @@ from edgewise.local.backend import DeviceFacts
 Loaded = TypeVar("Loaded")
 
 
-class LazyModel(Generic[Loaded]):
+class LazyModel(ABC, Generic[Loaded]):
     """One model, loaded when first used. Whoever uses it holds the lock."""
 
     def __init__(self, facts: DeviceFacts) -> None:
@@ -27,9 +28,9 @@ class LazyModel(Generic[Loaded]):
         with self._lock:
             self._model = None
 
+    @abstractmethod
     def _load(self) -> Loaded:
         """Raises ExtraMissing or ModelNotFound."""
-        raise NotImplementedError
 
     def _loaded(self) -> Loaded:
         if self._model is None:
