@@ -507,3 +507,8 @@ def test_an_old_name_is_still_read(tmp_path: Path) -> None:
     assert Settings.load(environment).function_model == "a"
     assert Settings.load(environment | {"EDGEWISE_CALLER_MODEL": "b"}).function_model == "b"
     assert Settings.load(environment | {"EDGEWISE_FUNCTION_MODEL": "c"}).function_model == "c"
+
+
+def test_an_old_weight_of_the_difficulty_is_still_read(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, "[difficulty]\njoints = 2")
+    assert Settings.load(environment).difficulty == {"boundaries": 2.0}

@@ -245,7 +245,9 @@ class Settings:
 
 _FIELDS = {each.name: str(each.type) for each in fields(Settings) if each.name != "environment"}
 _TABLES = ("providers", "difficulty", "server")
-_RENAMED = {"caller_model": "function_model"}  # old names that are still read
+# Old names that are still read: of settings, and of the weights under [difficulty].
+_RENAMED = {"caller_model": "function_model"}
+_RENAMED_WEIGHTS = {"joints": "boundaries"}
 _VARIABLES = tuple(name for name in _FIELDS if name not in _TABLES)
 
 
@@ -299,7 +301,10 @@ def _convert(name: str, value: Any) -> Any:
             return _tables(ProviderSettings, value, "providers")
         case "difficulty":
             rows = _mapping(value, "[difficulty]")
-            return {str(key): _weight(str(key), weight) for key, weight in rows.items()}
+            return {
+                _RENAMED_WEIGHTS.get(str(key), str(key)): _weight(str(key), weight)
+                for key, weight in rows.items()
+            }
     if (kind := _FIELDS.get(name, "")) not in _CONVERTERS:
         return value
     convert, wanted = _CONVERTERS[kind]
