@@ -528,8 +528,9 @@ def test_four_processes_spend_exactly_and_never_above_the_limit(tmp_path: Path) 
     report = ledger.report()
     assert report.spent_microdollars == everyone.spent
     assert report.requests == PROCESSES * ROUNDS - sum(refused for _, _, refused in told)
-    # The budgets did bind.
-    assert all(refused > 0 for _, _, refused in told)
+    # A budget did bind: all attempts together cost more than ann's. A process may have finished
+    # before the others began, so not each of them was refused.
+    assert sum(refused for _, _, refused in told) > 0
     assert ledger.verify() == []
     ledger.close()
 
