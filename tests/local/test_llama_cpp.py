@@ -1,16 +1,13 @@
-"""llama.cpp: tokens with evidence, what a turn becomes, pictures, cancelling."""
+"""llama.cpp, through our own loop and through its server API: the same promises for both."""
 
 from __future__ import annotations
 
 import json
-import math
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,31 +21,46 @@ from edgewise.errors import (
     ModelNotFound,
     SchemaUnsupported,
 )
-from edgewise.local import llama_cpp
+from edgewise.local import llama_cpp, llama_loop, llama_server
 from edgewise.local.backend import CallBackend
-from edgewise.local.llama_cpp import (
-    PICTURE_BATCH,
-    LlamaCpp,
-    open_backend,
-    pictured_turns,
-    plain_turns,
-    read_tokens,
-    with_projector,
-)
+from edgewise.local.llama_cpp import Llama, open_backend, with_projector
+from edgewise.local.llama_loop import LlamaLoop
+from edgewise.local.llama_server import LlamaServer
 from edgewise.local.store.catalogue import PROJECTOR, row_named
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import Settings
-from edgewise.types.messages import Image, Message, Request, ResponseFormat, ToolCall
+from edgewise.types.messages import Message, Request, ResponseFormat
 from edgewise.types.tokens import Finish, Token
 
 pytestmark = pytest.mark.real_model
 
 
+Driver = type[LlamaLoop] | type[LlamaServer]
+
+
+@pytest.fixture(scope="module", params=(LlamaLoop, LlamaServer))
+def driver(request: pytest.FixtureRequest) -> Driver:
+    chosen: Driver = request.param
+    return chosen
+
+
 @pytest.fixture(scope="module")
-def backend(default_model: InstalledModel) -> Iterator[LlamaCpp]:
-    opened = open_backend(default_model, threads=1, context_tokens=512)
+def backend(driver: Driver, default_model: InstalledModel) -> Iterator[Llama]:
+    opened = driver(default_model, threads=1, context_tokens=512)
     yield opened
     opened.close()
+
+
+def test_our_own_loop_drives_it_unless_pictures_or_the_library_forbid(
+    default_model: InstalledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(model: InstalledModel) -> Llama:
+        return open_backend(model, threads=1, context_tokens=512)
+
+    assert isinstance(opened(default_model), LlamaLoop)
+    assert isinstance(opened(replace(default_model, projector=tmp_path)), LlamaServer)
+    monkeypatch.setattr(llama_cpp, "why_no_api", lambda: "another release")
+    assert isinstance(opened(default_model), LlamaServer)
 
 
 def ask(text: str, **options: Any) -> Request:
@@ -61,7 +73,7 @@ def split(items: list[Token | Finish]) -> tuple[list[Token], Finish]:
     return [token for token in tokens if isinstance(token, Token)], finish
 
 
-def test_tokens_carry_evidence_and_one_finish_ends_them(backend: LlamaCpp) -> None:
+def test_tokens_carry_evidence_and_one_finish_ends_them(backend: Llama) -> None:
     tokens, finish = split(list(backend.generate(ask("What is the chemical symbol for gold?"))))
     assert "Au" in "".join(token.text for token in tokens)
     for token in tokens:
@@ -72,12 +84,12 @@ def test_tokens_carry_evidence_and_one_finish_ends_them(backend: LlamaCpp) -> No
     assert facts.output_tokens_per_second and facts.prompt_tokens_per_second
 
 
-def test_an_answer_is_cut_at_max_tokens(backend: LlamaCpp) -> None:
+def test_an_answer_is_cut_at_max_tokens(backend: Llama) -> None:
     tokens, finish = split(list(backend.generate(ask("Tell me a story.", max_tokens=5))))
     assert (finish.reason, len(tokens)) == ("length", 5)
 
 
-def test_closing_stops_the_model_and_the_next_request_runs(backend: LlamaCpp) -> None:
+def test_closing_stops_the_model_and_the_next_request_runs(backend: Llama) -> None:
     stream = backend.generate(ask("Tell me a very long story.", max_tokens=400))
     next(stream)
     stream.close()
@@ -89,7 +101,7 @@ def test_closing_stops_the_model_and_the_next_request_runs(backend: LlamaCpp) ->
         time.sleep(0.01)
 
 
-def test_the_next_turn_reuses_the_prefix(backend: LlamaCpp) -> None:
+def test_the_next_turn_reuses_the_prefix(backend: Llama) -> None:
     first = Message("user", "Tell me something about the river Danube, please.")
     list(backend.generate(Request(messages=(first,), max_tokens=8)))
     history = (first, Message("assistant", "It is long."), Message("user", "How long?"))
@@ -97,26 +109,26 @@ def test_the_next_turn_reuses_the_prefix(backend: LlamaCpp) -> None:
     assert finish.cached_tokens > finish.input_tokens / 2
 
 
-def test_an_answer_can_be_continued(backend: LlamaCpp) -> None:
+def test_an_answer_can_be_continued(backend: Llama) -> None:
     question = ask("What is the chemical symbol for gold?")
     tokens, _ = split(list(backend.generate(question, already="The chemical symbol for gold is")))
     assert "".join(token.text for token in tokens).strip().startswith("Au")
 
 
-def test_a_prompt_that_is_too_long_is_counted_exactly_and_refused(backend: LlamaCpp) -> None:
+def test_a_prompt_that_is_too_long_is_counted_exactly_and_refused(backend: Llama) -> None:
     with pytest.raises(ContextExceeded) as caught:
         list(backend.generate(ask("word " * 600)))
     assert caught.value.context_tokens == 512
     assert caught.value.prompt_tokens > 600
 
 
-def test_every_character_survives_however_it_is_cut_into_tokens(backend: LlamaCpp) -> None:
+def test_every_character_survives_however_it_is_cut_into_tokens(backend: Llama) -> None:
     tokens, _ = split(list(backend.generate(ask("Repeat: 東京 🙂 naïve", max_tokens=40))))
     text = "".join(token.text for token in tokens)
     assert "\ufffd" not in text
 
 
-def test_seeds_make_sampling_repeatable(backend: LlamaCpp) -> None:
+def test_seeds_make_sampling_repeatable(backend: Llama) -> None:
     def sample(seed: int) -> str:
         request = ask("Tell me a story.", temperature=1.0, seed=seed, max_tokens=12)
         return "".join(token.text for token in split(list(backend.generate(request)))[0])
@@ -125,7 +137,7 @@ def test_seeds_make_sampling_repeatable(backend: LlamaCpp) -> None:
     assert len({sample(seed) for seed in range(1, 5)}) > 1
 
 
-def test_stop_strings_stop(backend: LlamaCpp) -> None:
+def test_stop_strings_stop(backend: Llama) -> None:
     request = ask("Count from one to ten, in digits.", stop=("5",), max_tokens=60)
     tokens, _ = split(list(backend.generate(request)))
     assert "5" not in "".join(token.text for token in tokens)
@@ -141,7 +153,7 @@ def text_of(tokens: list[Token]) -> str:
 
 
 def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
-    backend: LlamaCpp,
+    backend: Llama,
 ) -> None:
     function_model: CallBackend = backend
     tokens, finish = split(
@@ -154,13 +166,13 @@ def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
     assert (finish.reason, finish.output_tokens) == ("stop", len(tokens))
 
 
-def test_special_tokens_of_a_raw_prompt_are_single_tokens(backend: LlamaCpp) -> None:
+def test_special_tokens_of_a_raw_prompt_are_single_tokens(backend: Llama) -> None:
     *_, finish = backend.write_call("<|im_start|><|im_end|>", max_tokens=1)
     assert isinstance(finish, Finish) and finish.input_tokens == 2
 
 
 @pytest.mark.parametrize("question", ["Is fire hot?", "Name a colour.", "Write a poem."])
-def test_a_grammar_binds(backend: LlamaCpp, question: str) -> None:
+def test_a_grammar_binds(backend: Llama, question: str) -> None:
     prompt = turn(question)
     free = text_of(split(list(backend.write_call(prompt, max_tokens=8)))[0])
     assert free not in ("yes", "no")
@@ -170,7 +182,7 @@ def test_a_grammar_binds(backend: LlamaCpp, question: str) -> None:
 
 
 def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
-    backend: LlamaCpp,
+    backend: Llama,
 ) -> None:
     prompt = turn("What is the chemical symbol for gold?")
     free, *_ = backend.write_call(prompt, max_tokens=1)
@@ -180,7 +192,7 @@ def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
     assert (forced.margin, forced.entropy) == pytest.approx((free.margin, free.entropy), abs=0.05)
 
 
-def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: LlamaCpp) -> None:
+def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: Llama) -> None:
     prompt = turn("What is the chemical symbol for gold?")
     free = split(list(backend.write_call(prompt, max_tokens=12)))[0]
     bound = split(list(backend.write_call(prompt, max_tokens=12, grammar="root ::= [^\\x00]*")))[0]
@@ -189,13 +201,13 @@ def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: Llam
     assert [token.logprob for token in bound] == pytest.approx(logprobs, abs=0.02)
 
 
-def test_a_grammar_that_cannot_be_read_is_a_clear_error(backend: LlamaCpp) -> None:
+def test_a_grammar_that_cannot_be_read_is_a_clear_error(backend: Llama) -> None:
     with pytest.raises(GenerationFailed, match="grammar"):
         list(backend.write_call(turn("hi"), grammar="root ::= nowhere"))
     assert list(backend.write_call(turn("hi"), max_tokens=1))
 
 
-def test_calls_reuse_the_prefix_and_go_on_from_what_is_there_already(backend: LlamaCpp) -> None:
+def test_calls_reuse_the_prefix_and_go_on_from_what_is_there_already(backend: Llama) -> None:
     shared = "<|im_start|>system\nYou know the chemical elements well.<|im_end|>\n"
     list(backend.write_call(shared + turn("Name a metal."), max_tokens=2))
     question = shared + turn("What is the chemical symbol for gold?")
@@ -205,22 +217,24 @@ def test_calls_reuse_the_prefix_and_go_on_from_what_is_there_already(backend: Ll
     assert finish.cached_tokens >= 11
 
 
-def test_closing_a_call_stops_the_model(backend: LlamaCpp) -> None:
+def test_closing_a_call_stops_the_model(backend: Llama) -> None:
     stream = backend.write_call(turn("Tell me a very long story."))
     next(stream)
     stream.close()
     assert len(list(backend.write_call(turn("Name a colour."), max_tokens=3))) == 4
 
 
-def test_a_raw_prompt_that_is_too_long_is_refused(backend: LlamaCpp) -> None:
+def test_a_raw_prompt_that_is_too_long_is_refused(backend: Llama) -> None:
     with pytest.raises(ContextExceeded):
         list(backend.write_call(turn("word " * 600)))
 
 
 def test_chat_and_calls_run_on_two_models_at_once(
-    backend: LlamaCpp, default_model: InstalledModel
+    backend: Llama,
+    driver: Driver,
+    default_model: InstalledModel,
 ) -> None:
-    function_model = open_backend(default_model, threads=1, context_tokens=512)
+    function_model = driver(default_model, threads=1, context_tokens=512)
     try:
         chat = backend.generate(ask("What is the chemical symbol for gold?"))
         call = function_model.write_call(
@@ -237,33 +251,14 @@ def test_chat_and_calls_run_on_two_models_at_once(
         function_model.close()
 
 
-def test_a_file_that_is_no_model_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_a_clear_error(driver: Driver, tmp_path: Path) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(b"GGUF" + b"\0" * 64)
     model = InstalledModel("bad", bad, "Q8_0", "", 68)
-    broken = open_backend(model, threads=1, context_tokens=512)
+    broken = driver(model, threads=1, context_tokens=512)
     with pytest.raises(GenerationFailed, match=r"bad\.gguf"):
         next(broken.generate(ask("hi")))
     broken.close()
-
-
-def test_no_port_is_opened_on_the_network(backend: LlamaCpp) -> None:
-    assert backend.load().listening_address.startswith("unix://")
-
-
-def test_entropy_and_margin_of_a_coin_toss() -> None:
-    half = math.log(0.5)
-    choice = {
-        "delta": {"content": "a"},
-        "logprobs": {
-            "content": [{"logprob": half, "top_logprobs": [{"logprob": half}, {"logprob": half}]}]
-        },
-    }
-    (token,) = read_tokens(choice)
-    assert token.margin == 0.0
-    assert math.isclose(token.entropy, math.log(2))
-    (plain,) = read_tokens({"delta": {"content": "b"}})
-    assert not plain.has_evidence
 
 
 # -- schemas, slots, breaking off -------------------------------------------------------------
@@ -278,10 +273,13 @@ CITY = ResponseFormat(
 
 
 def test_a_vocabulary_that_cannot_spell_every_text_gets_no_grammar(
-    default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
+    driver: Driver,
+    default_model: InstalledModel,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(llama_cpp, "spelt_bytes", lambda _: PLAIN_BYTES - {0xC3})
-    poor = open_backend(default_model, threads=1, context_tokens=512)
+    for module in (llama_loop, llama_server):
+        monkeypatch.setattr(module, "spelt_bytes", lambda _: PLAIN_BYTES - {0xC3})
+    poor = driver(default_model, threads=1, context_tokens=512)
     with pytest.raises(SchemaUnsupported, match="no token for every byte"):
         poor.generate(ask("Name a city.", response_format=CITY))
     with pytest.raises(GenerationFailed, match="no token for every byte"):
@@ -289,29 +287,29 @@ def test_a_vocabulary_that_cannot_spell_every_text_gets_no_grammar(
     poor.close()
 
 
-def test_an_answer_follows_its_schema(backend: LlamaCpp) -> None:
+def test_an_answer_follows_its_schema(backend: Llama) -> None:
     request = ask("Name a city and say how many live there.", response_format=CITY, max_tokens=60)
     answer = json.loads(text_of(split(list(backend.generate(request)))[0]))
     assert isinstance(answer["city"], str) and isinstance(answer["population"], int)
 
 
-def test_an_empty_schema_is_any_object(backend: LlamaCpp) -> None:
+def test_an_empty_schema_is_any_object(backend: Llama) -> None:
     request = ask("Name a colour, as JSON.", response_format=ResponseFormat(), max_tokens=120)
     text = text_of(split(list(backend.generate(request)))[0])
     assert text.lstrip().startswith("{")
 
 
-def test_a_schema_that_is_none_is_the_request_s_fault(backend: LlamaCpp) -> None:
+def test_a_schema_that_is_none_is_the_request_s_fault(backend: Llama) -> None:
     with pytest.raises(InvalidRequest, match="nonsense"):
         list(backend.generate(ask("Hello.", response_format=ResponseFormat({"type": "nonsense"}))))
 
 
-def test_a_grammar_does_not_go_on_where_a_text_broke_off(backend: LlamaCpp) -> None:
+def test_a_grammar_does_not_go_on_where_a_text_broke_off(backend: Llama) -> None:
     with pytest.raises(GenerationFailed, match="broke off"):
         list(backend.generate(ask("Name a city.", response_format=CITY), already='{"city'))
 
 
-def test_alternatives_come_where_evidence_is_asked_for(backend: LlamaCpp) -> None:
+def test_alternatives_come_where_evidence_is_asked_for(backend: Llama) -> None:
     plain, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=3))))
     full, _ = split(list(backend.generate(ask("Name a colour.", max_tokens=3, evidence=True))))
     assert not any(token.alternatives for token in plain)
@@ -322,7 +320,7 @@ def test_alternatives_come_where_evidence_is_asked_for(backend: LlamaCpp) -> Non
 
 
 def test_another_thread_can_break_a_generation_off_while_the_prompt_is_read(
-    backend: LlamaCpp,
+    backend: Llama,
 ) -> None:
     stream = backend.generate(ask("word " * 400, max_tokens=400))
     threading.Timer(0.05, stream.abort).start()
@@ -332,8 +330,10 @@ def test_another_thread_can_break_a_generation_off_while_the_prompt_is_read(
     assert len(tokens) == 4
 
 
-def test_slots_answer_at_the_same_time_and_as_one_would(default_model: InstalledModel) -> None:
-    opened = open_backend(default_model, threads=1, context_tokens=256, slots=2)
+def test_slots_answer_at_the_same_time_and_as_one_would(
+    driver: Driver, default_model: InstalledModel
+) -> None:
+    opened = driver(default_model, threads=1, context_tokens=256, slots=2)
     try:
         assert opened.facts().slots == 2
         first = opened.generate(ask("Tell me a very long story.", max_tokens=200))
@@ -348,57 +348,6 @@ def test_slots_answer_at_the_same_time_and_as_one_would(default_model: Installed
         assert caught.value.context_tokens == 256
     finally:
         opened.close()
-
-
-WEATHER = ToolCall("get_weather", {"city": "Oslo"}, id="a")
-TIMER = ToolCall("set_timer", {"minutes": 5}, id="b")
-
-
-def test_turns_without_tools_are_left_as_they_are() -> None:
-    said = [Message("system", "Be brief."), Message("user", "Hi."), Message("assistant", "Hello.")]
-    assert plain_turns(said) == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hi."},
-        {"role": "assistant", "content": "Hello."},
-    ]
-
-
-def test_results_are_something_to_read_in_the_turn_that_asked() -> None:
-    said = [
-        Message("user", "Weather in Oslo, and a timer?"),
-        Message("assistant", tool_calls=(WEATHER, TIMER)),
-        Message("tool", '{"sky": "rain"}', tool_call_id="a"),
-        Message("tool", "done", tool_call_id="b"),
-    ]
-    (turn,) = plain_turns(said)
-    assert turn["role"] == "user"
-    assert turn["content"] == (
-        'Read this: get weather: {"sky": "rain"}\nset timer: done\n\n'
-        "Question: Weather in Oslo, and a timer?\nAnswer shortly."
-    )
-
-
-def test_an_answered_round_reads_the_same_later_so_that_its_prefix_is_reused() -> None:
-    asked = [
-        Message("user", "Weather?"),
-        Message("assistant", "One moment.", tool_calls=(WEATHER,)),
-        Message("tool", "rain", tool_call_id="a"),
-    ]
-    later = [*asked, Message("assistant", "Rain."), Message("user", "And tomorrow?")]
-    assert plain_turns(later)[:1] == plain_turns(asked)
-    assert "One moment." in plain_turns(asked)[0]["content"]
-    assert [turn["role"] for turn in plain_turns(later)] == ["user", "assistant", "user"]
-
-
-def test_a_result_whose_question_was_cut_away_is_still_read() -> None:
-    assert plain_turns([Message("tool", "rain", tool_call_id="lost")]) == [
-        {"role": "user", "content": "Read this: result: rain"}
-    ]
-
-
-def test_calls_nobody_answered_leave_no_empty_turn() -> None:
-    said = [Message("user", "Weather?"), Message("assistant", tool_calls=(WEATHER,))]
-    assert plain_turns(said) == [{"role": "user", "content": "Weather?"}]
 
 
 def installed(folder: Path, name: str = "smolvlm-256m-instruct") -> InstalledModel:
@@ -433,54 +382,3 @@ def test_every_model_that_talks_about_pictures_has_weights_and_a_projector_on_th
         assert row is not None and row.kind == "text" and row.chat
         assert [file.name for file in row.beside] == [PROJECTOR]
         assert row.download_bytes > row.bytes
-
-
-def test_pictures_stand_before_the_words_of_their_turn() -> None:
-    messages = (
-        Message("system", "Be brief."),
-        Message("user", "Look.", images=(Image(b"one", "image/png"), Image(b"two", "image/jpeg"))),
-        Message("assistant", "I see."),
-        Message("user", "And?"),
-    )
-    turns = pictured_turns(plain_turns(messages), messages)
-    kinds = [part["type"] for part in turns[1]["content"]]
-    assert kinds == ["image_url", "image_url", "text"]
-    assert turns[1]["content"][1]["image_url"]["url"] == "data:image/jpeg;base64,dHdv"
-    assert turns[3] == {"role": "user", "content": "And?"}
-
-
-class _Params(SimpleNamespace):
-    def __init__(self) -> None:
-        super().__init__(
-            model=SimpleNamespace(path=""),
-            mmproj=SimpleNamespace(path=""),
-            cpuparams=SimpleNamespace(n_threads=0),
-            cpuparams_batch=SimpleNamespace(n_threads=0),
-        )
-
-
-def test_the_runtime_is_given_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
-    fake = SimpleNamespace(CommonParams=_Params, Server=lambda params: given.append(params))
-    monkeypatch.setitem(sys.modules, "xllamacpp", fake)
-    model = replace(installed(tmp_path), projector=tmp_path / PROJECTOR)
-    backend = LlamaCpp(model, threads=1, context_tokens=2048)
-    assert backend.facts().images
-    backend.load()
-    assert given[0].model.path == str(model.path)
-    assert given[0].mmproj.path == str(model.projector)
-    assert given[0].n_ubatch == PICTURE_BATCH
-    backend.close()
-
-
-@pytest.mark.real_model
-def test_a_projector_that_is_none_is_a_clear_error(
-    tmp_path: Path, default_model: InstalledModel
-) -> None:
-    wrong = tmp_path / "mmproj.gguf"
-    wrong.write_bytes(b"GGUF but not really")
-    backend = LlamaCpp(replace(default_model, projector=wrong), threads=1, context_tokens=256)
-    picture = Message("user", "What is this?", images=(Image(b"x"),))
-    with pytest.raises(GenerationFailed, match="could not load"):
-        list(backend.generate(Request(messages=(picture,))))
-    backend.close()

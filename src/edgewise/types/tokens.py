@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 FinishReason = Literal["stop", "length", "tool_calls", "filtered"]
 
@@ -16,6 +16,8 @@ class Token:
     margin   logprob of the best token minus logprob of the second best (0 = a coin toss)
     entropy  Shannon entropy in nats over the best few alternatives and one for the rest
     alternatives  the best few tokens with their logprobs; only if evidence was requested
+    state    the hidden state that the token was predicted from, as numpy floats; only if a layer
+             was named. That of the first token is the state behind the prompt.
 
     Some text comes without evidence (a runtime that reports none, a flushed buffer). It has
     `has_evidence=False`, and the meter skips it.
@@ -27,6 +29,7 @@ class Token:
     entropy: float = 0.0
     has_evidence: bool = True
     alternatives: tuple[tuple[str, float], ...] = ()
+    state: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Finish:
 
     audio_tokens   how many of `input_tokens` were sound
     audio_seconds  of sound that was charged for; if unknown, that was sent
+    state          the hidden state behind the last token of the answer, as in `Token`
     """
 
     reason: FinishReason = "stop"
@@ -51,3 +55,4 @@ class Finish:
     estimated: bool = False
     audio_tokens: int = 0
     audio_seconds: float = 0.0
+    state: Any = field(default=None, compare=False, repr=False)

@@ -18,7 +18,7 @@ from edgewise.cloud.provider import Stop
 from edgewise.engine import Engine
 from edgewise.errors import CloudClosed
 from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.local.llama_cpp import ALTERNATIVES, LlamaCpp, read_tokens
+from edgewise.local.llama_server import ALTERNATIVES, LlamaServer, read_tokens
 from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
@@ -120,7 +120,7 @@ class SideBySide:
 
     def __init__(self, model: InstalledModel, settings: Settings) -> None:
         context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
-        self.backend = LlamaCpp(model, threads=settings.threads, context_tokens=context)
+        self.backend = LlamaServer(model, threads=settings.threads, context_tokens=context)
         self.engine = Engine(settings, backend=self.backend, cloud=OpenCloud())
         self._system = model.row.default_system if model.row else ""
         self._server = self.backend.load()

@@ -1,0 +1,221 @@
+"""llama.cpp driven by our own decode loop (decoder.py): chat and function calls."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from edgewise.calls.grammar import PLAIN_BYTES
+from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
+from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
+from edgewise.local.generation import Channel, Generation, with_speeds
+from edgewise.local.llama_api import load_api
+from edgewise.local.response_grammar import compile_answer
+from edgewise.local.store.gguf_header import spelt_bytes
+from edgewise.local.store.store import InstalledModel
+from edgewise.types.messages import Request
+from edgewise.types.tokens import Finish
+
+if TYPE_CHECKING:  # brings numpy, which loads slowly: with the first model
+    from edgewise.local.decoder import Answer, Decoder, Job
+
+_KEPT_PREFIXES = 32  # texts whose tokens are remembered
+
+
+class LlamaLoop:
+    """One model, loaded when first used. Its slots share each pass through the weights.
+
+    A request goes to the slot whose last prompt begins like its own, and reuses that. If all slots
+    are busy, it waits. Every slot has the whole context window.
+    """
+
+    def __init__(
+        self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+    ) -> None:
+        self._system = model.row.default_system if model.row else ""
+        self._facts = DeviceFacts(
+            backend="llama_cpp",
+            model=model.name,
+            quantisation=model.quantisation,
+            context_tokens=context_tokens,
+            schemas=True,
+            slots=slots,
+            ahead=slots // 2,
+        )
+        self._path = model.path
+        self._threads = threads
+        self._opened: list[Decoder] = []
+        self._loading = threading.Lock()
+        self._prefix_tokens = functools.lru_cache(_KEPT_PREFIXES)(self._tokenize)
+        # Also at the interpreter's exit: a thread inside the runtime would then abort it.
+        self._end = weakref.finalize(self, _close, self._opened)
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> Generation:
+        rules = ""
+        if request.response_format is not None:
+            if already:
+                raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
+            rules = compile_answer(request.response_format.schema)
+            if not self._spells_plain_text:
+                raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
+        channel: Answer = Channel()
+        return Generation(self._chat(request, already, rules, layer, channel), channel)
+
+    def write_call(
+        self,
+        prompt: str,
+        *,
+        grammar: str = "",
+        max_tokens: int = 400,
+        seed: int = 0,  # greedy: chance plays no part
+        already: str = "",
+        draft: str = "",
+        prefix: str = "",
+    ) -> Generation:
+        """A raw completion, greedy. Log-probabilities are those before the grammar's mask."""
+        if grammar and not self._spells_plain_text:
+            raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
+        channel: Answer = Channel()
+        text = prompt + already
+        return Generation(
+            self._call(text, prefix, grammar, max_tokens, draft.removeprefix(already), channel),
+            channel,
+        )
+
+    def close(self) -> None:
+        """Stop what still runs and free the model. The next request loads it again."""
+        with self._loading:
+            _close(self._opened)
+            self._prefix_tokens.cache_clear()
+
+    def load(self) -> Decoder:
+        """Load the weights unless they are loaded; a fifth of a second for the default model."""
+        from edgewise.local.decoder import Decoder, Weights  # noqa: PLC0415
+
+        with self._loading:
+            if not self._opened:
+                weights = Weights(load_api(), self._path)
+                try:
+                    facts = self._facts
+                    decoder = Decoder(
+                        weights,
+                        threads=self._threads,
+                        context_tokens=facts.context_tokens,
+                        slots=facts.slots,
+                    )
+                except BaseException:
+                    weights.close()
+                    raise
+                self._opened.append(decoder)
+            return self._opened[0]
+
+    @cached_property
+    def _spells_plain_text(self) -> bool:
+        """Otherwise a grammar could require text without tokens, and the runtime would abort."""
+        return spelt_bytes(self._path) >= PLAIN_BYTES
+
+    def _chat(
+        self, request: Request, already: str, rules: str, layer: int, answer: Answer
+    ) -> TokenStream:
+        from edgewise.local.decoder import Dice, Grammar, Job  # noqa: PLC0415
+
+        weights = self.load().weights
+        turns = with_system(plain_turns(request.messages), self._system)
+        prompt = render_turns(weights.template, turns, bos=weights.bos, eos=weights.eos)
+        if weights.adds_bos:  # the tokenizer adds it again
+            prompt = prompt.removeprefix(weights.bos)
+        drawn = request.temperature > 0
+        yield from self._run(
+            Job(
+                prompt=self._fitting(weights.tokenize(prompt + already)),
+                answer=answer,
+                max_tokens=request.max_tokens,
+                grammar=Grammar(weights, rules) if rules else None,
+                dice=Dice(request.temperature, request.seed) if drawn else None,
+                stop=request.stop,
+                copies=True,
+                alternatives=request.evidence,
+                layer=layer,
+            )
+        )
+
+    def _call(
+        self,
+        prompt: str,
+        prefix: str,
+        grammar: str,
+        max_tokens: int,
+        draft: str,
+        answer: Answer,
+    ) -> TokenStream:
+        from edgewise.local.decoder import Grammar, Job  # noqa: PLC0415
+
+        weights = self.load().weights
+        shared = self._prefix_tokens(prefix) if prefix and prompt.startswith(prefix) else ()
+        rest = prompt.removeprefix(prefix) if shared else prompt
+        tokens = [*shared, *weights.tokenize(rest, start=not shared)]
+        drafted = weights.tokenize(draft, start=False) if draft else []
+        yield from self._run(
+            Job(
+                prompt=self._fitting(tokens),
+                answer=answer,
+                max_tokens=max_tokens,
+                grammar=Grammar(weights, grammar) if grammar else None,
+                draft=drafted,
+                alternatives=True,  # those of the first token say how likely `none` was
+                tells_end=True,
+                prefix=len(shared),
+            )
+        )
+
+    def _tokenize(self, text: str) -> tuple[int, ...]:
+        return tuple(self.load().weights.tokenize(text))
+
+    def _fitting(self, prompt: list[int]) -> list[int]:
+        room = self._facts.context_tokens
+        if len(prompt) >= room:
+            raise ContextExceeded(len(prompt), room)
+        return prompt
+
+    def _run(self, job: Job) -> TokenStream:
+        decoder = self.load()
+        decoder.submit(job)
+        try:
+            while True:
+                item = job.answer.queue.get()
+                if isinstance(item, BaseException):
+                    if isinstance(item, GenerationFailed):
+                        raise item
+                    raise GenerationFailed(f"llama.cpp: {item}") from item
+                if item is None:
+                    raise GenerationFailed("llama.cpp stopped before the answer was finished")
+                if isinstance(item, Finish):
+                    self._measure(job)
+                yield item
+                if isinstance(item, Finish):
+                    return
+        finally:
+            decoder.cancel(job)
+
+    def _measure(self, job: Job) -> None:
+        now, fresh, written = time.monotonic(), len(job.prompt) - job.cached, len(job.written)
+        self._facts = with_speeds(
+            self._facts,
+            read=fresh,
+            read_per_s=fresh / max(job.answering - job.began, 1e-6),
+            written=written,
+            written_per_s=written / max(now - job.answering, 1e-6),
+        )
+
+
+def _close(opened: list[Decoder]) -> None:
+    while opened:
+        opened.pop().close()
