@@ -81,6 +81,7 @@ class CallBackend(Protocol):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
@@ -90,6 +91,8 @@ class CallBackend(Protocol):
         forced has a low `logprob`, and `margin` and `entropy` describe the model's own choice.
         `already` is the beginning of the answer, to be continued. The part of the prompt that it
         shares with the previous one is not computed again.
+        `draft` is what the answer probably is, in the format of `calls/prompt.py`. A runtime that
+        can verify many tokens in one pass uses it. The output does not depend on it.
         Raises ContextExceeded before any work is done if the prompt is too long.
         """
         ...

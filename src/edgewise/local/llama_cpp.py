@@ -110,11 +110,12 @@ class LlamaCpp:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
         The runtime reports them like this unless `post_sampling_probs` is set. Then all would be 0,
-        because greedy sampling leaves one candidate.
+        because greedy sampling leaves one candidate. It cannot verify a `draft`, and ignores it.
         """
         body: dict[str, Any] = {
             "prompt": prompt + already,

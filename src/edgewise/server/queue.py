@@ -186,10 +186,16 @@ class QueuedModel(_Queued[Any]):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> TokenStream:
         return self._in_turn(
             lambda: self._model.write_call(
-                prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+                prompt,
+                grammar=grammar,
+                max_tokens=max_tokens,
+                seed=seed,
+                already=already,
+                draft=draft,
             )
         )
 

@@ -158,6 +158,7 @@ class WrittenCall:
     grammar: str
     max_tokens: int
     already: str
+    draft: str = ""
 
 
 class ScriptedFunctionModel:
@@ -169,8 +170,8 @@ class ScriptedFunctionModel:
     Each call takes the next answer; the last one repeats. An answer becomes one token per word,
     run of spaces or mark, and an end token without text. `logprobs` has one list per answer; a
     list that is shorter than its tokens repeats its last value. With `already`, an answer that
-    starts with it is continued. Grammars are kept in `asked` but not obeyed. If `fails` is true,
-    raises GenerationFailed instead of the first token.
+    starts with it is continued. Grammars and drafts are kept in `asked` but not obeyed. If `fails`
+    is true, raises GenerationFailed instead of the first token.
     """
 
     def __init__(
@@ -210,11 +211,12 @@ class ScriptedFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
-        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already))
+        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already, draft))
         if self._fails:
             raise GenerationFailed("told to fail")
         try:
