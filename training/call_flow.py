@@ -63,6 +63,7 @@ class KeptFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> TokenStream:
         row = self.answers.get(prompt)
         if row is None:
@@ -99,10 +100,11 @@ class KeepingFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
     ) -> TokenStream:
         written: list[Token] = []
         for item in self.function_model.write_call(
-            prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+            prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already, draft=draft
         ):
             if isinstance(item, Token):
                 written.append(item)

@@ -317,7 +317,7 @@ class Pickier(ScriptedBackend):
     """Finds a keyword in the schema that it does not know."""
 
     @override
-    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
         if request.response_format is not None:
             raise SchemaUnsupported("$: 'uniqueItems' is not understood")
         return super().generate(request, already=already)

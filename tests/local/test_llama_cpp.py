@@ -181,6 +181,15 @@ def test_a_grammar_binds(backend: Llama, question: str) -> None:
     assert finish.reason == "stop"
 
 
+def test_what_is_written_does_not_depend_on_the_draft(backend: Llama) -> None:
+    prompt, rule = turn("Is fire hot?"), 'root ::= "yes" | "no"'
+    alone = text_of(split(list(backend.write_call(prompt, grammar=rule)))[0])
+    other = "no" if alone == "yes" else "yes"
+    for draft in (alone, other, "maybe"):
+        drafted, _ = split(list(backend.write_call(prompt, grammar=rule, draft=draft)))
+        assert text_of(drafted) == alone
+
+
 def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
     backend: Llama,
 ) -> None:

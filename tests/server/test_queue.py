@@ -19,7 +19,8 @@ from edgewise.assembly import pictures as vision_requests
 from edgewise.errors import Cancelled, DeviceBusy
 from edgewise.local.backend import DeviceFacts
 from edgewise.server.bridge import Cancellation
-from edgewise.server.queue import FairQueue
+from edgewise.server.queue import FairQueue, QueuedModel
+from edgewise.testing import ScriptedFunctionModel
 from edgewise.types.pictures import Line, Sight
 from tests.pictures import one_pixel
 from tests.server.conftest import Serving
@@ -104,6 +105,17 @@ def test_clients_take_turns_however_much_one_of_them_sends() -> None:
     for asker in askers:
         asker.join(5)
     assert "".join(order) == "abcabaa"
+
+
+def test_a_call_in_turn_is_asked_for_like_any_other() -> None:
+    function_model = ScriptedFunctionModel(["set_timer {}"])
+    queued = QueuedModel(function_model, FairQueue(1, 1))
+    options: dict[str, Any] = {
+        "grammar": "g", "max_tokens": 9, "already": "set", "draft": "set_timer {}", "prefix": "five"
+    }  # fmt: skip
+    list(queued.write_call("five minutes", **options))
+    asked = function_model.asked[0]
+    assert {name: getattr(asked, name) for name in options} == options
 
 
 def test_one_who_leaves_the_queue_is_passed_over() -> None:

@@ -46,9 +46,18 @@ def render_prompt(tools: Sequence[Tool], query: str) -> str:
 def prompt_around(rendered_tools: str, query: str) -> str:
     """`render_prompt` for tools that are rendered already."""
     return (
-        f"<|im_start|>system\nTools\n{rendered_tools}<|im_end|>\n"
+        f"{_before_query(rendered_tools)}"
         f"<|im_start|>user\n{_plain(query).strip()}<|im_end|>\n<|im_start|>assistant\n"
     )
+
+
+def shared_prompt(tools: Sequence[Tool]) -> str:
+    """The beginning of `render_prompt` that every request with these tools shares."""
+    return _before_query(render_tools(tools))
+
+
+def _before_query(rendered_tools: str) -> str:
+    return f"<|im_start|>system\nTools\n{rendered_tools}<|im_end|>\n"
 
 
 def render_tools(tools: Sequence[Tool]) -> str:

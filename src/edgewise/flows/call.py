@@ -41,6 +41,7 @@ from edgewise.calls.prompt import (
     none_chance,
     none_is_likelier,
     render_prompt,
+    shared_prompt,
 )
 from edgewise.calls.rank_tools import (
     assign,
@@ -743,7 +744,9 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     with flow.timed("grammar"):
         grammar = compile_grammar(tools, text, copy=copy)
     tokens: list[Token] = []
-    stream = function_model.write_call(prompt, grammar=grammar, max_tokens=MOST_TOKENS)
+    stream = function_model.write_call(
+        prompt, grammar=grammar, max_tokens=MOST_TOKENS, prefix=shared_prompt(tools)
+    )
     with (
         flow.timed("model"),
         LocalAttempt(

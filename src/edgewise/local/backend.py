@@ -54,10 +54,11 @@ class ChatBackend(Protocol):
         """Cheap; may be called for every request."""
         ...
 
-    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         `already` is the beginning of the answer, to be continued after a failed handoff.
+        `layer` names the layer whose input comes with each token as `state`, if the runtime can.
         Before any work is done, raises ContextExceeded if the prompt is too long, and
         SchemaUnsupported if it cannot enforce the schema.
         """
@@ -81,6 +82,8 @@ class CallBackend(Protocol):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
@@ -90,6 +93,10 @@ class CallBackend(Protocol):
         forced has a low `logprob`, and `margin` and `entropy` describe the model's own choice.
         `already` is the beginning of the answer, to be continued. The part of the prompt that it
         shares with the previous one is not computed again.
+        `draft` is what the answer probably is, in the format of `calls/prompt.py`. A runtime that
+        can verify many tokens in one pass uses it. The output does not depend on it.
+        `prefix` is the beginning of the prompt that later requests share (the tools). A runtime may
+        keep what it computed of it, also on disk, so it must hold nothing that a user said.
         Raises ContextExceeded before any work is done if the prompt is too long.
         """
         ...

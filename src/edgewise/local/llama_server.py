@@ -74,7 +74,13 @@ class LlamaServer:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "") -> Generation:
+    def generate(
+        self,
+        request: Request,
+        *,
+        already: str = "",
+        layer: int = 0,  # it gives no hidden states
+    ) -> Generation:
         body = self._chat_body(request, already)
         return self._stream("handle_chat_completions", body, alternatives=request.evidence)
 
@@ -86,6 +92,8 @@ class LlamaServer:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",  # this runtime writes token by token
+        prefix: str = "",  # it keeps its last prompt anyway
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 

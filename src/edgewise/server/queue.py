@@ -175,8 +175,8 @@ class _Queued(Generic[Local]):
 class QueuedModel(_Queued[Any]):
     """Chats and writes calls, as far as the model does."""
 
-    def generate(self, request: Request, *, already: str = "") -> TokenStream:
-        return self._in_turn(lambda: self._model.generate(request, already=already))
+    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+        return self._in_turn(lambda: self._model.generate(request, already=already, layer=layer))
 
     def write_call(
         self,
@@ -186,10 +186,18 @@ class QueuedModel(_Queued[Any]):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         return self._in_turn(
             lambda: self._model.write_call(
-                prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already
+                prompt,
+                grammar=grammar,
+                max_tokens=max_tokens,
+                seed=seed,
+                already=already,
+                draft=draft,
+                prefix=prefix,
             )
         )
 

@@ -109,7 +109,7 @@ class ScriptedBackend:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "") -> TokenStream:
+    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
         prompt = _count_words(request) + len(already.split())
         if prompt > self._facts.context_tokens:
             raise ContextExceeded(prompt, self._facts.context_tokens)
@@ -158,6 +158,8 @@ class WrittenCall:
     grammar: str
     max_tokens: int
     already: str
+    draft: str = ""
+    prefix: str = ""
 
 
 class ScriptedFunctionModel:
@@ -169,8 +171,8 @@ class ScriptedFunctionModel:
     Each call takes the next answer; the last one repeats. An answer becomes one token per word,
     run of spaces or mark, and an end token without text. `logprobs` has one list per answer; a
     list that is shorter than its tokens repeats its last value. With `already`, an answer that
-    starts with it is continued. Grammars are kept in `asked` but not obeyed. If `fails` is true,
-    raises GenerationFailed instead of the first token.
+    starts with it is continued. Grammars and drafts are kept in `asked` but not obeyed. If `fails`
+    is true, raises GenerationFailed instead of the first token.
     """
 
     def __init__(
@@ -210,11 +212,13 @@ class ScriptedFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
-        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already))
+        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already, draft, prefix))
         if self._fails:
             raise GenerationFailed("told to fail")
         try:

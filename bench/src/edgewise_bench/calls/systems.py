@@ -175,6 +175,8 @@ class WatchedFunctionModel:
         max_tokens: int = LONGEST_ANSWER,
         seed: int = 0,
         already: str = "",
+        draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         self.asked += 1
         return self._timed(
@@ -184,6 +186,8 @@ class WatchedFunctionModel:
                 max_tokens=max_tokens,
                 seed=seed,
                 already=already,
+                draft=draft,
+                prefix=prefix,
             )
         )
 
