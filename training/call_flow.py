@@ -64,6 +64,7 @@ class KeptFunctionModel:
         seed: int = 0,
         already: str = "",
         draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         row = self.answers.get(prompt)
         if row is None:
@@ -101,10 +102,17 @@ class KeepingFunctionModel:
         seed: int = 0,
         already: str = "",
         draft: str = "",
+        prefix: str = "",
     ) -> TokenStream:
         written: list[Token] = []
         for item in self.function_model.write_call(
-            prompt, grammar=grammar, max_tokens=max_tokens, seed=seed, already=already, draft=draft
+            prompt,
+            grammar=grammar,
+            max_tokens=max_tokens,
+            seed=seed,
+            already=already,
+            draft=draft,
+            prefix=prefix,
         ):
             if isinstance(item, Token):
                 written.append(item)
