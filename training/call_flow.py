@@ -63,7 +63,7 @@ class KeptFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         row = self.answers.get(prompt)
@@ -101,7 +101,7 @@ class KeepingFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         written: list[Token] = []
@@ -111,7 +111,7 @@ class KeepingFunctionModel:
             max_tokens=max_tokens,
             seed=seed,
             already=already,
-            draft=draft,
+            drafts=drafts,
             prefix=prefix,
         ):
             if isinstance(item, Token):

@@ -110,7 +110,7 @@ def test_a_draft_saves_passes_and_changes_nothing(loop: LlamaLoop) -> None:
     plain = tokens_of(loop.write_call(prompt, max_tokens=24))
     text = "".join(token.text for token in plain)
     for draft in (text, text[:-8], text[:10] + "xyz" + text[10:], "Something else", text + text):
-        drafted = tokens_of(loop.write_call(prompt, max_tokens=24, draft=draft))
+        drafted = tokens_of(loop.write_call(prompt, max_tokens=24, drafts=[draft]))
         assert [token.text for token in drafted] == [token.text for token in plain], draft
         for one, other in zip(drafted, plain, strict=True):
             assert one.logprob == pytest.approx(other.logprob, abs=2e-2)
@@ -128,7 +128,7 @@ def test_a_right_draft_takes_two_passes(loop: LlamaLoop) -> None:
             prompt=prompt,
             answer=channel,
             max_tokens=24,
-            draft=weights.tokenize(draft, start=False),
+            drafts=[weights.tokenize(draft, start=False)],
         )
         decoder.submit(job)
         while not isinstance(channel.queue.get(), Finish):
@@ -140,7 +140,7 @@ def test_a_right_draft_takes_two_passes(loop: LlamaLoop) -> None:
 def test_a_draft_under_a_grammar_is_held_to_it(loop: LlamaLoop) -> None:
     grammar = 'root ::= "yes" | "no"'
     for draft in ("", "yes", "no", "perhaps"):
-        stream = loop.write_call(turn("Is gold a metal?"), grammar=grammar, draft=draft)
+        stream = loop.write_call(turn("Is gold a metal?"), grammar=grammar, drafts=[draft])
         assert text_of(stream) in ("yes", "no")
 
 

@@ -186,7 +186,7 @@ def test_what_is_written_does_not_depend_on_the_draft(backend: Llama) -> None:
     alone = text_of(split(list(backend.write_call(prompt, grammar=rule)))[0])
     other = "no" if alone == "yes" else "yes"
     for draft in (alone, other, "maybe"):
-        drafted, _ = split(list(backend.write_call(prompt, grammar=rule, draft=draft)))
+        drafted, _ = split(list(backend.write_call(prompt, grammar=rule, drafts=[draft])))
         assert text_of(drafted) == alone
 
 

@@ -111,7 +111,8 @@ def test_a_call_in_turn_is_asked_for_like_any_other() -> None:
     function_model = ScriptedFunctionModel(["set_timer {}"])
     queued = QueuedModel(function_model, FairQueue(1, 1))
     options: dict[str, Any] = {
-        "grammar": "g", "max_tokens": 9, "already": "set", "draft": "set_timer {}", "prefix": "five"
+        "grammar": "g", "max_tokens": 9, "already": "set", "drafts": ("set_timer {}",),
+        "prefix": "five",
     }  # fmt: skip
     list(queued.write_call("five minutes", **options))
     asked = function_model.asked[0]

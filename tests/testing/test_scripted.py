@@ -198,12 +198,12 @@ def test_it_is_a_call_backend_that_ends_with_an_end_token_and_a_finish() -> None
 def test_answers_come_in_turn_and_what_was_asked_is_kept() -> None:
     function_model = ScriptedFunctionModel(["one", "none"])
     texts = [
-        text_of(list(function_model.write_call(prompt, grammar="g", draft="two")))
+        text_of(list(function_model.write_call(prompt, grammar="g", drafts=["two"])))
         for prompt in ("a", "b", "c")
     ]
     assert texts == ["one", "none", "none"]
     assert [asked.prompt for asked in function_model.asked] == ["a", "b", "c"]
-    assert (function_model.asked[0].grammar, function_model.asked[0].draft) == ("g", "two")
+    assert (function_model.asked[0].grammar, function_model.asked[0].drafts) == ("g", ("two",))
 
 
 def test_every_token_has_the_logprob_given_and_the_last_one_repeats() -> None:

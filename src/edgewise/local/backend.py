@@ -82,7 +82,7 @@ class CallBackend(Protocol):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
@@ -93,8 +93,9 @@ class CallBackend(Protocol):
         forced has a low `logprob`, and `margin` and `entropy` describe the model's own choice.
         `already` is the beginning of the answer, to be continued. The part of the prompt that it
         shares with the previous one is not computed again.
-        `draft` is what the answer probably is, in the format of `calls/prompt.py`. A runtime that
-        can verify many tokens in one pass uses it. The output does not depend on it.
+        `drafts` are what the answer probably is, the likeliest first, in the format of
+        `calls/prompt.py`. A runtime that can verify many tokens in one pass uses them. The output
+        does not depend on them.
         `prefix` is the beginning of the prompt that later requests share (the tools). A runtime may
         keep what it computed of it, also on disk, so it must hold nothing that a user said.
         Raises ContextExceeded before any work is done if the prompt is too long.

@@ -19,7 +19,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,13 @@ BATCH = 128  # tokens in one pass: about half a second of a small model on one c
 TOP_K, TOP_P, MIN_P = 40, 0.95, 0.05  # llama.cpp's own defaults for sampling
 LIKELY = 12.0  # nats below the best token: the best few are nearly always within this
 FEW = 64  # tokens to try against a grammar before the whole vocabulary
-COPIED_AFTER = 3  # tokens that must repeat before a chat's draft copies what follows them
-LONGEST_COPY = 4  # tokens drafted at a time in a chat: a pass of 5 costs as much as 3 single ones
-LEAST_TRIED = 8  # drafted tokens in a chat before their share counts
-WORTH_DRAFTING = 0.6  # share of drafted tokens that must be right, or drafting stops
-REALIGNED_AFTER = 2  # tokens that must agree with a draft before it is followed again
+# Drafts. A pass of five tokens costs about as much as three single ones, so a drafted token must
+# be right nearly every second time.
+COPIED_AFTER = 3  # tokens that must repeat before what followed them in the prompt is drafted
+LONGEST_COPY = 4  # tokens drafted at a time from the prompt
+LEAST_TRIED = 8  # drafted tokens before their share counts
+WORTH_DRAFTING = 0.5  # share of drafted tokens that must be right, or copying stops
+ALIGNED_AFTER = 2  # tokens that must agree with a draft before it is followed again
 LONGEST_DRAFT = 64
 KEPT_BYTES = 128 * 2**20  # of prefixes in memory
 LEAST_KEPT = 32  # tokens: computing fewer is as fast as restoring them
@@ -220,8 +222,8 @@ class Job:
     grammar: Grammar | None = None
     dice: Dice | None = None
     stop: tuple[str, ...] = ()
-    draft: Sequence[int] = ()  # what the answer probably is
-    copies: bool = False  # drafts what followed the same words in the prompt
+    drafts: Sequence[Sequence[int]] = ()  # what the answer probably is, the likeliest first
+    copied_after: int = COPIED_AFTER
     alternatives: bool = False
     tells_end: bool = False  # the end token is evidence too
     layer: int = 0  # whose input comes with each token; 0: none
@@ -233,34 +235,38 @@ class Job:
     began: float = 0.0
     answering: float = 0.0  # since when
     done: bool = False
-    _aligned: int | None = 0  # where the draft goes on; None: it was wrong
-    _tried: int = 0  # drafted tokens of a chat
+    _tried: int = 0  # tokens copied from the prompt as a draft
     _right: int = 0
     _held: str = ""  # text that may be the beginning of a stop string
     _decode: Any = field(default_factory=codecs.getincrementaldecoder("utf-8"))
 
-    def proposal(self, room: int) -> list[int]:
-        """The tokens that will probably come next."""
+    def proposal(self, room: int) -> tuple[list[int], bool]:
+        """The tokens that will probably come next, and whether they are a copy of the prompt."""
         if self.dice is not None or room <= 0:
-            return []
-        if self.draft:
-            found = self._realigned() if self._aligned is None else self._aligned
-            self._aligned = found
-            return (
-                [] if found is None else list(self.draft[found : found + min(room, LONGEST_DRAFT)])
-            )
-        return self._copied(min(room, LONGEST_COPY)) if self.copies else []
+            return [], False
+        drafted = self._drafted()[: min(room, LONGEST_DRAFT)]
+        if drafted:
+            return drafted, False
+        return self._copied(min(room, LONGEST_COPY)), True
 
-    def _realigned(self) -> int | None:
-        """Behind the place in the draft that agrees with what was written last."""
-        last = self.written[-REALIGNED_AFTER:]
-        return _behind(self.draft, last) if len(last) == REALIGNED_AFTER else None
+    def _drafted(self) -> list[int]:
+        """How a draft goes on that began as the answer did, or that agrees with its end."""
+        count = len(self.written)
+        for draft in self.drafts:
+            if len(draft) > count and list(draft[:count]) == self.written:
+                return list(draft[count:])
+        last = self.written[-ALIGNED_AFTER:]
+        if len(last) == ALIGNED_AFTER:
+            for draft in self.drafts:
+                if (behind := _behind(draft, last)) is not None:
+                    return list(draft[behind:])
+        return []
 
     def _copied(self, room: int) -> list[int]:
         if self._tried >= LEAST_TRIED and self._right < WORTH_DRAFTING * self._tried:
             return []
-        last = self.written[-COPIED_AFTER:]
-        behind = _behind(self.prompt, last) if len(last) == COPIED_AFTER else None
+        last = self.written[-self.copied_after :]
+        behind = _behind(self.prompt, last) if len(last) == self.copied_after else None
         return [] if behind is None else list(self.prompt[behind : behind + room])
 
     def take(self, weights: Weights, logits: Floats, state: Floats | None) -> int:
@@ -272,9 +278,6 @@ class Job:
         if not self.written:
             self.answering = time.monotonic()
         self.written.append(token)
-        if self.draft and self._aligned is not None:
-            follows = self._aligned < len(self.draft) and self.draft[self._aligned] == token
-            self._aligned = self._aligned + 1 if follows else None
         ended = weights.ends(token)
         logprobs = [float(logits[each]) - total for each in best]
         named = tuple(
@@ -295,7 +298,8 @@ class Job:
             self._end("length", None)
         return token
 
-    def judge_draft(self, tried: int, right: int) -> None:
+    def judge_copy(self, tried: int, right: int) -> None:
+        """Note how much of a copy was right: with too little of it, copying stops."""
         self._tried += tried
         self._right += right
 
@@ -342,8 +346,8 @@ class Job:
         self.done = True
         if self._held:
             self.answer.queue.put(Token(self._held, has_evidence=False))
-        read = len(self.prompt)
-        self.answer.queue.put(Finish(reason, read, len(self.written), self.cached, state=state))
+        finish = Finish(reason, len(self.prompt), len(self.written), self.cached)
+        self.answer.queue.put(replace(finish, passes=self.passes, state=state))
 
 
 def _spread(logprobs: Sequence[float]) -> tuple[float, float]:
@@ -637,11 +641,11 @@ class Decoder:
             tokens, whole = rest[:room], have + min(len(rest), room) == len(job.prompt)
         else:
             tokens, whole = [job.written[-1]], True
-        drafted = job.proposal(room - len(tokens)) if whole else []
+        drafted, copied = job.proposal(room - len(tokens)) if whole else ([], False)
         first = self._batch.add(slot.number, have, tokens, outputs=1 if whole else 0)
         self._batch.add(slot.number, have + len(tokens), drafted, outputs=len(drafted))
         answers = range(first + len(tokens) - 1, first + len(tokens) + len(drafted))
-        return _Plan(slot, tokens, drafted, answers if whole else range(0), first)
+        return _Plan(slot, tokens, drafted, answers if whole else range(0), copied)
 
     def _hear(self, plan: _Plan) -> None:
         slot, job = plan.slot, plan.slot.job
@@ -664,8 +668,8 @@ class Decoder:
         slot.tokens += plan.drafted[:right]
         if len(plan.drafted) > right:
             self._cut(slot, len(slot.tokens))
-        if plan.drafted:
-            job.judge_draft(len(plan.drafted), right)
+        if plan.copied:
+            job.judge_copy(len(plan.drafted), right)
         if job.done:
             self._release(slot, None)
 
@@ -735,7 +739,7 @@ class _Plan:
     tokens: list[int]
     drafted: list[int]
     answers: range
-    first: int
+    copied: bool  # the draft is a copy of the prompt
 
 
 class _Arrays:

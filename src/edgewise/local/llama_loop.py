@@ -6,6 +6,7 @@ import functools
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from edgewise.types.tokens import Finish
 if TYPE_CHECKING:  # brings numpy, which loads slowly: with the first model
     from edgewise.local.decoder import Answer, Decoder, Job
 
+WORDS_COPIED_AFTER = 2  # tokens: the values of a call are mostly words of the request
 _KEPT_PREFIXES = 32  # texts whose tokens are remembered
 
 
@@ -77,18 +79,16 @@ class LlamaLoop:
         max_tokens: int = 400,
         seed: int = 0,  # greedy: chance plays no part
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask."""
         if grammar and not self._spells_plain_text:
             raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
         channel: Answer = Channel()
+        begun = [draft.removeprefix(already) for draft in drafts if draft.startswith(already)]
         text = prompt + already
-        return Generation(
-            self._call(text, prefix, grammar, max_tokens, draft.removeprefix(already), channel),
-            channel,
-        )
+        return Generation(self._call(text, prefix, grammar, max_tokens, begun, channel), channel)
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
@@ -141,7 +141,6 @@ class LlamaLoop:
                 grammar=Grammar(weights, rules) if rules else None,
                 dice=Dice(request.temperature, request.seed) if drawn else None,
                 stop=request.stop,
-                copies=True,
                 alternatives=request.evidence,
                 layer=layer,
             )
@@ -153,7 +152,7 @@ class LlamaLoop:
         prefix: str,
         grammar: str,
         max_tokens: int,
-        draft: str,
+        drafts: Sequence[str],
         answer: Answer,
     ) -> TokenStream:
         from edgewise.local.decoder import Grammar, Job  # noqa: PLC0415
@@ -162,14 +161,14 @@ class LlamaLoop:
         shared = self._prefix_tokens(prefix) if prefix and prompt.startswith(prefix) else ()
         rest = prompt.removeprefix(prefix) if shared else prompt
         tokens = [*shared, *weights.tokenize(rest, start=not shared)]
-        drafted = weights.tokenize(draft, start=False) if draft else []
         yield from self._run(
             Job(
                 prompt=self._fitting(tokens),
                 answer=answer,
                 max_tokens=max_tokens,
                 grammar=Grammar(weights, grammar) if grammar else None,
-                draft=drafted,
+                drafts=[weights.tokenize(draft, start=False) for draft in drafts if draft],
+                copied_after=WORDS_COPIED_AFTER,
                 alternatives=True,  # those of the first token say how likely `none` was
                 tells_end=True,
                 prefix=len(shared),

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ class LlamaServer:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",  # this runtime writes token by token
+        drafts: Sequence[str] = (),  # this runtime writes token by token
         prefix: str = "",  # it keeps its last prompt anyway
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.

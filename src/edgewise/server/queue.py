@@ -186,7 +186,7 @@ class QueuedModel(_Queued[Any]):
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         return self._in_turn(
@@ -196,7 +196,7 @@ class QueuedModel(_Queued[Any]):
                 max_tokens=max_tokens,
                 seed=seed,
                 already=already,
-                draft=draft,
+                drafts=drafts,
                 prefix=prefix,
             )
         )

@@ -158,7 +158,7 @@ class WrittenCall:
     grammar: str
     max_tokens: int
     already: str
-    draft: str = ""
+    drafts: tuple[str, ...] = ()
     prefix: str = ""
 
 
@@ -212,13 +212,15 @@ class ScriptedFunctionModel:
         max_tokens: int = 400,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
-        tokens = self._tokens(WrittenCall(prompt, grammar, max_tokens, already, draft, prefix))
+        tokens = self._tokens(
+            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix)
+        )
         if self._fails:
             raise GenerationFailed("told to fail")
         try:

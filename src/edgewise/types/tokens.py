@@ -45,6 +45,7 @@ class Finish:
 
     audio_tokens   how many of `input_tokens` were sound
     audio_seconds  of sound that was charged for; if unknown, that was sent
+    passes         of the model, for prompt and answer; 0 if unknown
     state          the hidden state behind the last token of the answer, as in `Token`
     """
 
@@ -55,4 +56,5 @@ class Finish:
     estimated: bool = False
     audio_tokens: int = 0
     audio_seconds: float = 0.0
+    passes: int = field(default=0, compare=False)
     state: Any = field(default=None, compare=False, repr=False)

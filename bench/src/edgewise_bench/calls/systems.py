@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
@@ -175,7 +175,7 @@ class WatchedFunctionModel:
         max_tokens: int = LONGEST_ANSWER,
         seed: int = 0,
         already: str = "",
-        draft: str = "",
+        drafts: Sequence[str] = (),
         prefix: str = "",
     ) -> TokenStream:
         self.asked += 1
@@ -186,7 +186,7 @@ class WatchedFunctionModel:
                 max_tokens=max_tokens,
                 seed=seed,
                 already=already,
-                draft=draft,
+                drafts=drafts,
                 prefix=prefix,
             )
         )
