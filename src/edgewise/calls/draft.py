@@ -733,9 +733,7 @@ class _Reader:
             yield word, begin, end
             last = end
 
-    def _trimmed(
-        self, slot: _Slot, picked: list[_Word], whole: bool, first: bool
-    ) -> list[_Word]:
+    def _trimmed(self, slot: _Slot, picked: list[_Word], whole: bool, first: bool) -> list[_Word]:
         """Without articles, loose ends and the tool's own words: "the song Yesterday, please"."""
         counts = first and bool(self.numbers) and any(one.is_number for one in self.slots)
         own = frozenset() if whole else self.tool_stems | slot.stems
