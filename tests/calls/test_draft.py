@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgewise.calls.draft import LONGEST_REQUEST, draft_answer
+from edgewise.calls.draft import LONGEST_REQUEST, draft_answer, draft_answers
 from edgewise.calls.grammar import compile_grammar
 from edgewise.calls.prompt import parse_answer
 from edgewise.errors import InvalidRequest
@@ -139,3 +139,12 @@ def test_a_draft_is_an_answer_that_the_grammar_allows(offered: list[Tool], said:
     except InvalidRequest:
         return
     assert Grammar(grammar).accepts(draft), draft
+
+
+def test_another_tool_may_be_meant_so_each_has_a_draft() -> None:
+    likeliest, *others = draft_answers("Play Yesterday", PHONE)
+    assert likeliest == draft_answer("Play Yesterday", PHONE)
+    named = [draft.partition(" ")[0] for draft in (likeliest, *others)]
+    assert sorted(named) == sorted(tool.name for tool in PHONE)
+    assert draft_answers(" ", PHONE) == []
+    assert draft_answers("Play it. " * LONGEST_REQUEST, PHONE) == []

@@ -41,6 +41,7 @@ from edgewise.types.messages import Tool, ToolCall
 # A draft must cost far less than a forward pass, whatever is asked and offered.
 LONGEST_REQUEST = 1_000  # characters; a longer text is a document, and its values are anybody's
 TOOLS_FILLED = 3  # best fit first
+OTHER_TOOLS = 8  # drafted for the case that the likeliest is not the one
 MOST_SLOTS = 32  # parameters of a tool, and of an object in it
 MOST_READ = 200  # parameters looked for in one request, about 0.05 ms each
 MOST_PHRASES = 8  # tried for one parameter and one kind of cue
@@ -801,3 +802,21 @@ def _opening(said: Sequence[str], place: int) -> int:
     if place < len(said) and said[place] in FILLERS:
         return 1
     return next((len(one) for one in _OPENERS if tuple(said[place : place + len(one)]) == one), 0)
+
+
+def draft_answers(text: str, tools: Sequence[Tool]) -> list[str]:
+    """The likeliest answer, then one call of each other tool: the model may choose another one."""
+    likeliest = draft_answer(text, tools)
+    drafts = [likeliest] if likeliest else []
+    if not text.strip() or len(text) > LONGEST_REQUEST:
+        return drafts
+    request, work = read_request(text), _Work()
+    for tool in tools[:OTHER_TOOLS]:
+        try:
+            if likeliest.startswith(f"{tool.name} "):
+                continue
+            arguments = _fill(tool, request, work).arguments
+            drafts.append(render_answer([ToolCall(tool.name, arguments, source="local")]))
+        except _STRANGE:
+            continue
+    return drafts

@@ -154,7 +154,8 @@ class CallReply(Reply):
     """The calls a request asks for, each with its own source and confidence; maybe none.
 
     `complaints` are about intents: what was not called, or cannot be said in calls. A call carries
-    its own complaints. `steps_ms` is the time of each step: split, grammar, model, judge, cloud.
+    its own complaints. `steps_ms` is the time of each step: split, draft, grammar, model, judge,
+    cloud; `not_retried` is what tries would have taken that the deadline did not allow.
     """
 
     intents: tuple[Intent, ...] = ()

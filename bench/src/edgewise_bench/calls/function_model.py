@@ -15,7 +15,7 @@ import numpy
 from gguf import GGUFReader
 
 from edgewise.assembly.parts import find_function_model, open_function_model
-from edgewise.calls.draft import draft_answer
+from edgewise.calls.draft import draft_answers
 from edgewise.calls.grammar import compile_grammar
 from edgewise.calls.prompt import render_prompt, shared_prompt
 from edgewise.local.backend import CallBackend
@@ -185,7 +185,7 @@ def write(
             prompt,
             grammar=grammar,
             max_tokens=max_tokens,
-            drafts=[draft_answer(request, offered)],
+            drafts=draft_answers(request, offered),
             prefix=shared_prompt(offered),
         )
     first = finish = None
