@@ -38,9 +38,14 @@ GOOD_REASONS = (
 )
 ON_CI = bool(os.environ.get("EDGEWISE_CI"))
 
-if not LONG:
-    hypothesis.settings.register_profile("short", max_examples=SHORT_EXAMPLES)
-    hypothesis.settings.load_profile("short")
+# The machines are shared: how long an example takes says nothing about the code.
+hypothesis.settings.register_profile(
+    "shared",
+    max_examples=100 if LONG else SHORT_EXAMPLES,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("shared")
 
 # Where `make test` put the weights: the user's own cache, found before tests move their home.
 MODELS_DIR = Settings.load().models_dir

@@ -163,5 +163,5 @@ def test_each_text_is_drafted_before_it_is_written() -> None:
     )
     reply = ask(device, TWO)
     london = 'get_weather {"location":"London"}'
-    assert [one.draft for one in device.asked] == [BOTH, BOTH, FIVE, london]
+    assert [one.drafts[0] for one in device.asked] == [BOTH, BOTH, FIVE, london]
     assert "draft" in reply.steps_ms
