@@ -15,6 +15,7 @@ from edgewise_bench.calls.function_model import (
     TOOLS,
     Rounds,
     Written,
+    compare,
     measure_function_model,
     speeds,
     tensor_bytes,
@@ -61,8 +62,16 @@ def test_a_call_is_counted_by_its_finish() -> None:
 def test_speeds_are_those_of_the_parts() -> None:
     warm = [Written(0.1, 0.2, 10, 21), Written(0.1, 0.4, 12, 21), Written(0.3, 0.2, 14, 21)]
     found = speeds(warm, [Written(0.5, 0.0, 100, 1)])
-    assert found["call_ms_p50"] == pytest.approx(500)
+    assert found["bare_ms_p50"] == pytest.approx(500)
     assert (found["read_ms_p50"], found["write_ms_p50"]) == pytest.approx((100, 200))
     assert found["prompt_tokens_per_second"] == pytest.approx(200)
     assert found["output_tokens_per_second"] == pytest.approx(60 / 0.8)
-    assert verdicts(found, TARGETS) == {"call_ms_p50": "< 150, missed"}
+
+
+def test_our_calls_are_compared_with_the_same_calls_token_by_token() -> None:
+    ours = [Written(0.1, 0.1, 9, 9, 0.2, 2, "a"), Written(0.1, 0.3, 9, 9, 0.2, 4, "b")]
+    bare = [Written(0.1, 0.3, 9, 9, 0.4, 0, "a"), Written(0.1, 0.3, 9, 9, 0.6, 0, "c")]
+    found = compare(ours, bare)
+    assert found["call_ratio"] == pytest.approx(0.4)
+    assert (found["passes_p50"], found["equal_share"]) == (3, 0.5)
+    assert verdicts(found, TARGETS)["call_ms_p50"] == "< 150, missed"
