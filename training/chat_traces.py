@@ -4,7 +4,7 @@
 
 The weights are those of the GGUF file, dequantised; the rows come from `training.chat_prompts` and
 hold the tokens of the whole prompt, so nothing but torch and numpy is needed. Greedy. Everything is
-float32 (TF32 on a GPU): in bfloat16 one answer in five differs from llama.cpp's.
+float32 (TF32 on a GPU); bfloat16 is too coarse to answer as llama.cpp does.
 
 A state is the residual stream that enters a layer, read where a token enters the model:
   before   at the last token of the prompt, when nothing has been answered yet

@@ -95,11 +95,10 @@ def read_traces(folder: Path, rows_path: Path) -> Traces:
         evidence = zip(
             data["logprobs"][row], data["margins"][row], data["entropies"][row], strict=True
         )
-        # llama.cpp gives evidence of the end token, too: it comes last and spells nothing.
-        said = [*pieces[row], *([""] if data["ended"][row] else [])]
+        # Of the end token, which comes next in the traces, the chat stream gives no evidence.
         tokens = [
             Token(text, float(logprob), float(margin), float(entropy))
-            for text, (logprob, margin, entropy) in zip(said, evidence, strict=False)
+            for text, (logprob, margin, entropy) in zip(pieces[row], evidence, strict=False)
         ]
         readings = readings_of(tokens)
         for count in EARLY:

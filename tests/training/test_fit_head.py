@@ -59,7 +59,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> fit_head.Traces:
 def test_answers_are_graded_and_measured_as_at_serving_time(traces: fit_head.Traces) -> None:
     assert traces.right.mean() == pytest.approx(0.6, abs=0.08)
     place = traces.names.index("tokens")
-    assert set(traces.features["end"][:, place]) == {4.0}  # three tokens and the end
+    assert set(traces.features["end"][:, place]) == {3.0}  # without the end token
     assert set(traces.features["1"][:, place]) == {1.0}
 
 
