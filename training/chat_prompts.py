@@ -5,6 +5,7 @@
 The model's own chat template renders each prompt and llama.cpp splits it, so the machine that
 answers needs no tokenizer. `--public` names a folder with LLMRouter's files; its rows are read
 there and never kept in the repository. TriviaQA stays out: its rows hold one alias at random.
+`--regrade ROWS` in place of a model writes rows anew after gold was corrected.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import Any
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.kinds.builtin import SYSTEMS, family_of, make_builtin_questions
 from edgewise_bench.questions.public import read_public_questions
+from training.trace_files import read_rows
 
 BARE = "bare"  # no system turn at all, which the templates do not offer
 LEFT_OUT = ("trivia_qa",)
@@ -106,9 +108,21 @@ def make_rows(
         }
 
 
+def with_gold_of_today(
+    rows: Sequence[dict[str, Any]], questions: Sequence[Question]
+) -> Iterator[dict[str, Any]]:
+    """Rows that were answered before, with what counts as right now; prompts and tokens stay."""
+    known = {(question.kind, question.prompt): asdict(question) for question in questions}
+    for row in rows:
+        asked = known.get((row["kind"], row["prompt"]), {})
+        yield row | {name: value for name, value in asked.items() if name != "system"}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--model", type=Path, required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--model", type=Path)
+    source.add_argument("--regrade", type=Path, help="rows that only need the gold of today")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--public", type=Path)
     parser.add_argument("--seed", type=int, default=0)
@@ -117,16 +131,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     questions = make_builtin_questions(options.seed, options.limit)
     if options.public:
         questions += public_questions(options.public, options.seed)
-    with (
-        prompt_server(options.model) as server,
-        gzip.open(options.out, "wt", encoding="utf-8") as file,
-    ):
-        count = longest = 0
-        for row in make_rows(server, questions, options.seed):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            count, longest = count + 1, max(longest, len(row["tokens"]))
+    if options.regrade:
+        count, longest = write_rows(
+            options.out, with_gold_of_today(read_rows(options.regrade), questions)
+        )
+    else:
+        with prompt_server(options.model) as server:
+            count, longest = write_rows(options.out, make_rows(server, questions, options.seed))
     sys.stdout.write(f"{options.out.name}: {count} rows, longest prompt {longest} tokens\n")
     return 0
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """How many rows were written, and how long the longest prompt is."""
+    lengths = []
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            lengths.append(len(row["tokens"]))
+    return len(lengths), max(lengths, default=0)
 
 
 if __name__ == "__main__":

@@ -191,6 +191,7 @@ def python_truths(random: Random) -> Iterator[Question]:
             prompt=ask.format(code),
             accepted=(right,),
             rivals=(rival,),
+            rejected=("true or false", "false or true"),  # the question, said again
             level=2,
         )
 
