@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import http.client
+import importlib
 import json
 import socket
 import sys
@@ -23,6 +24,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
+
+from typing_extensions import override
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.kinds.builtin import SYSTEMS, family_of, make_builtin_questions
@@ -39,6 +42,7 @@ class _LocalConnection(http.client.HTTPConnection):
         super().__init__("localhost")
         self._path = path
 
+    @override
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(self._path)
@@ -71,8 +75,7 @@ class PromptServer:
 
 @contextmanager
 def prompt_server(model: Path, context_tokens: int = 2048) -> Iterator[PromptServer]:
-    import xllamacpp  # noqa: PLC0415 - only this step needs the runtime
-
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # only this step needs the runtime
     params = xllamacpp.CommonParams()
     params.model.path = str(model)
     params.n_ctx, params.n_parallel, params.verbosity = context_tokens, 1, -1

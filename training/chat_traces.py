@@ -272,8 +272,8 @@ def trace(model_path: Path, rows_path: Path, out: Path, *, device: str, batch: i
     folder = out.with_name(f".{out.name}")
     folder.mkdir(parents=True, exist_ok=True)
     evidence = {name: found[name] for name in ("tokens", "lengths", "ended", *EVIDENCE)}
-    told = {"pieces": json.dumps(pieces), "texts": json.dumps(texts)}
-    np.savez_compressed(folder / "answers.npz", **evidence, **told)
+    evidence |= {"pieces": json.dumps(pieces), "texts": json.dumps(texts)}
+    np.savez_compressed(folder / "answers.npz", **evidence)
     for place, layer in enumerate(layers):
         for name in ("before", "mean"):
             np.savez(folder / f"{name}-{layer}.npz", **pack_states(found[name][:, place]))

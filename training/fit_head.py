@@ -71,7 +71,9 @@ class Traces:
 def question_of(row: dict[str, Any]) -> Question:
     """The question of a row that `training.chat_prompts` wrote."""
     names = Question.__dataclass_fields__
-    given = {name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in names}
+    given: dict[str, Any] = {
+        name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in names
+    }
     return Question(**given)
 
 
@@ -375,9 +377,9 @@ def report(traces: Traces) -> dict[str, Any]:
         )
     table: dict[str, Any] = {}
     groups: dict[str, Any] = {}
-    for label, (state, count, force) in evidence.items():
+    for label, (state, seen, force) in evidence.items():
         design, penalty = design_of(
-            traces.state(state) if state else None, features[count] if count else None
+            traces.state(state) if state else None, features[seen] if seen else None
         )
         logits = {
             split: held_out(design, traces.right, penalty(force), folds)

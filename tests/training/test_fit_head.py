@@ -26,7 +26,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> fit_head.Traces:
     for kind in range(KINDS):
         for number in range(PER_KIND):
             right = random.random() < 0.6
-            row = {"kind": f"kind {kind}", "family": f"family {kind // 3}", "system": ""}
+            row: dict[str, Any] = {
+                "kind": f"kind {kind}",
+                "family": f"family {kind // 3}",
+                "system": "",
+            }
             row |= {"prompt": f"{kind}/{number}?", "accepted": ["yes it is"], "rule": "mention"}
             row |= {"rivals": [], "rejected": [], "case_matters": False, "level": 2}
             rows.append(row)

@@ -427,10 +427,10 @@ def table_sums(random: Random) -> Iterator[Question]:
             ask, answer = "What is the total stock of all products?", sum(row[1] for row in rows)
         else:
             limit = random.choice((30, 50, 400, 600))
-            column, word = (1, "in stock") if limit < 100 else (2, "as price")
+            word = "in stock" if limit < 100 else "as price"
             ask, answer = (
                 f"How many products have more than {limit} {word}?",
-                sum(row[column] > limit for row in rows),
+                sum((stock if limit < 100 else price) > limit for _, stock, price in rows),
             )
         yield Question(
             kind="table_sums",
