@@ -377,7 +377,7 @@ BUGS = (
     ("print('a' 'b'", "parenthesis|parentheses|bracket|)", "parenthesis"),
     ("my list = [1, 2]", "space|underscore|my_list|mylist|variable name|spaces", "space"),
     ("class = 'math'", "keyword|reserved", "keyword"),
-    ("for i in 10:\n    print(i)", "range|iterable|int", "range"),
+    ("for i in 10:\n    print(i)", "range|iterable", "range"),
     ("print(x)\nx = 3", "defined|before|assigned|order|NameError", "before"),
     ("d = {'a': 1 'b': 2}", "comma", "comma"),
     ("True = 1", "keyword|reserved|constant|assign", "keyword"),
@@ -400,6 +400,13 @@ BUGS = (
 )
 
 
+# What is blamed first counts: an explanation names much of the code.
+_FAULTS = (
+    *("colon", "semicolon", "comma", "parenthesis", "parentheses", "bracket", "brackets"),
+    *("quote", "quotes", "quotation", "indentation", "indented"),
+)
+
+
 def bugs(random: Random) -> Iterator[Question]:
     shapes = (
         "What is wrong with this Python code?\n{}",
@@ -410,7 +417,9 @@ def bugs(random: Random) -> Iterator[Question]:
     for code, accepted, _ in BUGS:
         words = tuple(word for word in accepted.split("|") if word.strip(":=)]("))
         for shape in random.sample(shapes, 3):
-            yield Question(kind="bugs", prompt=shape.format(code), accepted=words, level=2)
+            rivals = tuple(fault for fault in _FAULTS if fault not in words)
+            prompt = shape.format(code)
+            yield Question(kind="bugs", prompt=prompt, accepted=words, rivals=rivals)
 
 
 def patterns(random: Random) -> Iterator[Question]:
