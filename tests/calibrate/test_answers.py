@@ -33,9 +33,37 @@ BIGGER = Question(
 )  # fmt: skip
 
 
+TOTAL = Question(
+    kind="shopping", prompt="2 pens at $3 each and a cup at $4?", accepted=("10",), rule="result"
+)
+LETTER = Question(
+    kind="choices", prompt="A) Rome B) Paris", accepted=("B", "Paris"), rule="letter",
+    rivals=("Rome",),
+)  # fmt: skip
+OBJECT = Question(
+    kind="as_json", prompt="…", accepted=('{"item": "lamp", "count": 2}',), rule="json"
+)
+THREE = Question(
+    kind="listing", prompt="…", rule="pick",
+    accepted=("3", "apple|apples", "pear|pears", "plum|plums", "fig|figs"),
+)  # fmt: skip
+HEADLINE = Question(
+    kind="shortening", prompt="…", accepted=("5", "bridge", "closed|shut"), rule="brief"
+)
+
+
 @pytest.mark.parametrize(
     ("question", "text"),
     [
+        (TOTAL, "2 pens cost $6, and with the cup that is 6 + 4 = $10.00 for 2 pens."),
+        (LETTER, "B"),
+        (LETTER, "**B) Paris**"),
+        (LETTER, "The correct answer is B."),
+        (LETTER, "The answer is: (B)"),
+        (LETTER, "A good question! It is Paris."),
+        (OBJECT, 'Here it is:\n```json\n{"count": 2, "item": "Lamp"}\n```'),
+        (THREE, "1. Apples\n2. Pears\n3. Figs"),
+        (HEADLINE, "Bridge closed for repairs"),
         (CAPITAL, "The capital of France is **Paris**."),
         (CAPITAL, "PARIS, not Lyon"),
         (SYMBOL, "The symbol is He."),
@@ -59,6 +87,18 @@ def test_accepts(question: Question, text: str) -> None:
 @pytest.mark.parametrize(
     ("question", "text"),
     [
+        (TOTAL, "2 pens cost $6, and with the cup that is $11."),
+        (TOTAL, "That depends."),
+        (LETTER, "A"),
+        (LETTER, "The correct answer is A) Rome, not B."),
+        (LETTER, "It is Rome."),
+        (OBJECT, '{"item": "lamp", "count": 3}'),
+        (OBJECT, '{"item": "lamp", "count": 2, "colour": "red"}'),
+        (OBJECT, "item: lamp, count: 2"),
+        (THREE, "apples, pears"),
+        (THREE, "apples, pears, plums and figs"),
+        (HEADLINE, "The bridge is closed because it must be repaired"),
+        (HEADLINE, "Repairs in town"),
         (CAPITAL, ""),
         (CAPITAL, "Lyon, or perhaps Paris"),
         (CAPITAL, "A comparison of cities"),

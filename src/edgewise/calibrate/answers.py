@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from typing import Any, Literal
 
 from edgewise.decide.compare_answers import normalise
 
-Rule = Literal["mention", "number", "yes_no", "every", "in_order", "exact", "contains"]
+Rule = Literal[
+    "mention", "number", "yes_no", "every", "in_order", "exact", "contains",
+    "result", "letter", "json", "pick", "brief",
+]  # fmt: skip
 Call = tuple[str, Mapping[str, Any]]
 
 
@@ -24,6 +28,13 @@ class Question:
                in_order  the mentions of `accepted` contain all of them in that order, in a row
                exact     nothing but one of `accepted` is said
                contains  one of `accepted` occurs, also inside of a word
+               result    the last number that is not in the prompt is the accepted one: it may be
+                         worked out first
+               letter    the first of `accepted` is the letter that is chosen; without a letter,
+                         the rest are mentioned before `rivals`
+               json      the first JSON object of the answer is the accepted one
+               pick      so many as the first of `accepted` says are named of the rest, no more
+               brief     no more words than the first of `accepted`, and each of the rest occurs
     rejected   words that make any answer wrong (a contradiction, the word to be replaced)
     level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
     system     system prompt; empty: the model's own
@@ -45,6 +56,8 @@ def is_right(question: Question, text: str) -> bool:
     said = normalise(text, keep_case=question.case_matters)
     if _first(said, question.rejected, question.case_matters) is not None:
         return False
+    if question.rule in ("letter", "json"):  # these live by marks that plain words have lost
+        return _letter(question, text) if question.rule == "letter" else _json(question, text)
     return _RULES[question.rule](question, said)
 
 
@@ -67,10 +80,21 @@ def _mention(question: Question, said: str) -> bool:
 
 
 def _number(question: Question, said: str) -> bool:
+    fresh, accepted = _fresh_numbers(question, said)
+    return bool(fresh) and fresh[0] in accepted
+
+
+def _result(question: Question, said: str) -> bool:
+    fresh, accepted = _fresh_numbers(question, said)
+    return bool(fresh) and fresh[-1] in accepted
+
+
+def _fresh_numbers(question: Question, said: str) -> tuple[list[float], set[float]]:
+    """The numbers that the prompt does not give, unless they are right, and the right ones."""
     given = {1.0, *_numbers(normalise(question.prompt))}  # "there are 60 minutes in 1 hour"
     accepted = {value for text in question.accepted for value in _numbers(text)}
     fresh = [value for value in _numbers(said) if value not in given or value in accepted]
-    return bool(fresh) and fresh[0] in accepted
+    return fresh, accepted
 
 
 def _numbers(said: str) -> list[float]:
@@ -113,6 +137,41 @@ def _contains(question: Question, said: str) -> bool:
     return any(phrase in said for phrase in _plain(question))
 
 
+def _pick(question: Question, said: str) -> bool:
+    wanted, *known = question.accepted
+    return sum(_first(said, each.split("|")) is not None for each in known) == int(wanted)
+
+
+def _brief(question: Question, said: str) -> bool:
+    most, *needed = question.accepted
+    short = len(said.split()) <= int(most)
+    return short and all(_first(said, need.split("|")) is not None for need in needed)
+
+
+def _letter(question: Question, text: str) -> bool:
+    """ "B", "B) Paris" or "The answer is B"; an "A" that begins a sentence may be an article."""
+    right, *texts = question.accepted
+    told = re.search(
+        r"(?:^\W*|(?i:answer|option|choice)\W*(?:is)?\W*)([A-E])(?=\W|$)(?! [a-z])", text
+    )
+    told = told or re.search(r"\b([A-E])[).:]", text)
+    if told:
+        return told[1] == right
+    said = normalise(text)
+    found, wrong = _first(said, texts), _first(said, question.rivals)
+    return found is not None and (wrong is None or found < wrong)
+
+
+def _json(question: Question, text: str) -> bool:
+    for start in (place.start() for place in re.finditer(r"[{\[]", text)):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text[start:])
+        except ValueError:
+            continue
+        return any(value_matches(found, json.loads(accepted)) for accepted in question.accepted)
+    return False
+
+
 def _plain(question: Question) -> list[str]:
     return [normalise(phrase, keep_case=question.case_matters) for phrase in question.accepted]
 
@@ -125,6 +184,9 @@ _RULES = {
     "in_order": _in_order,
     "exact": _exact,
     "contains": _contains,
+    "result": _result,
+    "pick": _pick,
+    "brief": _brief,
 }
 
 

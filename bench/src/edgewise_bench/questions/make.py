@@ -6,7 +6,7 @@ from itertools import zip_longest
 from random import Random
 
 from edgewise.calibrate.answers import Question
-from edgewise_bench.questions import recall, skills
+from edgewise.calibrate.kinds import recall, skills
 
 KINDS = recall.KINDS + skills.KINDS + skills.PASSAGE_KINDS
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from edgewise.calibrate.answers import Question, Rule
-from edgewise_bench.questions import facts
+from edgewise.calibrate.kinds import facts
 
 Pairs = list[tuple[str, tuple[str, ...]]]
 Kind = Callable[[Random], Iterator[Question]]
@@ -58,6 +58,14 @@ def _lookup(
                 )
 
     return ask
+
+
+def with_plurals(answers: Sequence[str]) -> tuple[str, ...]:
+    """The answers, and more than one of each: "toothbrushes" is as right as "toothbrush"."""
+    return tuple(form for each in answers for form in (each, f"{each}s", f"{each}es"))
+
+
+lookup = _lookup  # the name of the function is part of the seed of the kinds below
 
 
 capitals = _lookup(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from random import Random
 
 from edgewise.calibrate.answers import Question
-from edgewise_bench.questions import facts
-from edgewise_bench.questions.recall import Kind, read_pairs
+from edgewise.calibrate.kinds import facts
+from edgewise.calibrate.kinds.recall import Kind, read_pairs
 
 _NAMES = facts.NAMES.split()
 _CITIES = facts.CITIES.split()
@@ -280,7 +280,9 @@ def spelling(random: Random) -> Iterator[Question]:
             kind="spelling",
             prompt=f'What is the {place} letter of the word "{word}"?',
             accepted=(letter,),
-            rivals=tuple(set("bcdefghjklmnopqrstuvwxyz") - {letter}),  # "a" and "i" are facts
+            rivals=tuple(
+                sorted(set("bcdefghjklmnopqrstuvwxyz") - {letter})
+            ),  # "a" and "i" are facts
         )
     for word in random.sample(_PLAIN_WORDS, 15):
         yield Question(

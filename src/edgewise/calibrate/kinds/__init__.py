@@ -1,0 +1,1 @@
+"""The kinds of questions that `edgewise calibrate --builtin` asks a model."""

@@ -1,0 +1,117 @@
+"""The questions of `edgewise calibrate --builtin`: many kinds, with gold a program can trust."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from random import Random
+
+import pytest
+
+from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.kinds.builtin import (
+    FAMILIES,
+    PER_KIND,
+    SHORT_SENTENCE,
+    SYSTEMS,
+    family_of,
+    make_builtin_questions,
+    questions_by_kind,
+)
+
+BY_KIND = {
+    kind: questions for kinds in questions_by_kind(0).values() for kind, questions in kinds.items()
+}
+REFUSALS = ("I do not know.", "Sorry, I cannot help with that.", "Please give me more context.")
+
+
+def gold(question: Question) -> str:
+    """A right answer, written as a model would write it."""
+    first, *rest = question.accepted
+    match question.rule:
+        case "every":
+            return " and ".join(each.split("|")[0] for each in question.accepted)
+        case "in_order":
+            return ", ".join(question.accepted)
+        case "pick":
+            return ", ".join(each.split("|")[0] for each in rest[: int(first)])
+        case "brief":
+            return " ".join(each.split("|")[0] for each in rest)
+        case "exact" | "json":
+            return first
+        case _:
+            return f"The answer is {first}."
+
+
+def test_there_are_far_more_than_eighty_kinds_in_many_families() -> None:
+    assert len(BY_KIND) >= 150
+    assert len(FAMILIES) >= 20
+    assert all(family_of(kind) in FAMILIES for kind in BY_KIND)
+    assert family_of("natural_qa", "public") == "public"
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_every_gold_answer_is_accepted_by_its_own_rule(kind: str) -> None:
+    refused = [question for question in BY_KIND[kind] if not is_right(question, gold(question))]
+    assert not refused
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_every_accepted_writing_is_accepted(kind: str) -> None:
+    for question in BY_KIND[kind]:
+        if question.rule in ("mention", "contains", "exact", "json", "letter"):
+            wrong = [each for each in question.accepted if not is_right(question, each)]
+            assert not wrong, question
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_the_answer_to_another_question_of_the_kind_is_wrong(kind: str) -> None:
+    random = Random(kind)
+    tried, passed = 0, []
+    for question in BY_KIND[kind]:
+        for other in random.sample(BY_KIND[kind], 5):
+            if not set(other.accepted) & set(question.accepted):
+                tried += 1
+                if is_right(question, gold(other)):
+                    passed.append((question.prompt, gold(other)))
+    assert len(passed) <= 0.02 * tried, passed[:5]
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_an_answer_that_says_nothing_is_wrong(kind: str) -> None:
+    for question in BY_KIND[kind]:
+        assert not any(is_right(question, text) for text in REFUSALS), question
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_a_kind_has_enough_questions_and_none_twice(kind: str) -> None:
+    prompts = [question.prompt for question in BY_KIND[kind]]
+    assert 30 <= len(prompts) <= PER_KIND
+    assert len(set(prompts)) == len(prompts)
+    answers = Counter(question.accepted for question in BY_KIND[kind])
+    common = answers.most_common(1)[0][1] / len(prompts)
+    assert common <= 0.8, f"nearly always {answers.most_common(1)[0][0]}"
+
+
+def test_a_seed_makes_the_same_questions_in_every_process() -> None:
+    code = (
+        "import hashlib; from edgewise.calibrate.kinds.builtin import make_builtin_questions as m; "
+        "print(hashlib.sha256(repr(m(3)).encode()).hexdigest())"
+    )
+    runs = {subprocess.check_output([sys.executable, "-c", code]) for _ in range(2)}
+    assert len(runs) == 1
+    assert make_builtin_questions(1, 200) != make_builtin_questions(2, 200)
+
+
+def test_the_first_questions_are_of_as_many_kinds() -> None:
+    first = make_builtin_questions(0, 150)
+    assert len({question.kind for question in first}) == 150
+
+
+def test_questions_come_with_several_system_prompts_that_do_not_contradict_them() -> None:
+    questions = make_builtin_questions(0)
+    assert {question.system for question in questions} == set(SYSTEMS)
+    strict = [question for question in questions if question.rule in ("exact", "brief", "json")]
+    assert strict
+    assert SHORT_SENTENCE not in {question.system for question in strict}
