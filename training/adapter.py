@@ -7,12 +7,14 @@ thin products beside every wide one, and the same compiled layer serves every se
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from training.base_weights import EMBEDDING, ModelShape
+from edgewise.local.store.rounding import LEVELS, REACHES
+from training.base_weights import EMBEDDING, GgufFile, ModelShape
 from training.dequantise import Floats
 from training.model import LayerWeights, Tensor, Weights, halves_first
 from training.run_settings import RunSettings
@@ -107,18 +109,33 @@ class Trainable:
             for name in NORMS:
                 self.parameters[name] = torch.zeros_like(base.stacks[name])
             self.parameters["output_norm"] = torch.zeros_like(base.output_norm)
+        if settings.start:
+            self._go_on(GgufFile(Path(settings.start)))
         for parameter in self.parameters.values():
             parameter.requires_grad_()
+
+    def _go_on(self, file: GgufFile) -> None:
+        """Begin where a written adapter ended."""
+        if self.settings.method != "lora":
+            raise ValueError("only thin matrices can go on from an adapter")
+        for group in GROUPS:
+            names = [f"blk.{layer}.{group}.weight" for layer in range(self.base.shape.layers)]
+            a, b = (
+                np.stack([file.tensor(f"{name}.{role}") for name in names])
+                for role in ("lora_a", "lora_b")
+            )
+            if a.shape[1] != self.settings.rank:
+                raise ValueError(f"the start has rank {a.shape[1]}, not {self.settings.rank}")
+            scale = float(file.metadata["adapter.lora.alpha"]) / a.shape[1] / self._scale(group)
+            for name, value in ((f"{group}.a", a), (f"{group}.b", b * np.float32(scale))):
+                self.parameters[name] = torch.from_numpy(value).to(self.base.device)
 
     def weights(self, dtype: Any) -> Weights:
         settings, base = self.settings, self.base
         stacks = {}
+        kinds = kinds_of(settings.quantise_aware or "none")
         for group in GROUPS:
-            whole = self.whole(group)
-            if settings.quantise_aware:
-                rounded = fake_quantise(whole.detach(), settings.quantise_aware)
-                whole = whole + (rounded - whole).detach()
-            stacks[group] = whole
+            stacks[group] = rounded_ahead(self.whole(group), kinds[group])
         for name in NORMS:
             stacks[name] = base.stacks[name] + self.parameters.get(name, 0.0)
         embedding = base.embedding
@@ -134,7 +151,11 @@ class Trainable:
 
     def thin(self, group: str) -> tuple[Tensor, Tensor]:
         """(A, B) with the scale put into B, stacked over the layers."""
-        return self.parameters[f"{group}.a"], self.parameters[f"{group}.b"] * self._scale(group)
+        a, b = self.parameters[f"{group}.a"], self.parameters[f"{group}.b"] * self._scale(group)
+        if not self.settings.round_adapter:
+            return a, b
+        kind = self.settings.export_kind
+        return rounded_ahead(a, kind), rounded_ahead(b, kind)
 
     def _thin_product(self, group: str) -> Tensor:
         a, b = self.thin(group)
@@ -151,14 +172,40 @@ class Trainable:
         self.parameters[f"{group}.b"] = torch.zeros(layers, outputs, rank, device=self.base.device)
 
 
+def kinds_of(served: str) -> dict[str, str]:
+    """How each group is quantised: "IQ4_NL,ffn_down=Q8_0" names one kind and exceptions from it."""
+    usual, *exceptions = served.split(",")
+    kinds = dict.fromkeys(GROUPS, usual)
+    for exception in exceptions:
+        group, _, kind = exception.partition("=")
+        if group not in kinds:
+            raise ValueError(f"no group {group!r} in {served!r}")
+        kinds[group] = kind
+    return kinds
+
+
+def rounded_ahead(weights: Tensor, kind: str) -> Tensor:
+    """The rounded weights going forward; going back, as if nothing had been rounded."""
+    if kind == "none":
+        return weights
+    return weights + (fake_quantise(weights.detach(), kind) - weights).detach()
+
+
 def fake_quantise(weights: Tensor, kind: str) -> Tensor:
-    """What llama.cpp's rounding leaves of the weights; blocks of 32 along the last axis."""
+    """What rounding to `kind` leaves of the weights; blocks of 32 along the last axis.
+
+    Q8_0 and Q4_0 as llama.cpp rounds, IQ4_NL as `edgewise.local.store.rounding` does.
+    """
+    if kind == "none":
+        return weights
     blocks = weights.unflatten(-1, (-1, 32))
     if kind == "Q8_0":
         exact = blocks.abs().amax(-1, keepdim=True) / 127
         stored = exact.half().float()
         inverse = torch.where(exact == 0, 0.0, 1 / exact)
         return (torch.round(blocks * inverse) * stored).flatten(-2)
+    if kind == "IQ4_NL":
+        return _closest_levels(blocks).flatten(-2)
     if kind != "Q4_0":
         raise ValueError(f"no fake quantisation to {kind!r}")
     largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
@@ -166,3 +213,20 @@ def fake_quantise(weights: Tensor, kind: str) -> Tensor:
     inverse = torch.where(exact == 0, 0.0, 1 / exact)
     numbers = (blocks * inverse + 8.5).trunc().clamp(0, 15) - 8
     return (numbers * exact.half().float()).flatten(-2)
+
+
+def _closest_levels(blocks: Tensor) -> Tensor:
+    levels = torch.tensor(LEVELS, device=blocks.device, dtype=blocks.dtype)
+    between = (levels[1:] + levels[:-1]) / 2
+    largest = blocks.gather(-1, blocks.abs().argmax(-1, keepdim=True))
+    best, kept = torch.full_like(largest, -1.0), torch.zeros_like(blocks)
+    for reach in REACHES:
+        inverse = torch.where(largest == 0, 0.0, reach / largest)
+        tried = levels[torch.bucketize(blocks * inverse, between)]
+        product = (blocks * tried).sum(-1, keepdim=True)
+        square = (tried * tried).sum(-1, keepdim=True)
+        gain = product * product / square
+        scale = (product / square).half().float()
+        kept = torch.where(gain > best, tried * scale, kept)
+        best = torch.maximum(best, gain)
+    return kept

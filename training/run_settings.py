@@ -27,13 +27,18 @@ class RunSettings:
     clip: float = 1.0
     value_weight: float = 1.0  # loss of a token inside an argument's value
     digit_weight: float = 1.0  # further factor where it holds a digit
-    quantise_aware: str = ""  # "Q8_0" or "Q4_0": train through the rounding of the served model
+    quantise_aware: str = ""  # train through the rounding of the served model; as `served`
+    round_adapter: bool = False  # and through that of the written adapter, `export_kind`
+    start: str = ""  # an adapter under KEEP to go on from; its rank must be `rank`
+    follow_start: float = 0.0  # share of the loss: how far from the start's own unrounded chances
     embedding_rank: int = 0
     norms: bool = False
     seed: int = 1
     export_rank: int = 64  # for "full": rank of the written difference
     export_kind: str = "Q8_0"
-    served: str = "Q8_0"  # how the merged model is quantised for evaluation
+    # How the merged model is quantised for evaluation: "Q8_0", "Q4_0", "IQ4_NL" or with exceptions
+    # for some weights, "IQ4_NL,ffn_down=Q8_0"; "none" leaves it as it is.
+    served: str = "Q8_0"
     also_served: tuple[str, ...] = ()  # further ways, measured but not chosen by
 
     @classmethod

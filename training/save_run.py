@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from training.adapter import GROUPS, NORMS, OUTPUT_NORM, Base, Trainable, fake_quantise
+from training.adapter import GROUPS, NORMS, OUTPUT_NORM, Base, Trainable, fake_quantise, kinds_of
 from training.base_weights import EMBEDDING, GgufFile
 from training.dequantise import Floats
 from training.export import write_adapter
@@ -24,7 +24,9 @@ def save_run(path: Path, trainable: Trainable, kind: str | None = None) -> int:
             thin = (
                 trainable.thin(group) if settings.method == "lora" else _closest(trainable, group)
             )
-            for layer, pair in enumerate(balance(*thin)):
+            # What was trained through its own rounding would be rounded otherwise once balanced.
+            pairs = _as_they_are(*thin) if settings.round_adapter else balance(*thin)
+            for layer, pair in enumerate(pairs):
                 low_rank[f"blk.{layer}.{group}.weight"] = pair
         if settings.embedding_rank:
             low_rank[EMBEDDING] = balance(*trainable.thin("embedding"))[0]
@@ -46,6 +48,10 @@ def balance(a: Tensor, b: Tensor) -> list[tuple[Floats, Floats]]:
     new_a = (sizes[:, :, None] * right) @ q_a.transpose(1, 2)
     new_b = q_b @ left
     return list(zip(_plain(new_a), _plain(new_b), strict=True))
+
+
+def _as_they_are(a: Tensor, b: Tensor) -> list[tuple[Floats, Floats]]:
+    return list(zip(_plain(a), _plain(b), strict=True))
 
 
 def _plain(stack: Tensor) -> list[Floats]:
@@ -86,15 +92,16 @@ def served_weights(base: Base, adapter: Path | None, served: str, dtype: Any) ->
     """The base with the written adapter merged in and rounded as users will have it."""
     file = GgufFile(adapter) if adapter else None
     stacks: dict[str, Tensor] = {}
+    kinds = kinds_of(served)
     for group in GROUPS:
         names = [f"blk.{layer}.{group}.weight" for layer in range(base.shape.layers)]
         whole = base.stacks[group] + _read_differences(base, file, names)
-        stacks[group] = fake_quantise(whole, served) if served in ("Q8_0", "Q4_0") else whole
+        stacks[group] = fake_quantise(whole, kinds[group])
     for norm in NORMS:
         names = [f"blk.{layer}.{norm}.weight" for layer in range(base.shape.layers)]
         stacks[norm] = base.stacks[norm] + _read_differences(base, file, names)
     embedding = base.embedding + _read_differences(base, file, [EMBEDDING])
-    if served in ("Q8_0", "Q4_0"):
+    if served != "none":
         embedding = fake_quantise(embedding, "Q8_0")
     output_norm = base.output_norm + _read_differences(base, file, [OUTPUT_NORM])
     return base.assemble(stacks, embedding.squeeze(0), output_norm.squeeze(0), dtype)

@@ -26,7 +26,7 @@ from training.base_weights import GgufFile, read_shape, read_weights
 from training.model import Tensor, Weights, document_positions, embed, normalise, rotary_tables
 from training.rows import ANSWER, DIGIT, VALUE, Rows, concatenate, load_rows
 from training.run_settings import RunSettings
-from training.save_run import save_run
+from training.save_run import save_run, served_weights
 
 log = logging.getLogger("training")
 
@@ -40,6 +40,14 @@ class Batch:
     before: Tensor  # flat positions whose next token is an answer's
     targets: Tensor  # those tokens
     weights: Tensor  # and what each counts
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The weights whose chances are followed, and for which share of the loss."""
+
+    weights: Weights
+    share: float
 
 
 class Machine:
@@ -73,14 +81,22 @@ class Machine:
             x = self.run_layer(x, layer, *turns[local], masks[local])
         return x
 
-    def loss(self, weights: Weights, batch: Batch) -> Tensor:
+    def loss(self, weights: Weights, batch: Batch, leader: Leader | None = None) -> Tensor:
+        logits = self.logits(weights, batch)
+        losses = F.cross_entropy(logits, batch.targets, reduction="none")
+        if leader is not None:
+            with torch.no_grad():
+                wanted = self.logits(leader.weights, batch).log_softmax(-1)
+            apart = F.kl_div(logits.log_softmax(-1), wanted, reduction="none", log_target=True)
+            losses = leader.share * apart.sum(-1) + (1 - leader.share) * losses
+        return (losses * batch.weights).sum() / batch.weights.sum()
+
+    def logits(self, weights: Weights, batch: Batch) -> Tensor:
         x = self.hidden(weights, batch.tokens, batch.documents)
         # Only these positions are read out: the vocabulary is a fifth of all arithmetic.
         x = x.flatten(0, 1).index_select(0, batch.before)
         x = normalise(x, weights.output_norm, self.shape.norm_epsilon)
-        logits = F.linear(x, weights.embedding).float()
-        losses = F.cross_entropy(logits, batch.targets, reduction="none")
-        return (losses * batch.weights).sum() / batch.weights.sum()
+        return F.linear(x, weights.embedding).float()
 
 
 def make_batch(rows: Rows, chosen: Any, settings: RunSettings, device: Any) -> Batch:
@@ -148,6 +164,7 @@ def train(
 ) -> Outcome:
     """Run until the tokens or the seconds are used up; the schedule follows the nearer end."""
     trainable = Trainable(machine.base, settings)
+    leader = _leader(machine, settings)
     parameters = list(trainable.parameters.values())
     optimiser = torch.optim.AdamW(
         parameters,
@@ -165,7 +182,7 @@ def train(
         batch = make_batch(rows, chosen, settings, machine.device)
         for group in optimiser.param_groups:
             group["lr"] = settings.learning_rate * rate_at(progress, settings)
-        loss = machine.loss(trainable.weights(machine.dtype), batch)
+        loss = machine.loss(trainable.weights(machine.dtype), batch, leader)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
         optimiser.step()
@@ -187,6 +204,15 @@ def train(
     if machine.device.type == "cuda":
         torch.cuda.synchronize()
     return Outcome(trainable, losses, step, step * per_step, round(now() - begin, 1), status)
+
+
+def _leader(machine: Machine, settings: RunSettings) -> Leader | None:
+    """The start itself, unrounded: a mean of seeds knows more than the data teach again."""
+    if not settings.follow_start:
+        return None
+    with torch.no_grad():
+        weights = served_weights(machine.base, Path(settings.start), "none", machine.dtype)
+    return Leader(weights, settings.follow_start)
 
 
 def _report(settings: RunSettings, step: int, per_step: int, loss: float, seconds: float) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 from training.score import Call, auroc, coverage_at, exact, f1, read_calls
@@ -48,3 +50,10 @@ def test_coverage_counts_the_longest_confident_prefix_and_no_half_tie() -> None:
     assert coverage_at([4, 3, 2, 1], right, 0.75) == 1.0
     assert coverage_at([4, 3, 2, 1], right, 0.95) == 0.5
     assert coverage_at([4, 4, 4, 1], right, 0.95) == 0.0
+
+
+def test_scoring_needs_nothing_that_only_an_engine_needs() -> None:
+    """The lent machine scores answers and has torch, tokenizers and numpy, no more."""
+    look = "import sys, training.score; print({'platformdirs', 'gguf', 'httpx'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"

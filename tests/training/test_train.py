@@ -10,6 +10,8 @@ from training.export import write_gguf
 from training.rows import ANSWER, pack
 from training.run_settings import RunSettings
 
+from edgewise.local.store.rounding import LEVELS, round_to_levels
+
 torch = pytest.importorskip("torch", reason="training needs torch; serving does not")
 
 WIDTH, LAYERS, WORDS = 64, 2, 50
@@ -199,6 +201,86 @@ def test_the_torch_rounding_is_the_one_files_have() -> None:
     from training.quantise import round_trip
 
     values = np.random.default_rng(1).standard_normal((20, 64)).astype(np.float32)
-    for kind in ("Q8_0", "Q4_0"):
+    stored = {kind: round_trip(values, kind) for kind in ("Q8_0", "Q4_0")}
+    stored["IQ4_NL"] = _levels(values)
+    for kind, wanted in stored.items():
         ours = fake_quantise(torch.from_numpy(values), kind).numpy()
-        assert np.mean(np.abs(ours - round_trip(values, kind)) > 1e-6) < 0.01
+        assert np.mean(np.abs(ours - wanted) > 1e-6) < 0.01
+
+
+def _levels(values: Any) -> Any:
+    blocks = round_to_levels(values).reshape(-1, 18)
+    scales = blocks[:, :2].copy().view("<f2").astype(np.float32)
+    codes = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], axis=1)
+    return (np.array(LEVELS, np.float32)[codes] * scales).reshape(values.shape)
+
+
+def test_a_rounding_may_have_exceptions() -> None:
+    from training.adapter import GROUPS, kinds_of
+
+    assert kinds_of("Q8_0") == dict.fromkeys(GROUPS, "Q8_0")
+    mixed = kinds_of("IQ4_NL,ffn_down=Q8_0")
+    assert (mixed["ffn_down"], mixed["ffn_up"], mixed["attn_q"]) == ("Q8_0", "IQ4_NL", "IQ4_NL")
+    with pytest.raises(ValueError, match="no group 'ffn'"):
+        kinds_of("Q4_0,ffn=Q8_0")
+
+
+def test_a_run_that_goes_on_through_its_rounding_comes_back_to_its_start(
+    base: Path, tmp_path: Path
+) -> None:
+    """What rounding took away is won back, and the written file is what was trained."""
+    from training.save_run import save_run, served_weights
+    from training.train import Leader, Machine, make_batch, train
+
+    torch.manual_seed(0)
+    machine = Machine(base, "cpu", 8, 64, compiled=False)
+    rows = pack(repeated_words(6000, seed=1), 64)  # all that can be asked: nothing to overfit
+    first = RunSettings(
+        "first", rank=32, alpha=32, learning_rate=1e-2, rows=8, tokens=8 * 64 * 150, seconds=1e9,
+        export_kind="Q4_0",
+    )  # fmt: skip
+    start = tmp_path / "start.gguf"
+    save_run(start, train(machine, rows, first).trainable)
+    settings = RunSettings(
+        "on", rank=32, alpha=32, learning_rate=5e-4, rows=8, tokens=8 * 64 * 150, seconds=1e9,
+        start=str(start), follow_start=1.0, quantise_aware="IQ4_NL,ffn_down=Q8_0",
+        round_adapter=True, export_kind="Q4_0", norms=True,
+    )  # fmt: skip
+    outcome = train(machine, rows, settings)
+    written = tmp_path / "on.gguf"
+    save_run(written, outcome.trainable)
+
+    leader = Leader(served_weights(machine.base, start, "none", torch.float32), 1.0)
+    batch = make_batch(pack(repeated_words(80, seed=2), 64), slice(0, 8), settings, machine.device)
+
+    def apart(weights: Any) -> float:
+        with torch.no_grad():
+            return float(machine.loss(weights, batch, leader))
+
+    served = settings.quantise_aware
+    rounded_only = apart(served_weights(machine.base, start, served, torch.float32))
+    went_on = apart(served_weights(machine.base, written, served, torch.float32))
+    with torch.no_grad():
+        trained = outcome.trainable.weights(torch.float32)
+    assert apart(leader.weights) == pytest.approx(0, abs=1e-6)
+    assert went_on < 0.5 * rounded_only
+    for ours, read in zip(trained.layers[0], served_layer(machine, written, served), strict=True):
+        assert ours is None or torch.allclose(ours, read, atol=1e-5)
+
+
+def served_layer(machine: Any, adapter: Path, served: str) -> Any:
+    from training.save_run import served_weights
+
+    return served_weights(machine.base, adapter, served, torch.float32).layers[0]
+
+
+def test_a_start_of_another_rank_is_refused(base: Path, tmp_path: Path) -> None:
+    from training.adapter import Trainable
+    from training.save_run import save_run
+    from training.train import Machine
+
+    machine = Machine(base, "cpu", 8, 64, compiled=False)
+    start = tmp_path / "start.gguf"
+    save_run(start, Trainable(machine.base, RunSettings("small", rank=32)))
+    with pytest.raises(ValueError, match="the start has rank 32, not 64"):
+        Trainable(machine.base, RunSettings("other", rank=64, start=str(start)))

@@ -147,7 +147,10 @@ def test_a_table_with_the_fields_that_must_be_there_is_a_row() -> None:
         ('context_tokens = "512"', "model 'tiny', context_tokens: '512' is not a whole number"),
         ("chat = 1", "model 'tiny', chat: 1 is not true or false"),
         ('languages = "en"', "model 'tiny', languages: 'en' is not a list"),
-        ('requantise_to = "q5"', "model 'tiny', requantise_to: 'q5' is none of 'q8_0', 'q4_0'"),
+        (
+            'requantise_to = "q5"',
+            "model 'tiny', requantise_to: 'q5' is none of 'q8_0', 'q4_0', 'iq4_nl'",
+        ),
         ('kind = "smell"', "model 'tiny', kind: 'smell' is none of"),
         ('source = { repo = "a/b" }', "model 'tiny', source: the field 'file' is missing"),
         (

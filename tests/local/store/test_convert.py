@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -258,13 +259,38 @@ def test_the_result_names_its_quantisation_and_its_adapter(base: Path, tmp_path:
     from gguf import GGUFReader
 
     adapter = adapter_of(tmp_path, thin())
-    for quant, name in (("q8_0", "Q8_0"), ("q4_0", "Q4_0")):
+    for quant, name in (("q8_0", "Q8_0"), ("q4_0", "Q4_0"), ("iq4_nl", "IQ4_NL")):
         out = tmp_path / f"{quant}.gguf"
         merge_adapter(base, adapter, out, quant)  # type: ignore[arg-type]
         assert quantisation_of(out) == name
         fields = GGUFReader(out).fields
         assert fields["general.name"].contents() == "a base"
         assert fields["edgewise.adapter.sha256"].contents() == sha256_of(adapter)
+
+
+def test_the_product_of_a_shipped_adapter_is_exact_in_any_order() -> None:
+    """So the merged bytes depend on no machine's way of multiplying matrices."""
+    from gguf import GGUFReader, quants
+
+    for name in ("function-caller.gguf", "function-caller-large.gguf"):
+        reader = GGUFReader(Path(str(files("edgewise.weights").joinpath(name))))
+        pairs: dict[str, dict[str, Any]] = {}
+        for tensor in reader.tensors:
+            weight, _, role = tensor.name.rpartition(".")
+            values = quants.dequantize(tensor.data, tensor.tensor_type).astype("f8")
+            pairs.setdefault(weight, {})[role] = values
+        for pair in pairs.values():
+            a, b = pair["lora_a"], pair["lora_b"]
+            most = len(a) * np.abs(a).max() * np.abs(b).max()
+            assert most / (_unit(a) * _unit(b)) < 2**53
+
+
+def _unit(values: Any) -> float:
+    """A power of two that all values are whole multiples of."""
+    fractions, exponents = np.frexp(values[values != 0])
+    whole = (fractions * 2**53).astype(np.int64)
+    trailing = np.log2(whole & -whole)
+    return float(2.0 ** (exponents - 53 + trailing).min())
 
 
 def test_norms_and_embedding_may_change_too(base: Path, tmp_path: Path) -> None:

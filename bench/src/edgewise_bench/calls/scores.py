@@ -5,17 +5,20 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise.calibrate.answers import Call, exact, value_matches
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
 from edgewise_bench.calls.cases import CallCase
-from edgewise_bench.calls.systems import Answered
 from edgewise_bench.risk import aurc, coverage_at
+
+# The machine that trains scores answers too, and has nothing of what an engine needs.
+if TYPE_CHECKING:
+    from edgewise_bench.calls.systems import Answered
 
 LEVELS = {"easy": 0.2, "medium": 0.3, "hard": 0.5}  # what each difficulty weighs in the total
 FULL_TIME_MS = 500.0  # an average this long or longer earns nothing
-Row = tuple[CallCase, Answered]
+Row = tuple[CallCase, "Answered"]
 MOST_POINTS = 200  # of the hybrid curve: each one looks at every call
 SHARES_SENT = (0.1, 0.2, 0.3, 0.5)
 _SOURCES = ("local", "cloud", "mixed")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from edgewise.types.tables import Table, read_row
 
-Requantised = Literal["q8_0", "q4_0"]
+Requantised = Literal["q8_0", "q4_0", "iq4_nl"]
 Kind = Literal["text", "speech", "embedding", "vision"]
 
 DEFAULT_MODEL = "smollm2-135m-instruct"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import Requantised
+from edgewise.local.store.rounding import round_to_levels
 from edgewise.local.store.verify import Progress, sha256_of, silent
 
 # gguf brings numpy, which loads slowly: only pulling a model loads them, below.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 _SLOW = ("Q4_1",)
-_FILE_TYPES = {"q8_0": 7, "q4_0": 2}  # general.file_type, by llama.cpp's numbers
+_FILE_TYPES = {"q8_0": 7, "q4_0": 2, "iq4_nl": 25}  # general.file_type, by llama.cpp's numbers
 # Used for every token, at both ends: kept at eight bits.
 _EMBEDDING = "token_embd.weight"
 _OUTPUT = "output.weight"
@@ -105,7 +106,9 @@ class _Changes:
         if up.shape[-1] != down.shape[0]:
             raise StoreError(f"the adapter's {name!r} has two ranks: {a.shape} and {b.shape}")
         scale = self._alpha / down.shape[0] if self._alpha else 1.0
-        product: Floats = (up @ down) * scale
+        # Shipped adapters are Q4_0: the products of their values, and the sums of these, fit into
+        # 53 bits. So no sum is rounded, and every machine gets the same one in any order.
+        product: Floats = ((up.astype("f8") @ down.astype("f8")) * scale).astype("f4")
         return product
 
 
@@ -175,8 +178,6 @@ def _write(
     label: str,
 ) -> None:
     """Write the file, and give it its name when it is complete. Only one tensor is in memory."""
-    from gguf import quants  # noqa: PLC0415
-
     for name, tensor in weights.items():
         _announce(writer, name, tensor, kinds[name])
     try:
@@ -192,13 +193,19 @@ def _write(
                     if change.shape != values.shape:
                         raise StoreError(f"the adapter's {name!r} has another shape")
                     values = values + change
-                data = quants.quantize(values, kinds[name])
+                data = _rounded(values, kinds[name])
             writer.write_tensor_data(data)
             done += int(tensor.n_bytes)
             progress(done, total, label)
     finally:
         writer.close()
     os.replace(_temporary(path), path)
+
+
+def _rounded(values: Floats, kind: GGMLQuantizationType) -> Any:
+    from gguf import quants  # noqa: PLC0415
+
+    return round_to_levels(values) if kind.name == "IQ4_NL" else quants.quantize(values, kind)
 
 
 def _announce(
