@@ -13,9 +13,10 @@ import argparse
 import datetime
 import gzip
 import json
+import math
 import sys
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ from training.call_samples import Sample, lines, read_prompt, right_calls, tools
 from training.score import exact, read_calls
 
 Answers = dict[str, dict[str, Any]]  # by prompt
-_FACTS = DeviceFacts(
+FACTS = DeviceFacts(
     backend="kept", model="edgewise-caller", quantisation="Q8_0", context_tokens=2048
 )
 
@@ -53,7 +54,7 @@ class KeptFunctionModel:
     answers: Answers
 
     def facts(self) -> DeviceFacts:
-        return _FACTS
+        return FACTS
 
     def write_call(
         self,
@@ -69,14 +70,14 @@ class KeptFunctionModel:
         row = self.answers.get(prompt)
         if row is None:
             raise GenerationFailed("this prompt was not kept")
-        yield from _tokens(row)
+        yield from kept_tokens(row)
         yield Finish("stop", 0, len(row["tokens"]))
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _tokens(row: Mapping[str, Any]) -> Iterator[Token]:
+def kept_tokens(row: Mapping[str, Any]) -> Iterator[Token]:
     told = zip(row["tokens"], row["logprobs"], row["runners_up"], strict=True)
     for place, (text, logprob, other) in enumerate(told):
         none = ((NO_CALL, row["none"]),) if place == 0 and row["none"] is not None else ()
@@ -117,14 +118,14 @@ class KeepingFunctionModel:
             if isinstance(item, Token):
                 written.append(item)
             else:
-                self.answers.setdefault(prompt, _row(prompt, written))
+                self.answers.setdefault(prompt, kept_row(prompt, written))
             yield item
 
     def close(self) -> None:
         self.function_model.close()
 
 
-def _row(prompt: str, written: Sequence[Token]) -> dict[str, Any]:
+def kept_row(prompt: str, written: Sequence[Token]) -> dict[str, Any]:
     first = dict(written[0].alternatives) if written else {}
     none = [chance for text, chance in first.items() if text.strip() == NO_CALL]
     return {
@@ -180,17 +181,26 @@ def noting(calibration: Calibration) -> tuple[Calibration, Told]:
 
 
 def answer(
-    request: str, tools: Sequence[Tool], function_model: CallBackend, calibration: Calibration
+    request: str,
+    tools: Sequence[Tool],
+    function_model: CallBackend,
+    calibration: Calibration,
+    *,
+    rules: CallRules | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> CallReply:
-    """As the engine answers where no cloud may be asked; dates are those of a fixed day."""
+    """As the engine answers where no cloud may be asked; dates are those of a fixed day.
+
+    Without `rules`, retries have all the time they want: a busy machine must not change answers.
+    """
     parts = Parts(
         function_model=lambda: function_model,
         cloud=_ShutCloud(),
         policy=plugins.load("policies", "local_only"),
         calibration=lambda _: calibration,
-        rules=CallRules(),
+        rules=rules or CallRules(retry_deadline_ms=math.inf),
         patience_s=1.0,
-        clock=time.perf_counter,
+        clock=clock,
         today=lambda: datetime.date(2026, 1, 15),
         record=_NoRecord(),
     )
