@@ -206,6 +206,7 @@ def test_the_rung_its_source_and_what_the_machine_could_run_are_shown(
     assert device["detail"].startswith(f"tiny, from EDGEWISE_MODEL; this machine could run {could}")
     assert device["state"] == ("note" if could == "standard" else "ok")
     monkeypatch.delenv("EDGEWISE_MODEL")
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(own_home / "empty"))
     device = finding(check(run), "device")
     assert (device["state"], device["detail"][:21]) == ("note", "tiny, nobody chose it")
     assert device["fix"].endswith("edgewise setup")

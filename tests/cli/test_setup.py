@@ -40,10 +40,7 @@ def only_tiny(
     """A cache with the smallest rung and the function model, and no package index."""
     cache = tmp_path / "cache"
     for model in (default_model, default_function_model):
-        folder = cache / "models" / model.name
-        folder.mkdir(parents=True)
-        for file in model.path.parent.iterdir():
-            shutil.copy2(file, folder)  # with its time, or it would be hashed
+        shutil.copytree(model.path.parent, cache / "models" / model.name)  # times included
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(cache))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return cache
@@ -273,4 +270,4 @@ def test_the_best_installed_rung_that_fits_is_used(
 
     machine(monkeypatch, found)
     monkeypatch.setattr(cli_setup, "ModelStore", Store)
-    assert cli_setup._best_installed(Settings.load()) == rung
+    assert cli_setup.best_installed(Settings.load()) == rung

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -32,6 +32,7 @@ from edgewise.cli.render import (
     milliseconds,
     print_json,
 )
+from edgewise.cli.setup import best_installed
 from edgewise.cli.streams import command
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
@@ -119,6 +120,8 @@ def examine(*, quick: bool) -> Iterator[Finding]:
     except EdgewiseError as error:
         yield Finding("settings", "broken", str(error), "correct the value; docs/settings.md")
         return
+    if "model" not in settings.named:  # what `ask` would use; still named by nobody
+        settings = replace(settings, model=best_installed(settings))
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _settings,
         _runtime,

@@ -151,12 +151,12 @@ def choose_model(settings: Settings, policy: str | None = None, *, yes: bool = F
             return settings.with_changes(model="tiny")
         except (StoreError, SettingsError, OSError) as error:
             side.say((f"Not set up: {error}", "yellow"))
-    rung = _best_installed(settings)
+    rung = best_installed(settings)
     side.say((f"No model is chosen yet; using {rung}. To choose: {command('setup')}", "dim"))
     return settings.with_changes(model=rung)
 
 
-def _best_installed(settings: Settings) -> str:
+def best_installed(settings: Settings) -> str:
     """The highest installed rung that fits into memory, else the lowest, else `tiny`."""
     here = {model.name for model in ModelStore(settings.models_dir).installed()}
     rungs = [rung for rung, row in ladder().items() if row.name in here]
@@ -175,6 +175,8 @@ def _agree(question: str) -> bool:
 
 def _fetch(store: ModelStore, rows: Sequence[ModelRow], whole: int) -> None:
     """One bar over all files."""
+    if not rows:
+        return
     with download_bar() as report:
         before = 0
 
