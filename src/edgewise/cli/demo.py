@@ -209,7 +209,7 @@ def _introduce(facts: DeviceFacts) -> None:
     console().say(
         ("edgewise", "bold"),
         f" · device: {facts.model} ({facts.quantisation}) · cloud: a stand-in on this machine, "
-        "at pretended prices",
+        "at pretend prices",
     )
 
 
@@ -223,7 +223,7 @@ def _one(engine: Engine, scene: Scene, as_json: bool) -> dict[str, Any]:
     except EdgewiseError as error:
         return _refused(error, as_json)
     screen.print(summary(reply))
-    if len(reply.attempts) == 1:  # else the arrows above the answer have said why
+    if reply.decision.code.startswith("kept"):  # else the arrows above the answer have said why
         screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
     return reply.to_dict()
 
