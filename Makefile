@@ -16,8 +16,7 @@ CLIENTS := .venv-clients
 .PHONY: demo test check format clean
 
 demo: $(READY)
-	@$(BIN)/edgewise pull
-	@$(BIN)/edgewise demo
+	@$(BIN)/edgewise demo --yes
 
 test: $(DEV)
 	$(BIN)/edgewise pull $(MODELS)

@@ -53,7 +53,7 @@ MODELS_DIR = Settings.load().models_dir
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Settings, ledger and keys in a folder of the test's; models in the shared cache."""
+    """Settings, ledger and keys in a folder of the test's; the small model in the shared cache."""
     home = tmp_path / "edgewise-home"
     for name in set(os.environ) - {"HF_HUB_DISABLE_TELEMETRY"}:  # edgewise sets that one
         if name.startswith(("EDGEWISE_", "CACTUS_", "HF_")):
@@ -66,6 +66,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EDGEWISE_HOME", str(home))
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(MODELS_DIR.parent))
     monkeypatch.setenv("EDGEWISE_THREADS", "1")
+    monkeypatch.setenv("EDGEWISE_MODEL", "tiny")  # whatever else this machine could run
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     return home
 

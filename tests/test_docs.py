@@ -281,7 +281,13 @@ def test_every_setting_is_on_its_page_with_default_and_variable() -> None:
         assert found, each.name
         if isinstance(each.default, str | int | float | tuple):
             assert found[1] == f"`{as_toml(each.default)}`", each.name
-        in_environment = each.name not in ("difficulty", "providers", "server", "environment")
+        in_environment = each.name not in (
+            "difficulty",
+            "providers",
+            "server",
+            "environment",
+            "named",
+        )
         assert found[2] == (f"`EDGEWISE_{each.name.upper()}`" if in_environment else "none")
     for each in fields(ProviderSettings):
         assert re.search(rf"^\| `{each.name}` \|", page, re.M), each.name
@@ -303,7 +309,7 @@ def test_every_settings_file_on_a_page_is_accepted(tmp_path: Path) -> None:
                     parts.provider_rows(loaded)
                 if page == "docs/settings.md":
                     shown |= tomllib.loads(block.text).keys()
-    assert shown == {each.name for each in fields(Settings)} - {"environment"}
+    assert shown == {each.name for each in fields(Settings)} - {"environment", "named"}
 
 
 BEGIN, END = "<!-- begin providers -->", "<!-- end providers -->"

@@ -62,6 +62,70 @@ def test_the_last_one_wins_default_file_environment_argument(tmp_path: Path) -> 
     assert (chosen.max_tokens, chosen.policy) == (33, "local_only")
 
 
+def test_settings_know_which_of_them_somebody_named(tmp_path: Path) -> None:
+    environment = write_config(tmp_path, "threads = 3") | {"EDGEWISE_MODEL": "tiny"}
+    chosen = Settings.load(environment, policy="local_only")
+    assert {"threads", "model", "policy"} <= chosen.named
+    assert "max_tokens" not in chosen.named
+    assert "max_tokens" in chosen.with_changes(max_tokens=9).named
+    assert "model" not in Settings.load({"EDGEWISE_HOME": str(tmp_path)}).named
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", 'model = "standard"\n'),
+        ("threads = 3\n", 'model = "standard"\nthreads = 3\n'),
+        (
+            "# mine\nthreads = 3\nmodel = 'tiny'  # for now\n[server]\nport = 1\n",
+            '# mine\nthreads = 3\nmodel = "standard"  # for now\n[server]\nport = 1\n',
+        ),
+        (
+            '[providers.a]\nmodel = "theirs"\n',
+            'model = "standard"\n[providers.a]\nmodel = "theirs"\n',
+        ),
+    ],
+)
+def test_a_choice_is_remembered_and_the_rest_of_the_file_stays(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    chosen = Settings.load(write_config(tmp_path, before))
+    chosen.file.chmod(0o600)
+    chosen.remember("model", "standard")
+    assert chosen.file.read_text("utf-8") == after
+    assert chosen.file.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in chosen.file.parent.iterdir()] == ["config.toml"]
+    assert Settings.load({"EDGEWISE_HOME": str(tmp_path)}).model == "standard"
+
+
+def test_a_choice_is_remembered_where_there_was_no_file_and_through_a_link(tmp_path: Path) -> None:
+    chosen = Settings.load({"EDGEWISE_HOME": str(tmp_path / "home")})
+    chosen.remember("model", "tiny")
+    assert chosen.file.read_text("utf-8") == 'model = "tiny"\n'
+    mine = tmp_path / "dotfiles.toml"
+    chosen.file.replace(mine)
+    chosen.file.symlink_to(mine)
+    chosen.remember("model", "/a/b c.gguf")
+    assert chosen.file.is_symlink()
+    assert mine.read_text("utf-8") == 'model = "/a/b c.gguf"\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "threads = ",
+        'budgets = [\n  """\nmodel = "x"\n""",\n]\n',
+        '"model" = "tiny"\n',
+    ],
+)
+def test_a_file_that_cannot_be_changed_safely_is_left_alone(tmp_path: Path, text: str) -> None:
+    write_config(tmp_path, text)
+    chosen = Settings(config_dir=tmp_path / "config")
+    with pytest.raises(SettingsError, match=r"config\.toml"):
+        chosen.remember("model", "standard")
+    assert chosen.file.read_text("utf-8") == text
+
+
 def test_an_empty_variable_is_a_variable_that_is_not_set(tmp_path: Path) -> None:
     environment = write_config(tmp_path, "threads = 3")
     chosen = Settings.load(environment | {"EDGEWISE_THREADS": "", "EDGEWISE_CONFIG_DIR": ""})
@@ -112,7 +176,7 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
     }
     defaults = Settings()
     for each in fields(Settings):
-        if each.name in ("providers", "difficulty", "server", "environment"):
+        if each.name in ("providers", "difficulty", "server", "environment", "named"):
             continue
         default = getattr(defaults, each.name)
         opposite = "no" if default is True else "yes"

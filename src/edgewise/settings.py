@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
+import shutil
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -162,6 +165,8 @@ class Settings:
     config_dir: Path = field(default_factory=lambda: Path(platformdirs.user_config_dir("edgewise")))
     # Variables with providers' keys and addresses, as they were when the settings were read
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # The settings that are not defaults: somebody named them in the file, the environment or code
+    named: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
@@ -237,13 +242,46 @@ class Settings:
         }
         values |= overrides
         converted = {name: _convert(name, value) for name, value in values.items()}
-        return cls(**converted, environment=environment)
+        return cls(**converted, environment=environment, named=frozenset(converted))
 
     def with_changes(self, **changes: Any) -> Settings:
-        return replace(self, **{name: _convert(name, value) for name, value in changes.items()})
+        converted = {name: _convert(name, value) for name, value in changes.items()}
+        return replace(self, **converted, named=self.named | converted.keys())
+
+    @property
+    def file(self) -> Path:
+        return self.config_dir / "config.toml"
+
+    def remember(self, name: str, value: str) -> None:
+        """Write one text into config.toml. Everything else in it stays, comments included.
+
+        Raises SettingsError, and changes nothing, if the file cannot be read or edited safely.
+        """
+        path = self.file.resolve()  # a link stays a link
+        text = path.read_text("utf-8") if path.is_file() else ""
+        before = _read_file(path)
+        written = _with_line(text, name, value)
+        try:
+            as_meant = tomllib.loads(written) == {**tomllib.loads(text), name: value}
+        except tomllib.TOMLDecodeError:
+            as_meant = False
+        if not as_meant:
+            line = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+            raise SettingsError(f"{path} was left alone: write `{line}` into it yourself")
+        if before.get(name) == value:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        temporary.write_text(written, "utf-8")
+        if path.is_file():
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
 
 
-_FIELDS = {each.name: str(each.type) for each in fields(Settings) if each.name != "environment"}
+_NOT_SET_BY_USERS = ("environment", "named")
+_FIELDS = {
+    each.name: str(each.type) for each in fields(Settings) if each.name not in _NOT_SET_BY_USERS
+}
 _TABLES = ("providers", "difficulty", "server")
 # Old names that are still read: of settings, and of the weights under [difficulty].
 _RENAMED = {"caller_model": "function_model"}
@@ -290,6 +328,19 @@ def _read_file(path: Path) -> dict[str, Any]:
     if unknown:
         raise SettingsError(f"{path}: unknown setting {unknown[0]!r} (see docs/settings.md)")
     return data
+
+
+def _with_line(text: str, name: str, value: str) -> str:
+    """A TOML text in which `name` is `value`; its own line if there is one, else a new first one.
+
+    The caller checks the result: a line inside a long text may look like the setting.
+    """
+    quoted = json.dumps(value, ensure_ascii=False)
+    above = re.search(r"^\s*\[", text, re.MULTILINE)  # a table's lines are not ours
+    end = above.start() if above else len(text)
+    line = re.compile(rf"""^(\s*{name}\s*=\s*)("[^"\n]*"|'[^'\n]*')""", re.MULTILINE)
+    changed, count = line.subn(lambda found: found[1] + quoted, text[:end], count=1)
+    return changed + text[end:] if count else f"{name} = {quoted}\n{text}"
 
 
 def _convert(name: str, value: Any) -> Any:

@@ -1,49 +1,64 @@
-"""`edgewise demo`: real requests on the real model, with a cloud and without one."""
+"""`edgewise demo`: real requests on the real model; the cloud is a stand-in on this machine."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
-from edgewise.cli.demo import CALLS, QUESTIONS
-from edgewise.testing import Answer, LoopbackCloud
-from tests.cli.conftest import Run
+from edgewise.cli.demo import SCENES, STAND_IN
+from edgewise.testing import LoopbackCloud
+from tests.cli.conftest import SCRIPT, Run
 
 
 @pytest.mark.real_model
-def test_without_a_key_everything_stays_on_the_device_and_says_so(
+def test_the_demo_shows_calls_first_then_every_way_an_answer_can_go(
     script: Run, default_model: object, default_function_model: object
 ) -> None:
     ran = script("demo")
     assert ran.code == 0
-    assert "smollm2-135m-instruct (Q8_0) on this machine · cloud: no key" in ran.out
-    assert ran.out.count("\n> ") == len(QUESTIONS) + len(CALLS)
-    assert "refused: " in ran.out
-    assert "[does_not_fit]" in ran.out
-    assert f"\n{len(QUESTIONS) + len(CALLS)} requests · " in ran.out
-    assert '\nset_alarm {"hour":6,"minute":30}\nsend_message {"recipient":"Maria",' in ran.out
-    assert "\n(no call)\n" in ran.out
-    assert " 0 by the cloud · " in ran.out
-    assert "$0 spent" in ran.out
-    assert "Next: edgewise ask" in ran.out
+    assert ran.out.startswith(
+        "edgewise · device: smollm2-135m-instruct (Q8_0) · cloud: a stand-in on this machine"
+    )
+    scenes = ran.out.split("\n\n")[1:]
+    assert [scene.splitlines()[0] for scene in scenes[:7]] == [each.title for each in SCENES]
+    calls, none, kept, handed_off, private, budget, offline = scenes[:7]
+    assert '\nset_alarm {"hour":6,"minute":30}\nsend_message {"recipient":"Maria",' in calls
+    assert "\n(no call)\n" in none
+    assert "\nThe chemical symbol for gold is Au.\n└ device · " in kept
+    assert (
+        f"Bobby Fischer, who beat Boris Spassky in Reykjavik.\n└ cloud · {STAND_IN} · "
+        in handed_off
+    )
+    for scene, code in ((private, "private"), (budget, "budget_spent"), (offline, "cloud_refused")):
+        assert "\nThe capital of France is Paris.\n└ device · " in scene
+        assert f" · in doubt · degraded: {code}" in scene
+    assert "7 requests · 6 answered on the device · 1 by the stand-in cloud" in ran.out
 
 
 @pytest.mark.real_model
-def test_with_a_key_the_long_request_goes_to_the_cloud(
+def test_neither_the_users_key_nor_the_users_ledger_is_touched(
     run: Run, cloud: LoopbackCloud, default_model: object, default_function_model: object
 ) -> None:
-    cloud.always(Answer(text="It was decided to meet again."))
     ran = run("demo", "--json")
     assert (ran.code, ran.err) == (0, "")
-    replies = ran.json
-    assert len(replies) == len(QUESTIONS) + len(CALLS)
-    assert all(reply["success"] for reply in replies)
-    (long,) = [reply for reply in replies if "longer" in reply["title"]]
-    assert (long["response"], long["source"]) == ("It was decided to meet again.", "cloud")
-    assert [len(reply["tool_calls"]) for reply in replies[-2:]] == [2, 0]
-    private = [reply for reply in replies if "private" in reply["title"]]
-    assert [reply["source"] for reply in private] == ["local"]
+    assert all(reply["success"] for reply in ran.json)
+    assert [reply["source"] for reply in ran.json].count("cloud") == 1
+    assert cloud.requests == []
+    assert run("ledger", "--json").json["requests"] == 0
+
+
+@pytest.mark.real_model
+def test_the_first_line_can_be_pasted_into_a_shell(
+    run: Run, script: Run, default_model: object, default_function_model: object
+) -> None:
+    first = run("demo", "--json").json[0]
+    program, *arguments = shlex.split(first["command"])
+    assert program in ("edgewise", str(SCRIPT)) or Path(program).samefile(SCRIPT)
+    ran = script(*arguments)
+    assert ran.code == 0
+    assert ran.out.startswith('set_alarm {"hour":6,"minute":30}\n')
 
 
 def test_without_a_model_the_demo_says_how_to_get_one(run: Run, no_model: Path) -> None:

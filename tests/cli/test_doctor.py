@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from edgewise.cli import doctor as doctor_module
 from edgewise.cli.doctor import examine
+from edgewise.local.store.ladder import Machine
 from edgewise.local.store.store import InstalledModel
 from edgewise.testing import LoopbackCloud
 from tests.cli.conftest import KEY, Run
@@ -192,3 +194,24 @@ def test_every_broken_thing_comes_with_a_fix(no_model: Path, own_home: Path) -> 
 def test_the_calibration_says_what_it_can_promise(run: Run) -> None:
     detail = finding(check(run), "calibration")["detail"]
     assert "max_error" in detail
+
+
+@pytest.mark.parametrize(("memory", "could"), [(8_000_000_000, "standard"), (1_000, "tiny")])
+def test_the_rung_its_source_and_what_the_machine_could_run_are_shown(
+    run: Run, own_home: Path, monkeypatch: pytest.MonkeyPatch, memory: int, could: str
+) -> None:
+    found = Machine(memory, 60_000_000_000, cores=2)
+    monkeypatch.setattr(doctor_module, "read_machine", lambda folder: found)
+    device = finding(check(run), "device")
+    assert device["detail"].startswith(f"tiny, from EDGEWISE_MODEL; this machine could run {could}")
+    assert device["state"] == ("note" if could == "standard" else "ok")
+    monkeypatch.delenv("EDGEWISE_MODEL")
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(own_home / "empty"))
+    device = finding(check(run), "device")
+    assert (device["state"], device["detail"][:21]) == ("note", "tiny, nobody chose it")
+    assert device["fix"].endswith("edgewise setup")
+    (own_home / "config").mkdir(parents=True)
+    (own_home / "config" / "config.toml").write_text('model = "standard"')
+    device = finding(check(run), "device")
+    assert (device["state"], device["fix"]) == ("ok", "")
+    assert device["detail"].startswith(f"standard, remembered in {own_home}")

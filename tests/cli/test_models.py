@@ -37,7 +37,7 @@ def test_every_known_model_is_listed(run: Run, no_model: Path) -> None:
     for known in MODELS.values():
         assert f"· {known.name} " in ran.out
         assert f"    {known.description}\n" in ran.out
-    assert f"{DEFAULT}          145 MB  Apache-2.0 · packages · the default\n" in ran.out
+    assert f"{DEFAULT}          145 MB  Apache-2.0 · packages · tiny · the default\n" in ran.out
 
 
 def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
@@ -47,6 +47,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
     assert entry == {
         "name": "qwen3-0.6b",
         "installed": False,
+        "rung": "",
         "default": False,
         "function_model": False,
         "transcriber": False,

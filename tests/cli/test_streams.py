@@ -7,10 +7,11 @@ import logging
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from edgewise.cli.streams import PATIENCE_S, printable, warnings_last, without_surrogates
+from edgewise.cli.streams import PATIENCE_S, command, printable, warnings_last, without_surrogates
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
 
@@ -23,6 +24,21 @@ def asked(cloud: LoopbackCloud) -> str:
 def test_escape_sequences_are_taken_out_and_line_ends_and_tabs_stay() -> None:
     text = "a\x1b]0;title\x07b\tc\nd\r\x9b31me\x7f"
     assert printable(text) == "a]0;titleb\tc\nd31me"
+
+
+def test_a_line_to_type_names_the_script_as_the_user_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(SCRIPT.parent))
+    assert command("ask") == "edgewise ask"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command() == str(SCRIPT)
+    monkeypatch.chdir(SCRIPT.parents[2])
+    assert command("ask") == f"{SCRIPT.parts[-3]}/bin/edgewise ask"
+    other = tmp_path / "edgewise"  # another installation is not this one
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    assert command("ask") == f"{SCRIPT.parts[-3]}/bin/edgewise ask"
 
 
 def test_bytes_that_are_no_text_become_question_marks() -> None:

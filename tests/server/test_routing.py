@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgewise.server.body import BadField
+from edgewise.server.errors import Refusal
 from edgewise.server.routing import read_routing, resolve_model
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
@@ -171,3 +172,11 @@ def test_a_degraded_answer_says_why(serving: Serving, cloud: LoopbackCloud) -> N
     response = served.chat()
     assert response.headers["x-edgewise-degraded"] == "cloud_server_error"
     assert response.json()["edgewise"]["degraded"] is True
+
+
+def test_the_local_model_may_be_named_by_its_rung() -> None:
+    device = "smollm2-135m-instruct"
+    found = resolve_model("local/tiny", local_model=device, any_model=False)
+    assert found.options == {"policy": "local_only"}
+    with pytest.raises(Refusal, match="the local model is local/smollm2-135m-instruct"):
+        resolve_model("local/standard", local_model=device, any_model=False)

@@ -105,7 +105,7 @@ def open_transcriber(settings: Settings) -> SpeechBackend:
 
 def open_embedder(settings: Settings) -> EmbedBackend:
     """The embedder, not yet loaded. If its runtime is missing, nothing is fetched."""
-    row = row_named(settings.embed_model.strip().lower())
+    row = row_named(settings.embed_model)
     if row is not None and row.kind != "embedding":
         raise ModelNotFound(f"{row.name} cannot embed; run `edgewise models` for those that can")
     if row is not None and row.runtime == "onnx":
@@ -133,7 +133,8 @@ def _find_or_fetch(settings: Settings, name: str, default: str) -> InstalledMode
     try:
         return store.find(name)
     except ModelNotFound as missing:
-        if name != default or not settings.fetch_default_model:
+        row = row_named(name)
+        if row is None or row.name != default or not settings.fetch_default_model:
             raise
         _log.info("getting %s, once; it is kept in %s", name, store.root)
         try:

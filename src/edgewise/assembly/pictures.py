@@ -107,7 +107,7 @@ def sees(settings: Settings, backend: ChatBackend | None) -> bool:
         return backend.facts().images
     if settings.projector:
         return True
-    row = row_named(settings.model.strip().lower())
+    row = row_named(settings.model)
     return row is not None and any(file.name == PROJECTOR for file in row.beside)
 
 

@@ -24,6 +24,7 @@ from edgewise.cli.render import (
     why,
 )
 from edgewise.cli.see import tell_seen
+from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
 from edgewise.search.documents import sources
@@ -85,7 +86,8 @@ def ask(
     if folder is not None:
         settings = ensure_embedder(settings)
     if not images:  # the vision skills have their own
-        settings = ensure_model(settings, request.get("policy"))
+        policy = request.get("policy")
+        settings = ensure_model(choose_model(settings, policy), policy)
     hits: list[Hit] = []
     with warnings_last(), Engine(settings) as engine:
         if folder is not None:

@@ -20,6 +20,7 @@ from edgewise.cli.render import (
     summary,
     why,
 )
+from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine
@@ -53,7 +54,8 @@ def chat(as_json: bool, **given: Any) -> None:
     edgewise chat --json < questions.txt
     """
     settings, request = options.split(given)
-    settings = ensure_model(settings, request.get("policy"))
+    policy = request.get("policy")
+    settings = ensure_model(choose_model(settings, policy), policy)
     with Engine(settings) as engine:
         talk = Talk(Conversation(engine, **request), as_json)
         if not as_json:

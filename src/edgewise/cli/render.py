@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -268,7 +267,7 @@ def _count(number: int, thing: str) -> str:
 
 @contextmanager
 def download_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error; in a log, one line for each step."""
+    """One progress bar on standard error for every step; in a log, one line for each."""
     side = console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
@@ -279,13 +278,13 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
         disable=not side.is_terminal,
     )
     with progress:
-        tasks: dict[str, Any] = {}
+        bar = progress.add_task("", total=None)
+        labels: set[str] = set()
 
         def report(done: int, total: int, label: str) -> None:
-            if label not in tasks:
-                tasks[label] = progress.add_task(label, total=total or None)
-                if not side.is_terminal:
-                    side.say(f"{label} {megabytes(total)} …" if total else f"{label} …")
-            progress.update(tasks[label], completed=done, total=total or None)
+            if label not in labels and not side.is_terminal:
+                side.say(f"{label} {megabytes(total)} …" if total else f"{label} …")
+            labels.add(label)
+            progress.update(bar, description=label, completed=done, total=total or None)
 
         yield report

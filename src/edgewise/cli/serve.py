@@ -10,6 +10,7 @@ import click
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import console
+from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import print_json
 from edgewise.settings import Settings
 
@@ -53,7 +54,7 @@ def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) ->
     # Imported here: its parts are an extra, and slow to load.
     from edgewise.server import serve as runner  # noqa: PLC0415
 
-    settings = ensure_model(settings)
+    settings = ensure_model(choose_model(settings))
     runner.log_to_stderr()
     runner.serve(settings, lambda url: _announce(url, settings, as_json))
 

@@ -9,11 +9,14 @@ import logging
 import os
 import re
 import select
+import shlex
+import shutil
 import stat
 import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,6 +72,21 @@ def printable(text: str) -> str:
 def without_surrogates(text: str) -> str:
     """Arguments may hold bytes that are not text; models and JSON need text."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def command(words: str = "") -> str:
+    """How this installation is called from where the user is: it may not be on the PATH."""
+    script = Path(sys.executable).with_name("edgewise.exe" if os.name == "nt" else "edgewise")
+    found = shutil.which("edgewise")
+    if found is not None and (not script.exists() or Path(found).samefile(script)):
+        name = "edgewise"
+    elif not script.exists():
+        name = f"{shlex.quote(sys.executable)} -m edgewise"
+    elif script.is_relative_to(Path.cwd()):
+        name = shlex.quote(str(script.relative_to(Path.cwd())))
+    else:
+        name = shlex.quote(str(script))
+    return f"{name} {words}".rstrip()
 
 
 def print_json(value: Any) -> None:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import override
 
 from edgewise import plugins
+from edgewise.local.store.catalogue import row_named
 from edgewise.server.body import DescribedBy, Model, read_model
 from edgewise.server.errors import refuse
 from edgewise.types.objectives import as_share
@@ -140,7 +141,8 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
     if name in ("", AUTO, f"edgewise/{AUTO}"):
         return Route()
     if where == LOCAL:
-        if rest in ("", local_model):
+        row = row_named(rest)  # `local/standard` names the model on that rung
+        if rest in ("", local_model) or (row is not None and row.name == local_model):
             return Route({"policy": "local_only"})
         raise _unknown(
             name, f"the local model is {f'{LOCAL}/{local_model}' if local_model else 'missing'}"

