@@ -215,3 +215,12 @@ def test_the_rung_its_source_and_what_the_machine_could_run_are_shown(
     device = finding(check(run), "device")
     assert (device["state"], device["fix"]) == ("ok", "")
     assert device["detail"].startswith(f"standard, remembered in {own_home}")
+
+
+def test_how_the_runtime_is_driven_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = finding(check(run), "llama.cpp")
+    assert runtime["state"] == "ok" and "our own loop" in runtime["detail"]
+    monkeypatch.setattr(doctor_module, "why_no_api", lambda: "another release")
+    runtime = finding(check(run), "llama.cpp")
+    assert runtime["state"] == "note" and "server API" in runtime["detail"]
+    assert "another release" in runtime["detail"]

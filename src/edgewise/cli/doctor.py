@@ -38,6 +38,7 @@ from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
+from edgewise.local.llama_api import why_no_api
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.ladder import propose, read_machine
 from edgewise.local.store.store import ModelStore
@@ -154,7 +155,12 @@ def _settings(settings: Settings) -> Iterator[Finding]:
 
 def _runtime(settings: Settings) -> Iterator[Finding]:
     try:
-        yield Finding("llama.cpp", "ok", f"xllamacpp {version('xllamacpp')}")
+        release = f"xllamacpp {version('xllamacpp')}"
+        if reason := why_no_api():
+            slower = f"{release}, through its server API (calls take longer): {reason}"
+            yield Finding("llama.cpp", "note", slower)
+        else:
+            yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
     except PackageNotFoundError:
         yield Finding("llama.cpp", "broken", "not installed", "pip install edgewise")
     if importlib.util.find_spec("pip") is None:

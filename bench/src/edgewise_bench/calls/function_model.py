@@ -30,6 +30,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "call_ms_p50": ("<", 150.0),
     "passes_p50": ("<", 3.5),
     "equal_share": (">", 0.999),
+    "restart_ratio": ("<", 1.3),
 }
 
 _ARRAY_BYTES = 1 << 28  # far more than any cache holds
@@ -92,7 +93,7 @@ class Rounds:
     @property
     def steps(self) -> int:
         """How often `progress` is called."""
-        return 2 * self.times * self.requests + 3
+        return 2 * self.times * self.requests + 4
 
 
 QUICK = Rounds(times=1, requests=3, max_tokens=24)
@@ -141,12 +142,15 @@ def measure_function_model(
             write(bare, turned, REQUESTS[0], 1, step_by_step=True) for turned in _turned(rounds)
         ]
         progress()
+        restarted = measure_restart(settings, function_model, rounds)
+        progress()
     finally:
         function_model.close()
         bare.close()
     found = {
         "first_call_ms": 1000 * first.seconds,
         **compare(ours, theirs),
+        "restart_ratio": restarted,
         **speeds(theirs, cold),
     }
     bandwidth = measure_bandwidth()
@@ -202,6 +206,22 @@ def write(
     return Written(
         first - started, ended - first, fresh, finish.output_tokens, processor, finish.passes, text
     )
+
+
+def measure_restart(settings: Settings, warm: CallBackend, rounds: Rounds) -> float:
+    """The first call of a known tool set after a start, against a warm one; weights loaded."""
+    request, ratios = REQUESTS[1], []
+    for _ in range(rounds.times):
+        write(warm, TOOLS, REQUESTS[0], rounds.max_tokens)
+        usual = write(warm, TOOLS, request, rounds.max_tokens)
+        started = open_function_model(settings)
+        try:
+            write(started, TOOLS[:1], REQUESTS[0], 1)  # loads the weights, for another tool set
+            first = write(started, TOOLS, request, rounds.max_tokens)
+        finally:
+            started.close()
+        ratios.append(first.processor_s / usual.processor_s)
+    return statistics.median(ratios)
 
 
 def compare(ours: list[Written], theirs: list[Written]) -> dict[str, float]:
