@@ -43,14 +43,14 @@ PATIENCE_S = 60  # for the telemetry of a runtime that we let speak
 EXTRAS: dict[str, set[str]] = {
     "base": {
         *("anthropic", "click", "filelock", "genai_prices", "gguf", "google.genai", "httpx2"),
-        *("huggingface_hub", "keyring", "openai", "platformdirs", "rich", "xllamacpp"),
+        *("huggingface_hub", "jinja2", "keyring", "numpy", "openai", "platformdirs", "rich"),
     },
     "embed": {"numpy", "onnxruntime", "tokenizers"},
     "microphone": {"sounddevice"},
     "otel": {"opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter"},
     "server": {
         *("prometheus_client", "pydantic", "python_multipart", "starlette", "uvicorn"),
-        *("websockets", "xllamacpp"),
+        "websockets",
     },
     "plots": {"jiwer", "matplotlib.figure"},  # of edgewise-bench
     "speech": {"av", "ctranslate2", "faster_whisper", "onnxruntime"},
@@ -147,6 +147,7 @@ class Child:
             "HOME": str(self.home),
             "TMPDIR": str(folder / "tmp"),
             "EDGEWISE_HOME": str(folder / "edgewise"),
+            "EDGEWISE_MODEL": "tiny",
             "EDGEWISE_CACHE_DIR": str(MODELS_DIR.parent),
             "EDGEWISE_FETCH_DEFAULT_MODEL": "no",
             "EDGEWISE_THREADS": "1",

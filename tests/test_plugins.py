@@ -60,7 +60,8 @@ def run(site: Path, code: str, **environment: str) -> Any:
     script = f"import json\n{textwrap.dedent(code)}\nprint(json.dumps(result))"
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=os.environ | {"PYTHONPATH": str(site), **environment},
+        # What the page's config.toml names must count, not the tests' own choice.
+        env=os.environ | {"PYTHONPATH": str(site), "EDGEWISE_MODEL": "", **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -23,9 +23,13 @@ from edgewise.calls.grammar import (
 from edgewise.calls.prompt import TOOL_LIMIT, parse_answer, render_answer, render_prompt
 from edgewise.calls.schema import validate
 from edgewise.errors import InvalidRequest
-from edgewise.local.llama_cpp import open_backend
+from edgewise.local.decoder import Decoder, Dice, Job
+from edgewise.local.decoder import Grammar as RuntimeGrammar
+from edgewise.local.generation import Channel
+from edgewise.local.llama_loop import LlamaLoop
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.tokens import Finish, Token
 from tests.campaigns import rounds
 
 from .gbnf_walker import Grammar
@@ -284,8 +288,8 @@ def test_thousands_of_choices_are_written_once_where_they_begin_alike() -> None:
 
 
 @pytest.fixture(scope="module")
-def server(default_model: InstalledModel) -> Iterator[Any]:
-    backend = open_backend(default_model, threads=1, context_tokens=2048)
+def decoder(default_model: InstalledModel) -> Iterator[Decoder]:
+    backend = LlamaLoop(default_model, threads=1, context_tokens=2048)
     yield backend.load()
     backend.close()
 
@@ -293,23 +297,23 @@ def server(default_model: InstalledModel) -> Iterator[Any]:
 @pytest.mark.real_model
 @settings(max_examples=rounds(8), deadline=None, derandomize=True)
 @given(offered=tools())
-def test_the_real_model_can_only_say_valid_calls(server: Any, offered: list[Tool]) -> None:
+def test_the_real_model_can_only_say_valid_calls(decoder: Decoder, offered: list[Tool]) -> None:
     by_name = {tool.name: tool for tool in offered}
     request = "Tell Ana the boat is late, twice"
     for copy in (False, True):
         grammar = compile_grammar(offered, request, copy=copy)
-        for call in generate(server, render_prompt(offered, request), grammar):
+        for call in generate(decoder, render_prompt(offered, request), grammar):
             assert validate(call.name, call.arguments, by_name[call.name]) == []
 
 
 @pytest.mark.real_model
-def test_the_real_model_copies_what_it_is_held_to(server: Any) -> None:
+def test_the_real_model_copies_what_it_is_held_to(decoder: Decoder) -> None:
     """Untrained and at a high temperature it says anything, but in our format and our words."""
     request = "Dim the lamp in Älvsjö, then the weather in Ouagadougou"
     prompt = render_prompt([FORECAST, LAMP], request)
     grammar = compile_grammar([FORECAST, LAMP], request, copy=True)
     by_name = {tool.name: tool for tool in (FORECAST, LAMP)}
-    calls = [call for seed in range(6) for call in generate(server, prompt, grammar, seed)]
+    calls = [call for seed in range(10) for call in generate(decoder, prompt, grammar, seed)]
     assert len(calls) > 5
     for call in calls:
         assert validate(call.name, call.arguments, by_name[call.name]) == []
@@ -317,22 +321,22 @@ def test_the_real_model_copies_what_it_is_held_to(server: Any) -> None:
             assert call.arguments["place"].casefold() in request.casefold()
 
 
-def generate(server: Any, prompt: str, grammar: str, seed: int = 7) -> list[ToolCall]:
+def generate(decoder: Decoder, prompt: str, grammar: str, seed: int = 7) -> list[ToolCall]:
     """The calls of a hot answer; where it was cut after 96 tokens, those of its whole lines."""
-    parts: list[str] = []
-    reasons: list[str] = []
-
-    def on_chunk(chunk: Any) -> bool:
-        assert "error" not in chunk, chunk
-        for choice in chunk["choices"]:
-            parts.append(choice["text"])
-            reasons.append(choice["finish_reason"] or "")
-        return False
-
-    body = {"prompt": prompt, "grammar": grammar, "seed": seed, "max_tokens": 96}
-    server.handle_completions({**body, "temperature": 1.5, "stream": True}, on_chunk)
-    answer = "".join(parts)
-    whole = answer if "stop" in reasons else answer.rpartition("\n")[0]
+    weights, channel = decoder.weights, Channel[Token | Finish]()
+    job = Job(
+        prompt=weights.tokenize(prompt),
+        answer=channel,
+        max_tokens=96,
+        grammar=RuntimeGrammar(weights, grammar),
+        dice=Dice(1.5, seed),
+    )
+    decoder.submit(job)
+    answer = ""
+    while isinstance(item := channel.queue.get(), Token):
+        answer += item.text
+    assert isinstance(item, Finish), item
+    whole = answer if item.reason == "stop" else answer.rpartition("\n")[0]
     return parse_answer(whole) if whole else []
 
 
