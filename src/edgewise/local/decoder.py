@@ -227,6 +227,7 @@ class Job:
     alternatives: bool = False
     tells_end: bool = False  # the end token is evidence too
     layer: int = 0  # whose input comes with each token; 0: none
+    prompt_layer: int = 0  # the same for the first token
     prefix: int = 0  # tokens of the prompt that later requests share, worth a file
 
     cached: int = 0
@@ -496,7 +497,7 @@ class Decoder:
         self._waiting: list[Job] = []
         self._worker: threading.Thread | None = None
         self._steps = 0
-        self._layer = 0
+        self._layers: set[int] = set()
         self._closed = False
 
     def submit(self, job: Job) -> None:
@@ -612,7 +613,7 @@ class Decoder:
                 plans.append(plan)
         if not plans:
             return
-        self._watch_layer(plans)
+        self._watch_layers(plans)
         status = self._api.decode(self._context, batch.filled())
         if status == 2:  # called off in the middle; nothing counts
             for plan in plans:
@@ -679,18 +680,19 @@ class Decoder:
             raise GenerationFailed("llama.cpp gave no logits")
         return np.ctypeslib.as_array(pointer, (self.weights.size,))
 
-    def _watch_layer(self, plans: Sequence[_Plan]) -> None:
-        wanted = max((plan.slot.job.layer for plan in plans if plan.slot.job), default=0)
-        if wanted != self._layer and self.weights.gives_layers:
-            for layer, on in ((self._layer, False), (wanted, True)):
-                if layer:
-                    self._api.set_embeddings_layer_inp(self._context, layer, on)
-            self._layer = wanted
+    def _watch_layers(self, plans: Sequence[_Plan]) -> None:
+        jobs = [plan.slot.job for plan in plans if plan.slot.job]
+        wanted = {layer for job in jobs for layer in (job.layer, job.prompt_layer) if layer}
+        if wanted != self._layers and self.weights.gives_layers:
+            for layer in wanted ^ self._layers:
+                self._api.set_embeddings_layer_inp(self._context, layer, layer in wanted)
+            self._layers = wanted
 
     def _state(self, job: Job, row: int) -> Floats | None:
-        if not self._layer or job.layer != self._layer:
+        layer = job.layer if job.written else job.prompt_layer
+        if layer not in self._layers:
             return None
-        pointer = self._api.get_embeddings_layer_inp(self._context, self._layer)
+        pointer = self._api.get_embeddings_layer_inp(self._context, layer)
         if not pointer:
             return None
         rows = np.ctypeslib.as_array(pointer, (len(self._batch), self.weights.width))
