@@ -84,7 +84,7 @@ def test_failures_and_departures_are_recorded_too(cloud: LoopbackCloud) -> None:
 def test_an_answer_stopped_from_the_keyboard_is_recorded(cloud: LoopbackCloud) -> None:
     class Interrupted(ScriptedBackend):
         @override
-        def generate(self, request: Any, *, already: str = "", layer: int = 0) -> TokenStream:
+        def generate(self, request: Any, *, already: str = "", **layers: int) -> TokenStream:
             raise KeyboardInterrupt
             yield
 

@@ -88,3 +88,47 @@ def test_boundaries_are_read_where_a_file_has_them() -> None:
     rows = [{"threshold": 0.5, "stops": [[1, 0.1, 1.0], [4, 0.3, 0.8]]}]
     boundaries = parse_calibration(GOOD | {"boundaries": rows}, "file").boundaries
     assert boundaries.at(0.5, 4) == (0.3, 0.8)
+
+
+ONE = "AACAPw=="  # the 32-bit float 1
+HEAD = {"layer": 3, "centre": ONE, "spread": ONE, "weights": ONE, "clip": 8}
+WITH_STATE: dict[str, Any] = {
+    **{name: GOOD[name] for name in ("early", "hold_tokens", "keep_above", "drop_below")},
+    "heads": {"state": HEAD, "before": HEAD | {"layer": 5}},
+    "final": {"weights": {"mean_logprob": 2.0, "state": 1.0}, "bias": 1.0},
+    "before": {"weights": {"before": 1.0}, "bias": -1.0},
+    "threshold": 0.4,
+    "risk": {"whole": [[0.9, 10, 0]]},
+}
+
+
+def test_a_file_may_hold_a_second_calibration_for_replies_with_hidden_states() -> None:
+    words = parse_calibration(GOOD | {"with_state": WITH_STATE}, "file")
+    both = words.seen(states=True)
+    assert words.seen(states=False) is words
+    assert (words.name, both.name) == ("m-q8_0/chat", "m-q8_0/chat:state")
+    assert (words.threshold, both.threshold) == (0.6, 0.4)
+    assert (both.layer_of("state"), both.layer_of("before"), words.layer_of("state")) == (3, 5, 0)
+    reading = Reading(tokens=3, mean_logprob=-0.5, state=2.0, before=1.0)
+    assert math.isclose(both.final.of(reading), 1 / (1 + math.exp(-2.0)))
+    assert both.chance("before", reading.features()) == 0.5
+    assert parse_calibration(GOOD, "file").seen(states=True).name == "m-q8_0/chat"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"heads": {"state": HEAD | {"weights": "AAAA"}}}, "as many centres"),
+        ({"heads": {"state": HEAD | {"layer": 0}}}, "needs a layer"),
+        ({"heads": {"state": {"layer": 3}}}, "not a calibration"),
+        ({"before": {"weights": {"mean_logprob": 1.0}, "bias": 0.0}}, "mean_logprob"),
+    ],
+)
+def test_a_head_that_cannot_be_right_is_refused(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        parse_calibration(GOOD | {"with_state": WITH_STATE | change}, "file")
+
+
+def test_the_words_alone_cannot_weigh_a_state() -> None:
+    with pytest.raises(SettingsError, match="state"):
+        parse_calibration(GOOD | {"final": WITH_STATE["final"]}, "file")

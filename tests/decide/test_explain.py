@@ -284,3 +284,36 @@ def test_a_policy_and_a_misfit_name_what_would_have_to_change() -> None:
     assert "deadline_ms" in late
     (signalled,) = changes(LEFT, code="signalled_deadline", **nothing)
     assert signalled == late
+
+
+BY_STATE = Known(
+    found=True,
+    scores={
+        "final": Score({"state": 1.0, "mean_logprob": 2.0}, 0.0),
+        "before": Score({"before": 1.0}, 0.0),
+    },
+    measured=Measured(feature_means={"state": 0.5, "mean_logprob": -0.5, "before": 1.0}),
+    hold_tokens=9,
+)
+
+
+def test_what_the_state_says_and_what_the_words_say_are_told_apart() -> None:
+    seen = {"tokens": 9.0, "state": -2.0, "mean_logprob": -0.25, "before": 3.0}
+    found = told(BY_STATE, confidence=BY_STATE.scores["final"].of(seen), features=seen)
+    assert found.score == "final"
+    assert found.evidence == (
+        "the hidden state of the model spoke against it (-2.50), "
+        "the words of the answer spoke for it (+0.50)"
+    )
+
+
+def test_an_answer_that_was_not_begun_says_so() -> None:
+    seen = {"tokens": 1.0, "before": -3.0, "mean_logprob": -0.25}
+    chance = BY_STATE.scores["before"].of(seen)
+    found = told(BY_STATE, confidence=chance, features=seen, decided_after_tokens=0)
+    assert found.score == "before"
+    assert found.sentence.endswith(
+        "is below the threshold of 0.50, decided before the first token."
+    )
+    assert found.evidence == "the hidden state behind the prompt spoke against it (-4.00)"
+    assert found.changes == ("At a low enough threshold the device would have begun to answer.",)

@@ -119,3 +119,17 @@ def test_a_boundary_holds_on_the_far_side_of_its_threshold_only() -> None:
 
 def test_a_model_without_evidence_is_not_dropped_at_a_boundary() -> None:
     assert Gate(BOUNDED, 0.5).judge(Reading(), 2) is Verdict.HOLD
+
+
+def test_stop_zero_says_which_states_behind_a_prompt_are_hopeless() -> None:
+    both = replace(
+        PLAIN.with_scores(before=Score({"before": 1.0}, 0.0)),
+        boundaries=Boundaries((0.5,), ({0: (0.2, 1.0)},)),
+    )
+    hopeless, unsure = Reading(tokens=1, before=-2.0), Reading(tokens=1, before=-1.0)
+    assert Gate(both, 0.5).skips(hopeless) and not Gate(both, 0.5).skips(unsure)
+    assert Gate(both, 0.9).skips(hopeless), "what is hopeless at 0.5 is so at 0.9"
+    assert not Gate(both, 0.4).skips(hopeless)
+    assert not Gate(both, 0.0).skips(hopeless)
+    assert not Gate(both, 0.5).skips(Reading(tokens=1)), "a runtime without states"
+    assert not Gate(replace(both, boundaries=Boundaries()), 0.5).skips(hopeless)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import statistics
+import struct
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +16,8 @@ from edgewise.decide.meter import (
     Meter,
     Reading,
 )
+from edgewise.decide.score import Head
+from edgewise.errors import SettingsError
 from edgewise.types.tokens import Token
 
 tokens = st.builds(
@@ -64,3 +70,46 @@ def test_numbers_and_pieces_of_words_are_counted_from_the_text() -> None:
     assert reading.piece_share == 2 / 8  # "bous" and "a"; the first token begins a word
     assert reading.number_share == 2 / 8
     assert reading.min_margin == 0.5
+
+
+def floats(*values: float) -> str:
+    return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
+
+
+def head(layer: int, *weights: float) -> Head:
+    """Its centre is 1 and its spread 2, everywhere."""
+    size = len(weights)
+    return Head(layer, floats(*[1.0] * size), floats(*[2.0] * size), floats(*weights), clip=3.0)
+
+
+def test_a_head_weighs_distances_in_deviations_and_none_counts_beyond_the_clip() -> None:
+    assert head(1, 1.0, 10.0).of(np.array([2.0, 0.0], np.float32)) == 0.5 - 5.0
+    assert head(1, 1.0, 0.0).of(np.array([1000.0, 0.0], np.float32)) == 3.0
+    with pytest.raises(SettingsError, match="belongs to another model"):
+        head(1, 1.0).of(np.array([2.0, 0.0], np.float32))
+
+
+def test_states_are_read_where_each_token_of_the_answer_enters() -> None:
+    """The first token brings the state behind the prompt, the end that of the last token."""
+    meter = Meter({"state": head(4, 2.0), "before": head(5, 1.0)})
+    states = [np.array([value], np.float32) for value in (5.0, 1.0, 3.0, 8.0)]
+    meter.add(Token("a", state=states[0]))
+    assert (meter.reading().before, meter.reading().state) == (2.0, None)
+    meter.add(Token("b", state=states[1]))
+    assert meter.reading().state == 0.0
+    meter.add(Token("c", state=states[2]))
+    assert meter.reading().state == 1.0  # the mean, 2, is half a deviation above the centre
+    meter.end(states[3])
+    assert meter.reading().state == 3.0
+    assert meter.reading().before == 2.0
+    assert meter.reading().features()["state"] == 3.0
+
+
+def test_without_states_or_without_a_head_there_is_no_such_feature() -> None:
+    plain, blind = Meter(), Meter({"state": head(4, 2.0), "before": head(5, 1.0)})
+    for meter, state in ((plain, np.array([5.0], np.float32)), (blind, None)):
+        meter.add(Token("a", state=state))
+        meter.add(Token("b", state=state))
+        meter.end(state)
+        assert not {"state", "before"} & set(meter.reading().features())
+        assert meter.reading().get("state", 7.0) == 7.0

@@ -6,11 +6,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from typing_extensions import override
 
 from edgewise.decide import policy as policies
-from edgewise.decide.calibration import CHAT
+from edgewise.decide.calibration import CHAT, Calibration
+from edgewise.decide.score import Head, Score
 from edgewise.errors import (
     CloudClosed,
     CloudCut,
@@ -26,8 +28,10 @@ from edgewise.flows.chat import Parts, answer
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.testing import ScriptedBackend, word_tokens
 from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise.types.measured import Boundaries
 from edgewise.types.messages import Image, Message, Request, ResponseFormat, Tool, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
+from edgewise.types.tokens import Token
 from tests.flows.clouds import PlayedCloud
 
 NO_KEY = CloudClosed("no provider has a key", code="no_key")
@@ -35,7 +39,12 @@ DOWN = CloudUnreachable("connection refused", code="cloud_refused")
 LONG = "I am really not sure about this but it may be somewhere near the sea I think perhaps"
 
 
-def parts(backend: ChatBackend | None, cloud: PlayedCloud, policy: str = "prefer_local") -> Parts:
+def parts(
+    backend: ChatBackend | None,
+    cloud: PlayedCloud,
+    policy: str = "prefer_local",
+    calibration: Calibration = CHAT.uncalibrated,
+) -> Parts:
     def get() -> ChatBackend:
         if backend is None:
             raise ModelNotFound("edgewise pull something")
@@ -45,7 +54,7 @@ def parts(backend: ChatBackend | None, cloud: PlayedCloud, policy: str = "prefer
         backend=get,
         cloud=cloud,
         policy=getattr(policies, policy),
-        calibration=lambda _: CHAT.uncalibrated,
+        calibration=lambda _: calibration,
         patience_s=2.0,
         clock=time.perf_counter,
     )
@@ -57,11 +66,13 @@ def run(
     *,
     live: bool = True,
     message: Message | None = None,
+    calibration: Calibration = CHAT.uncalibrated,
     **options: Any,
 ) -> tuple[list[Event], Reply]:
     request = Request(messages=(message or Message("user", "Where is it?"),), **options)
     attempts: list[Attempt] = []
-    events = list(answer(request, parts(backend, cloud, request.policy), attempts, live=live))
+    lent = parts(backend, cloud, request.policy, calibration)
+    events = list(answer(request, lent, attempts, live=live))
     assert isinstance(events[-1], Finished)
     reply = events[-1].reply
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == reply.text
@@ -317,7 +328,9 @@ class Pickier(ScriptedBackend):
     """Finds a keyword in the schema that it does not know."""
 
     @override
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
         if request.response_format is not None:
             raise SchemaUnsupported("$: 'uniqueItems' is not understood")
         return super().generate(request, already=already)
@@ -412,3 +425,113 @@ def test_only_a_handoff_the_device_could_serve_is_hurried() -> None:
     run(ScriptedBackend.doubtful(LONG), hurried)
     run(ScriptedBackend.doubtful(LONG), patient, policy="prefer_cloud")
     assert (hurried.patience, patient.patience) == ([2.0], [None])
+
+
+# The state itself is the chance, as a logit. Below 0.1, the device need not begin.
+PLAIN_HEAD = Head(4, "AAAAAA==", "AACAPw==", "AACAPw==", clip=8.0)
+BY_STATE = replace(
+    CHAT.uncalibrated,
+    name="m",
+    with_state=replace(
+        CHAT.uncalibrated.with_scores(
+            early=Score({"state": 1.0}, 0.0),
+            final=Score({"state": 1.0}, 0.0),
+            before=Score({"before": 1.0}, 0.0),
+        ).with_numbers(hold_tokens=4),
+        name="m:state",
+        boundaries=Boundaries((0.5,), ({0: (0.1, 1.0)},)),
+        heads={"state": PLAIN_HEAD, "before": replace(PLAIN_HEAD, layer=5)},
+    ),
+)
+
+
+def with_states(text: str, *states: float) -> tuple[Token, ...]:
+    """Words said with great confidence, each with its state; the last state repeats."""
+    words = word_tokens(text, logprob=-0.01)
+    rest = [states[-1]] * (len(words) - len(states))
+    return tuple(
+        replace(word, state=np.array([state], np.float32))
+        for word, state in zip(words, (*states, *rest), strict=True)
+    )
+
+
+def seeing(*answers: tuple[Token, ...]) -> ScriptedBackend:
+    return ScriptedBackend(answers, facts=replace(SCRIPTED_FACTS, states=True))
+
+
+def test_the_hidden_state_hands_off_what_the_words_would_keep() -> None:
+    spoken = with_states("It is in Paris", 0.0, -2.0)
+    _, reply = run(seeing(spoken), PlayedCloud(), calibration=BY_STATE, live=False)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+    assert reply.decision.calibration == "m:state"
+    assert reply.decision.features["state"] == -2.0
+
+    blind = ScriptedBackend([spoken])  # a runtime that promises no states
+    _, reply = run(blind, PlayedCloud(), calibration=BY_STATE, live=False)
+    assert (reply.source, reply.decision.calibration) == ("local", "m")
+    assert "state" not in reply.decision.features
+
+
+def test_what_the_device_will_not_know_is_not_begun() -> None:
+    backend, cloud = seeing(with_states(LONG, -4.0, 4.0)), PlayedCloud()
+    _, reply = run(backend, cloud, calibration=BY_STATE, evidence=True)
+    assert (reply.source, reply.text) == ("cloud", "The cloud knows.")
+    assert backend.generated == 1, "its state came with the first token"
+    assert reply.decision.decided_after_tokens == 0
+    assert reply.decision.reason.startswith("the chance before the first token, 0.02, is far below")
+    assert reply.confidence == pytest.approx(0.018, abs=0.001)
+    assert reply.to_dict()["decision"]["evidence"][0]["state"] is None
+
+
+def test_without_a_cloud_the_device_begins_whatever_its_state() -> None:
+    backend = seeing(with_states("In Paris.", -4.0, 4.0))
+    _, reply = run(backend, PlayedCloud(shut=NO_KEY), calibration=BY_STATE)
+    assert (reply.text, reply.decision.code) == ("In Paris.", "kept_confident")
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_skipped_answer_is_given_after_all_if_the_cloud_fails(live: bool) -> None:
+    backend = seeing(with_states(LONG, -4.0, 4.0))
+    _, reply = run(backend, PlayedCloud((), error=DOWN), calibration=BY_STATE, live=live)
+    assert (reply.text, reply.source, reply.degraded) == (LONG, "local", True)
+    assert reply.decision.features["state"] == 4.0
+
+
+LOOP = "Once upon a time " + "the fox ran home and slept. " * 40
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_answer_that_goes_round_in_circles_is_stopped_and_doubted(live: bool) -> None:
+    backend, cloud = ScriptedBackend.confident(LOOP), PlayedCloud()
+    _, reply = run(backend, cloud, live=live)
+    assert backend.generated < 60, "the model was stopped"
+    assert reply.needs_cloud_handoff
+    assert "repeats itself" in reply.decision.reason
+    if live:  # shown text stays, and ends where the circles were noticed
+        assert (reply.source, reply.finish_reason) == ("local", "length")
+        assert reply.decision.code == "kept_in_doubt"
+    else:
+        assert (reply.source, reply.text) == ("cloud", "The cloud knows.")
+
+
+def test_a_loop_that_may_not_leave_is_stopped_too() -> None:
+    backend = ScriptedBackend.confident(LOOP)
+    _, reply = run(backend, PlayedCloud(shut=NO_KEY))
+    assert backend.generated < 60
+    assert reply.decision.code == "kept_in_doubt" and reply.degraded
+    assert "repeats itself" in reply.decision.reason
+
+
+def test_the_same_answer_as_to_an_earlier_question_is_doubted() -> None:
+    said = "The harbour is in the north of the town."
+    asked = (
+        Message("user", "Where is the harbour?"),
+        Message("assistant", said),
+        Message("user", "And the station?"),
+    )
+    attempts: list[Attempt] = []
+    lent = parts(ScriptedBackend.confident(said), PlayedCloud())
+    *_, last = answer(Request(messages=asked), lent, attempts, live=False)
+    assert isinstance(last, Finished)
+    assert last.reply.source == "cloud"
+    assert "repeats an earlier one" in last.reply.decision.reason

@@ -35,7 +35,9 @@ class Gated:
     def facts(self) -> Any:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
         with self._lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
@@ -193,7 +195,9 @@ def test_a_request_that_takes_too_long_is_ended(serving: Serving, cloud: Loopbac
 def test_nothing_of_the_loop_waits_for_a_model_that_loads(serving: Serving) -> None:
     class Slow(ScriptedBackend):
         @override
-        def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+        def generate(
+            self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+        ) -> TokenStream:
             time.sleep(0.5)
             return super().generate(request, already=already)
 

@@ -278,12 +278,17 @@ def calibration_name(model: InstalledModel) -> str:
 
 def shipped_base(name: str, kind: KindName) -> Mapping[str, Any]:
     """The shipped file, ignoring what was fitted here before."""
-    return shipped_document(name, kind) or plain_document(kind)
+    return _of_words(shipped_document(name, kind) or plain_document(kind))
 
 
 def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:
     """The file that gives today's confidences."""
-    return find_document(settings, name, kind) or plain_document(kind)
+    return _of_words(find_document(settings, name, kind) or plain_document(kind))
+
+
+def _of_words(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the part for hidden states: rows hold none, so it cannot be fitted to them."""
+    return {name: value for name, value in document.items() if name != "with_state"}
 
 
 def plain_document(kind: KindName) -> dict[str, Any]:

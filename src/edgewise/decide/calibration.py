@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
+from edgewise.decide.score import Head, Score, read_head
 from edgewise.errors import SettingsError
 from edgewise.types.measured import (
     NO_BOUNDARIES,
@@ -26,6 +26,7 @@ from edgewise.types.measured import (
 )
 
 FORMAT = 1
+STATE = ":state"  # behind the name of a calibration that also reads hidden states
 HOLD_TOKENS, KEEP_ABOVE, DROP_BELOW = "hold_tokens", "keep_above", "drop_below"
 
 
@@ -39,6 +40,8 @@ class Calibration:
     boundaries  early scores so clear that waiting longer would change little (chat)
     report      how it was fitted; empty if it was not
     measured    what other rows showed: maps, risk tables (types/measured.py)
+    heads       what read hidden states, by the feature they make (chat)
+    with_state  the calibration for replies that come with hidden states, if there is one (chat)
     """
 
     name: str
@@ -48,6 +51,16 @@ class Calibration:
     boundaries: Boundaries = NO_BOUNDARIES
     report: Mapping[str, Any] = field(default_factory=dict)
     measured: Measured = UNMEASURED
+    heads: Mapping[str, Head] = field(default_factory=dict)
+    with_state: Calibration | None = None
+
+    def seen(self, *, states: bool) -> Calibration:
+        """The one that applies if replies come with hidden states, or without."""
+        return self.with_state if states and self.with_state is not None else self
+
+    def layer_of(self, head: str) -> int:
+        """The layer that a head reads; 0: there is no such head."""
+        return self.heads[head].layer if head in self.heads else 0
 
     @property
     def fitted(self) -> bool:
@@ -141,10 +154,11 @@ def chat_calibration(
 
 
 _EVIDENCE = frozenset(each.name for each in fields(Reading))
+_WORDS = _EVIDENCE - {"state", "before"}
 CHAT = Kind(
     name="chat",
     scores={"early": "early", "final": "final"},
-    features={"early": _EVIDENCE, "final": _EVIDENCE},
+    features={"early": _WORDS, "final": _WORDS},
     numbers={HOLD_TOKENS: (1, 256), KEEP_ABOVE: (0, 1), DROP_BELOW: (0, 1)},
     # A simple score of the mean log-probability. Replies carry its name, so that nobody mistakes
     # its numbers for chances.
@@ -153,6 +167,13 @@ CHAT = Kind(
         early=Score({"mean_logprob": 3.0}, 2.5),
         final=Score({"mean_logprob": 3.0}, 2.5),
     ),
+)
+# Of the same model, with a head: `before` is the chance before the first token.
+_CHAT_STATE = replace(
+    CHAT,
+    scores={**CHAT.scores, "before": "before"},
+    optional={"before"},
+    features={"early": _EVIDENCE, "final": _EVIDENCE, "before": {"before"}},
 )
 
 
@@ -165,6 +186,7 @@ def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -
         )
     try:
         measured = read_measured(data)
+        states = data.get("with_state") if kind is CHAT else None
         return Calibration(
             name=str(data["name"]),
             scores={
@@ -177,9 +199,18 @@ def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -
             boundaries=read_boundaries(data.get("boundaries", ())),
             report=dict(data.get("report", {})),
             measured=measured,
+            heads={str(name): read_head(head) for name, head in data.get("heads", {}).items()},
+            with_state=None
+            if states is None
+            else parse_calibration(state_document(data), origin, _CHAT_STATE),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration of {kind.name}: {error!r}") from error
+
+
+def state_document(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a file for replies with hidden states, as if it were a file of its own."""
+    return {**data["with_state"], "format": data["format"], "name": f"{data['name']}{STATE}"}
 
 
 def _score(kind: Kind, name: str, data: Mapping[str, Any], after: ScoreMap) -> Score:

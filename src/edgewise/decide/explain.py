@@ -49,6 +49,7 @@ _OWN_DOORS = {
 Outcome = Literal["stayed", "left", "signalled", "failed"]
 # If a row records the least sure part of an answer, this is that part's own confidence.
 LEAST = "least_confidence"
+_STATES = ("state", "before")  # features that a head reads from hidden states
 SAME = 1e-6  # the ledger keeps every digit, so a recomputed score agrees to this
 _WIDEST = 60.0
 
@@ -93,6 +94,8 @@ def _other_threshold(decision: Decision, asked: Asked) -> list[str]:
     if not asked.early:
         return [f"it would have stayed at a threshold of {below:.2f} or less"]
     held = decision.decided_after_tokens
+    if held == 0:
+        return ["at a low enough threshold the device would have begun to answer"]
     if held and held < (asked.hold_tokens or 0):
         # It was stopped early: nobody knows how it would have continued.
         return [
@@ -209,7 +212,7 @@ def explain(case: Case, known: Known) -> Explanation:
         notes.append("the calibration holds no means, so contributions are weight x value")
     asked = Asked(
         stayed=outcome == "stayed",
-        early=name == "early",
+        early=name in ("early", "before"),
         in_doubt=case.in_doubt,
         hold_tokens=known.hold_tokens,
     )
@@ -284,7 +287,9 @@ def _doubtful(decision: Decision) -> bool:
 
 
 def _evidence(pulls: Sequence[Pull], *, against: bool) -> str:
-    """The feature that decided: the strongest one in the direction of the outcome."""
+    """What decided: the strongest feature in the direction of the outcome; states come first."""
+    if any(pull.feature in _STATES for pull in pulls):
+        return _state_and_words(pulls)
     same_way = [pull for pull in pulls if (pull.contribution < 0) == against]
     strongest = (same_way or list(pulls))[0]
     way = "against" if strongest.contribution < 0 else "for"
@@ -293,6 +298,19 @@ def _evidence(pulls: Sequence[Pull], *, against: bool) -> str:
         return told
     side = "below" if strongest.value < strongest.mean else "above"
     return f"{told}, {side} the usual {strongest.mean:.3g}"
+
+
+def _state_and_words(pulls: Sequence[Pull]) -> str:
+    """What the hidden state and the words of the answer say, each as one sum of log-odds."""
+    told = []
+    before = any(pull.feature == "before" for pull in pulls)
+    state = "the hidden state behind the prompt" if before else "the hidden state of the model"
+    for name, states in ((state, True), ("the words of the answer", False)):
+        parts = [pull.contribution for pull in pulls if (pull.feature in _STATES) == states]
+        if parts:
+            way = "against" if sum(parts) < 0 else "for"
+            told.append(f"{name} spoke {way} it ({sum(parts):+.2f})")
+    return ", ".join(told)
 
 
 def _sentence(case: Case, outcome: Outcome) -> str:
@@ -351,6 +369,8 @@ def _comparison(decision: Decision) -> str:
 
 def _after(decision: Decision) -> str:
     tokens = decision.decided_after_tokens
+    if tokens == 0:
+        return ", decided before the first token"
     return f", decided after {tokens} token{'' if tokens == 1 else 's'}" if tokens else ""
 
 

@@ -27,6 +27,21 @@ class Gate:
     objective: str = ""
     usual: float | None = None  # the threshold without budget pacing, if that differs
 
+    def skips(self, reading: Reading) -> bool:
+        """Whether the device should not even begin: it will hardly know the answer.
+
+        Stop 0 of the boundaries says which chances are too low; of the answers that would have been
+        kept, few lie below (`docs/confidence.md`).
+        """
+        if self.threshold <= 0.0 or reading.before is None:
+            return False
+        return self.chance_before(reading) < self.calibration.boundaries.at(self.threshold, 0)[0]
+
+    def chance_before(self, reading: Reading) -> float:
+        """The chance of a right answer, from the hidden state behind the prompt."""
+        before = self.calibration.scores.get("before")
+        return 1.0 if before is None else before.of(reading)
+
     def judge(self, reading: Reading, held_tokens: int) -> Verdict:
         """The verdict during generation. HOLD lasts at most `hold_tokens`."""
         if self.threshold <= 0.0:

@@ -20,9 +20,10 @@ from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Meter
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy
+from edgewise.decide.repetition import RepetitionWatch, repeats_a_turn
 from edgewise.errors import ContextExceeded, LocalError, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, route
-from edgewise.local.backend import ChatBackend
+from edgewise.local.backend import ChatBackend, TokenStream
 from edgewise.types.measured import Judged
 from edgewise.types.messages import Request, Source, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextDelta
@@ -50,6 +51,8 @@ def answer(
     """Yield events, the last one `Finished`. A `live` user sees text as it is decided."""
     backend, misfit = _look_at_device(request, parts)
     calibration = parts.calibration(backend)
+    if backend is not None:
+        calibration = calibration.seen(states=backend.facts().states)
     threshold = calibration.threshold if request.threshold is None else request.threshold
     gate = Gate(calibration, threshold)
     if request.has_objective and backend is not None:
@@ -97,7 +100,7 @@ class TextDraft(Draft):
         """Take in the evidence of a local token, shown or not."""
         self.meter.add(token)
         if self.request.evidence:
-            self.evidence.append(token)
+            self.evidence.append(replace(token, state=None))  # large, and no value for JSON
 
     def show(self, text: str, place: Place, now: float) -> Iterator[Event]:
         """The only way text reaches a user."""
@@ -200,6 +203,7 @@ class TextFlow(Flow):
             threshold=gate.threshold,
             objective=gate.objective,
             calibration=gate.calibration.name,
+            meter=Meter(gate.calibration.heads),
         )
         self.cloud, self.policy, self.clock = parts.cloud, parts.policy, parts.clock
         self.patience_s, self.misfit, self.live = parts.patience_s, misfit, live
@@ -247,6 +251,8 @@ class Chat(TextFlow):
         self.local_request = request  # the same request, or its truncated form
         self.held = ""
         self.local_done = False
+        self.skipped = False  # the state behind the prompt was enough
+        self.repeats = ""  # what the answer repeats, in words
 
     @override
     def may_start_over(self) -> bool:
@@ -260,9 +266,21 @@ class Chat(TextFlow):
         if verdict is not Verdict.HAND_OFF:
             return False
         draft.doubted = True
-        if not self.local_done:  # stopped early: the early score decided
-            draft.confidence = draft.gate.early_confidence(draft.meter.reading())
+        reading = draft.meter.reading()
+        if self.skipped:
+            draft.confidence = draft.gate.chance_before(reading)
+        elif not self.local_done:  # stopped early: the early score decided
+            draft.confidence = draft.gate.early_confidence(reading)
         return True
+
+    @override
+    def doubt(self) -> str:
+        if self.repeats:
+            return f"the answer repeats {self.repeats}"
+        if not self.skipped:
+            return super().doubt()
+        chance = f"{self.draft.confidence or 0.0:.2f}"
+        return f"the chance before the first token, {chance}, is far below {self.draft.needed}"
 
     @override
     def fall_back(self) -> Iterator[Event]:
@@ -270,7 +288,10 @@ class Chat(TextFlow):
         draft.tool_calls.clear()
         if draft.text or (self.request.response_format and not self.local_done):
             # Shown text stays, and the device continues it. With a grammar it must start again.
-            self.held, draft.meter = "", Meter()
+            self.held = ""
+            # What stands behind the prompt now is a part of the answer.
+            heads = draft.gate.calibration.heads
+            draft.meter = Meter({name: head for name, head in heads.items() if name != "before"})
             try:
                 yield from self._speak(may_leave=False, already=draft.text)
             except LocalError as failure:
@@ -305,31 +326,65 @@ class Chat(TextFlow):
         assert backend is not None, "a plan that starts on the device has one"
         verdict = Verdict.HOLD if may_leave else Verdict.KEEP
         judge_whole = may_leave and not self.live  # nobody watches: judge before showing
+        watch = RepetitionWatch()
         with (
             LocalAttempt(draft.request, draft.attempts, backend.facts(), self.clock) as attempt,
-            closing(backend.generate(self.local_request, already=already)) as tokens,
+            closing(self._generate(backend, already)) as tokens,
         ):
             for item in tokens:
                 if isinstance(item, Finish):
                     draft.finish = attempt.finish = item
+                    draft.meter.end(item.state)
                     self.local_done = True
                     break
                 attempt.count()
                 draft.hear(item)
                 self.held += item.text
                 if verdict is Verdict.HOLD:
-                    verdict = draft.gate.judge(draft.meter.reading(), attempt.tokens)
-                    draft.decided_after = attempt.tokens
+                    verdict = self._judge(attempt.tokens)
                 if verdict is Verdict.HAND_OFF:
+                    break
+                if watch.add(item.text):  # it would go on like this to the end of its tokens
+                    self.repeats, draft.finish, self.local_done = "itself", Finish("length"), True
                     break
                 if verdict is Verdict.KEEP and not judge_whole:
                     yield from self._show_held()
+            if self.local_done and not self.repeats:
+                self._compare_with_earlier_turns()
             if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
                 verdict = draft.gate.judge_whole(draft.meter.reading())
+                verdict = Verdict.HAND_OFF if self.repeats else verdict
             if verdict is Verdict.KEEP:
                 yield from self._show_held()
             attempt.outcome = "handed_off" if verdict is Verdict.HAND_OFF else "answered"
         return verdict
+
+    def _generate(self, backend: ChatBackend, already: str) -> TokenStream:
+        """Tokens, with the hidden states that the calibration reads, if it reads any."""
+        calibration = self.draft.gate.calibration
+        if not calibration.heads:
+            return backend.generate(self.local_request, already=already)
+        return backend.generate(
+            self.local_request,
+            already=already,
+            layer=calibration.layer_of("state"),
+            prompt_layer=0 if already else calibration.layer_of("before"),
+        )
+
+    def _compare_with_earlier_turns(self) -> None:
+        earlier = [each.content for each in self.request.messages if each.role == "assistant"]
+        if repeats_a_turn(self.draft.text + self.held, earlier):
+            self.repeats = "an earlier one"
+
+    def _judge(self, tokens: int) -> Verdict:
+        """The verdict on a beginning; the first token brings the state behind the prompt."""
+        draft = self.draft
+        reading = draft.meter.reading()
+        if tokens == 1 and draft.gate.skips(reading):
+            self.skipped, draft.decided_after = True, 0
+            return Verdict.HAND_OFF
+        draft.decided_after = tokens
+        return draft.gate.judge(reading, tokens)
 
     def _show_held(self) -> Iterator[Event]:
         text, self.held = self.held, ""
@@ -338,7 +393,7 @@ class Chat(TextFlow):
     def _measure(self) -> None:
         draft = self.draft
         draft.confidence = draft.gate.confidence(draft.meter.reading())
-        draft.doubted = draft.doubted or draft.gate.doubts(draft.confidence)
+        draft.doubted = draft.doubted or bool(self.repeats) or draft.gate.doubts(draft.confidence)
 
     def _truncate(self, error: ContextExceeded) -> None:
         room = min(self.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS

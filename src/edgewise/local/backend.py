@@ -36,6 +36,7 @@ class DeviceFacts:
     images: bool = False
     tools: bool = False
     schemas: bool = False  # can enforce a JSON Schema
+    states: bool = False  # gives hidden states with its tokens
     slots: int = 1  # requests that it works on at once
     ahead: int = 0  # further requests that it accepts, so that no slot is idle
     languages: tuple[str, ...] = ()  # of a speech or embedding model; empty: many
@@ -54,11 +55,14 @@ class ChatBackend(Protocol):
         """Cheap; may be called for every request."""
         ...
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         `already` is the beginning of the answer, to be continued after a failed handoff.
-        `layer` names the layer whose input comes with each token as `state`, if the runtime can.
+        `layer` names the layer whose input comes with each token as `state`, if the runtime can;
+        `prompt_layer` names another one for the first token, whose state is that of the prompt.
         Before any work is done, raises ContextExceeded if the prompt is too long, and
         SchemaUnsupported if it cannot enforce the schema.
         """

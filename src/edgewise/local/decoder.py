@@ -42,7 +42,7 @@ from edgewise.types.tokens import Finish, FinishReason, Token
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 BATCH = 128  # tokens in one pass: about half a second of a small model on one core
 TOP_K, TOP_P, MIN_P = 40, 0.95, 0.05  # llama.cpp's own defaults for sampling
-LIKELY = 12.0  # nats below the best token: the best few are nearly always within this
+LIKELY = (3.0, 6.0, 12.0)  # nats below the best token: looked at until there are enough
 FEW = 64  # tokens to try against a grammar before the whole vocabulary
 # Drafts. A pass of five tokens costs about as much as three single ones, so a drafted token must
 # be right nearly every second time.
@@ -55,6 +55,7 @@ LONGEST_DRAFT = 64
 KEPT_BYTES = 128 * 2**20  # of prefixes in memory
 LEAST_KEPT = 32  # tokens: computing fewer is as fast as restoring them
 MOST_FILES, MOST_FILE_BYTES = 16, 256 * 2**20  # of prefixes on disk
+MOST_VIEWS = 1_000
 _DIGEST_BYTES = 32
 
 Floats = npt.NDArray[np.float32]
@@ -194,14 +195,47 @@ class Dice:
         return int(self._random.choice(tokens, p=heated / heated.sum()))
 
 
+class Scratch(threading.local):
+    """Arrays that are used for every token: the system takes its time to give out new ones."""
+
+    def __init__(self) -> None:
+        self._floats = np.empty(0, np.float32)
+        self._flags = np.empty(0, np.bool_)
+
+    def floats(self, size: int) -> Floats:
+        if len(self._floats) != size:
+            self._floats = np.empty(size, np.float32)
+        return self._floats
+
+    def flags(self, size: int) -> npt.NDArray[np.bool_]:
+        if len(self._flags) != size:
+            self._flags = np.empty(size, np.bool_)
+        return self._flags
+
+
+_scratch = Scratch()
+
+
+def _log_total(logits: Floats, peak: np.float32) -> float:
+    """The logarithm of the sum of all powers: what a logit is measured from."""
+    powers = _scratch.floats(len(logits))
+    np.subtract(logits, peak, out=powers)
+    np.exp(powers, out=powers)
+    return float(peak) + math.log(float(powers.sum()))
+
+
 def _best(logits: Floats, count: int) -> npt.NDArray[np.int64]:
     """The likeliest tokens, best first."""
     if count == 1:
         return np.array([logits.argmax()])
     if count >= len(logits):
         return np.argsort(-logits, kind="stable")
-    likely = np.flatnonzero(logits > logits.max() - LIKELY)
-    if len(likely) < count:
+    peak, flags = logits.max(), _scratch.flags(len(logits))
+    for width in LIKELY:
+        likely = np.flatnonzero(np.greater(logits, peak - np.float32(width), out=flags))
+        if len(likely) >= count:
+            break
+    else:
         likely = np.argpartition(logits, -count)[-count:]
     return likely[np.argsort(-logits[likely], kind="stable")[:count]]
 
@@ -227,6 +261,7 @@ class Job:
     alternatives: bool = False
     tells_end: bool = False  # the end token is evidence too
     layer: int = 0  # whose input comes with each token; 0: none
+    prompt_layer: int = 0  # the same for the first token
     prefix: int = 0  # tokens of the prompt that later requests share, worth a file
 
     cached: int = 0
@@ -272,8 +307,7 @@ class Job:
     def take(self, weights: Weights, logits: Floats, state: Floats | None) -> int:
         """Choose the next token, and send it out with its evidence."""
         best = _best(logits, ALTERNATIVES)
-        peak = float(logits[best[0]])
-        total = peak + math.log(float(np.exp(logits - np.float32(peak)).sum()))
+        total = _log_total(logits, logits[best[0]])
         token = self._choose(logits, int(best[0]))
         if not self.written:
             self.answering = time.monotonic()
@@ -496,7 +530,8 @@ class Decoder:
         self._waiting: list[Job] = []
         self._worker: threading.Thread | None = None
         self._steps = 0
-        self._layer = 0
+        self._views: dict[tuple[int, int], Floats] = {}
+        self._layers: set[int] = set()
         self._closed = False
 
     def submit(self, job: Job) -> None:
@@ -612,7 +647,7 @@ class Decoder:
                 plans.append(plan)
         if not plans:
             return
-        self._watch_layer(plans)
+        self._watch_layers(plans)
         status = self._api.decode(self._context, batch.filled())
         if status == 2:  # called off in the middle; nothing counts
             for plan in plans:
@@ -674,28 +709,38 @@ class Decoder:
             self._release(slot, None)
 
     def _logits(self, row: int) -> Floats:
-        pointer = self._api.get_logits_ith(self._context, row)
-        if not pointer:
+        address = self._api.get_logits_ith(self._context, row)
+        if not address:
             raise GenerationFailed("llama.cpp gave no logits")
-        return np.ctypeslib.as_array(pointer, (self.weights.size,))
+        return self._floats_at(address, self.weights.size)
 
-    def _watch_layer(self, plans: Sequence[_Plan]) -> None:
-        wanted = max((plan.slot.job.layer for plan in plans if plan.slot.job), default=0)
-        if wanted != self._layer and self.weights.gives_layers:
-            for layer, on in ((self._layer, False), (wanted, True)):
-                if layer:
-                    self._api.set_embeddings_layer_inp(self._context, layer, on)
-            self._layer = wanted
+    def _floats_at(self, address: int, count: int) -> Floats:
+        """The runtime's own memory as an array; it mostly gives out the same places."""
+        if (address, count) not in self._views:
+            if len(self._views) > MOST_VIEWS:
+                self._views.clear()
+            floats = (ctypes.c_float * count).from_address(address)
+            self._views[address, count] = np.frombuffer(floats, np.float32)
+        return self._views[address, count]
+
+    def _watch_layers(self, plans: Sequence[_Plan]) -> None:
+        jobs = [plan.slot.job for plan in plans if plan.slot.job]
+        wanted = {layer for job in jobs for layer in (job.layer, job.prompt_layer) if layer}
+        if wanted != self._layers and self.weights.gives_layers:
+            for layer in wanted ^ self._layers:
+                self._api.set_embeddings_layer_inp(self._context, layer, layer in wanted)
+            self._layers = wanted
 
     def _state(self, job: Job, row: int) -> Floats | None:
-        if not self._layer or job.layer != self._layer:
+        layer = job.layer if job.written else job.prompt_layer
+        if layer not in self._layers:
             return None
-        pointer = self._api.get_embeddings_layer_inp(self._context, self._layer)
-        if not pointer:
+        address = self._api.get_embeddings_layer_inp(self._context, layer)
+        if not address:
             return None
-        rows = np.ctypeslib.as_array(pointer, (len(self._batch), self.weights.width))
-        state: Floats = rows[row].copy()
-        return state
+        width = self.weights.width
+        start = address + row * width * ctypes.sizeof(ctypes.c_float)
+        return self._floats_at(start, width).copy()
 
     def _release(self, slot: Slot, error: BaseException | None) -> None:
         job, slot.job, slot.used = slot.job, None, self._steps

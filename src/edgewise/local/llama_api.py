@@ -111,7 +111,7 @@ _CONTEXT_DEFAULTS = {
     "op_offload": True, "swa_full": True,
 }  # fmt: skip
 
-_POINTER, _TOKENS, _FLOATS = c_void_p, POINTER(c_int32), POINTER(c_float)
+_POINTER, _TOKENS = c_void_p, POINTER(c_int32)
 # name: (result, arguments)
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "llama_log_set": (None, _POINTER, _POINTER),
@@ -138,7 +138,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "llama_memory_seq_rm": (c_bool, _POINTER, c_int32, c_int32, c_int32),
     "llama_set_abort_callback": (None, _POINTER, _POINTER, _POINTER),
     "llama_decode": (c_int32, _POINTER, Batch),
-    "llama_get_logits_ith": (_FLOATS, _POINTER, c_int32),
+    "llama_get_logits_ith": (_POINTER, _POINTER, c_int32),
     "llama_vocab_n_tokens": (c_int32, _POINTER),
     "llama_vocab_bos": (c_int32, _POINTER),
     "llama_vocab_eos": (c_int32, _POINTER),
@@ -155,7 +155,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "llama_state_seq_set_data": (c_size_t, _POINTER, POINTER(c_uint8), c_size_t, c_int32),
     # Not in the C header; C++ names are part of the known releases like the layouts.
     "_Z30llama_set_embeddings_layer_inpP13llama_contextjb": (None, _POINTER, c_uint32, c_bool),
-    "_Z30llama_get_embeddings_layer_inpP13llama_contextj": (_FLOATS, _POINTER, c_uint32),
+    "_Z30llama_get_embeddings_layer_inpP13llama_contextj": (_POINTER, _POINTER, c_uint32),
 }
 
 

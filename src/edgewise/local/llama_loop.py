@@ -15,9 +15,9 @@ from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
-from edgewise.local.llama_api import load_api
+from edgewise.local.llama_api import LAYER_ARCHITECTURES, load_api
 from edgewise.local.response_grammar import compile_answer
-from edgewise.local.store.gguf_header import spelt_bytes
+from edgewise.local.store.gguf_header import architecture_of, spelt_bytes
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish
@@ -46,6 +46,7 @@ class LlamaLoop:
             quantisation=model.quantisation,
             context_tokens=context_tokens,
             schemas=True,
+            states=architecture_of(model.path) in LAYER_ARCHITECTURES,
             slots=slots,
             ahead=slots // 2,
         )
@@ -60,7 +61,9 @@ class LlamaLoop:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> Generation:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> Generation:
         rules = ""
         if request.response_format is not None:
             if already:
@@ -69,7 +72,8 @@ class LlamaLoop:
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
         channel: Answer = Channel()
-        return Generation(self._chat(request, already, rules, layer, channel), channel)
+        layers = prompt_layer or layer, layer
+        return Generation(self._chat(request, already, rules, layers, channel), channel)
 
     def write_call(
         self,
@@ -123,7 +127,12 @@ class LlamaLoop:
         return spelt_bytes(self._path) >= PLAIN_BYTES
 
     def _chat(
-        self, request: Request, already: str, rules: str, layer: int, answer: Answer
+        self,
+        request: Request,
+        already: str,
+        rules: str,
+        layers: tuple[int, int],
+        answer: Answer,
     ) -> TokenStream:
         from edgewise.local.decoder import Dice, Grammar, Job  # noqa: PLC0415
 
@@ -142,7 +151,8 @@ class LlamaLoop:
                 dice=Dice(request.temperature, request.seed) if drawn else None,
                 stop=request.stop,
                 alternatives=request.evidence,
-                layer=layer,
+                prompt_layer=layers[0],
+                layer=layers[1],
             )
         )
 

@@ -80,6 +80,7 @@ class LlamaServer:
         *,
         already: str = "",
         layer: int = 0,  # it gives no hidden states
+        prompt_layer: int = 0,
     ) -> Generation:
         body = self._chat_body(request, already)
         return self._stream("handle_chat_completions", body, alternatives=request.evidence)

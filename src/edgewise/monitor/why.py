@@ -12,6 +12,7 @@ from edgewise.assembly.calibrations import (
     read_document,
     shipped_document,
 )
+from edgewise.decide.calibration import STATE, state_document
 from edgewise.decide.explain import (
     Case,
     Explanation,
@@ -90,8 +91,8 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
 
 
 def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
-    """The file that holds a calibration of exactly this name."""
-    key = name.partition(OWN)[0]  # files are named after the model only
+    """The file, or its part for hidden states, that holds a calibration of exactly this name."""
+    key = name.removesuffix(STATE).partition(OWN)[0]  # files are named after the model only
     places: list[Callable[[], Mapping[str, Any] | None]] = [
         lambda: find_document(settings, key, kind),
         lambda: shipped_document(key, kind),  # the user's own file may hold another
@@ -104,6 +105,8 @@ def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | N
             data = place()
         except SettingsError:  # moved or damaged: treat it as missing
             continue
+        if data is not None and name.endswith(STATE) and "with_state" in data:
+            data = state_document(data)
         if data is not None and data.get("name") == name:
             return data
     return None
@@ -116,7 +119,7 @@ def _known(data: Mapping[str, Any]) -> Known:
             name: Score(
                 {str(each): float(weight) for each, weight in found["weights"].items()},
                 float(found["bias"]),
-                measured.map_of("early" if name == "early" else "final"),
+                measured.map_of(name if name in ("early", "before") else "final"),
             )
             for name, found in data.items()
             if name not in _OTHER_SCORES and isinstance(found, dict) and "weights" in found

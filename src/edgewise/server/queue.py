@@ -175,8 +175,8 @@ class _Queued(Generic[Local]):
 class QueuedModel(_Queued[Any]):
     """Chats and writes calls, as far as the model does."""
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
-        return self._in_turn(lambda: self._model.generate(request, already=already, layer=layer))
+    def generate(self, request: Request, *, already: str = "", **layers: int) -> TokenStream:
+        return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
 
     def write_call(
         self,

@@ -109,7 +109,9 @@ class ScriptedBackend:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
         prompt = _count_words(request) + len(already.split())
         if prompt > self._facts.context_tokens:
             raise ContextExceeded(prompt, self._facts.context_tokens)

@@ -71,7 +71,7 @@ def test_speech_and_embedding_models_do_not_chat(row: ModelRow) -> None:
 
 @every_row
 def test_a_converted_model_says_how_large_it_becomes(row: ModelRow) -> None:
-    assert (row.requantise_to is None) == (row.result_bytes is None)
+    assert row.converted == (row.result_bytes is not None)
 
 
 def test_the_function_model_is_the_default_models_file_with_an_adapter() -> None:

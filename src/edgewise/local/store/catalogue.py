@@ -86,6 +86,8 @@ class ModelRow:
     requantise_to   the file is converted after the check; `result_bytes` is the new size
     result_sha256   of the conversion with gguf 0.19; recorded but not required, because another
                     release of gguf may order its header differently
+    as_llama        a Qwen2 file, converted after the check into one that llama.cpp runs as `llama`:
+                    of these it gives hidden states, which a confidence head needs
     adapter         merged into the file before the conversion; needs `requantise_to`
     context_tokens  the default window; models allow more
     chat            False: not made for conversation, or without a chat template
@@ -115,6 +117,7 @@ class ModelRow:
     chat: bool = True
     default_system: str = ""
     requantise_to: Requantised | None = None
+    as_llama: bool = False
     adapter: Adapter | None = None
     result_bytes: int | None = None
     result_sha256: str | None = None
@@ -140,6 +143,11 @@ class ModelRow:
     @property
     def installed_quantisation(self) -> str:
         return self.requantise_to.upper() if self.requantise_to else self.quantisation
+
+    @property
+    def converted(self) -> bool:
+        """Whether the installed file is another one than the published file."""
+        return self.requantise_to is not None or self.as_llama
 
     @property
     def installed_bytes(self) -> int:
@@ -172,6 +180,8 @@ def _read(table: dict[str, Any], where: str) -> ModelRow:
     row = read_row(ModelRow, table, where)
     if row.adapter and not row.requantise_to:
         raise ValueError(f"{where}: an adapter needs 'requantise_to'")
+    if row.as_llama and row.requantise_to:
+        raise ValueError(f"{where}: 'as_llama' and 'requantise_to' exclude each other")
     return row
 
 

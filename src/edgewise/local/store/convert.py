@@ -1,9 +1,12 @@
-"""Converts weights once after they are fetched: faster quantisations, merged adapters."""
+"""Converts weights once after they are fetched.
+
+Faster quantisations, merged adapters, and Qwen2 files that llama.cpp runs as `llama`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +45,13 @@ def requantise(
         tensor.name: target if tensor.tensor_type.name in _SLOW else tensor.tensor_type
         for tensor in reader.tensors
     }
-    writer = _writer(reader, destination, to)
-    _write(writer, destination, _tensors(reader), kinds, None, progress, "re-quantising")
+    writer = _writer(reader, destination)
+    writer.add_file_type(_FILE_TYPES[to])
+
+    def data_of(name: str, tensor: ReaderTensor) -> Any:
+        return _converted(name, tensor, kinds[name])
+
+    _write(writer, destination, _tensors(reader), kinds, data_of, progress, "re-quantising")
 
 
 def merge_adapter(
@@ -68,9 +76,50 @@ def merge_adapter(
         weights[_EMBEDDING] = weights.pop(_OUTPUT)
     kinds = {name: _merged_kind(name, tensor, quant) for name, tensor in weights.items()}
     changes = _Changes(adapter, _field(reader, "general.architecture"), weights)
-    writer = _writer(reader, out, quant)
+    writer = _writer(reader, out)
+    writer.add_file_type(_FILE_TYPES[quant])
     writer.add_string("edgewise.adapter.sha256", sha256_of(adapter))
-    _write(writer, out, weights, kinds, changes, progress, "merging the adapter")
+
+    def data_of(name: str, tensor: ReaderTensor) -> Any:
+        return _converted(name, tensor, kinds[name], changes.of(name))
+
+    _write(writer, out, weights, kinds, data_of, progress, "merging the adapter")
+
+
+def qwen2_as_llama(source: Path, destination: Path, progress: Progress = silent) -> None:
+    """Write a Qwen2 file as one of the architecture `llama`, which computes the same.
+
+    llama.cpp gives the hidden states of `llama` files only. The two architectures differ in names,
+    and in which rows of a head are turned together: halves in Qwen2, neighbours in Llama. So the
+    rows of queries and keys change places; no number changes, whatever its quantisation.
+    `destination` appears only when it is complete: a killed process leaves a `.tmp` file.
+    Raises StoreError if `source` is not a Qwen2 file.
+    """
+    reader = _open(source)
+    if (found := _field(reader, "general.architecture")) != "qwen2":
+        raise StoreError(f"{str(source)!r} is not a qwen2 file: its architecture is {found!r}")
+    heads = {
+        "attn_q": int(_field(reader, "qwen2.attention.head_count")),
+        "attn_k": int(_field(reader, "qwen2.attention.head_count_kv")),
+    }
+    weights = _tensors(reader)
+
+    def data_of(name: str, tensor: ReaderTensor) -> Any:
+        part = name.split(".")[-2]
+        return _neighbours(tensor.data, heads[part]) if part in heads else tensor.data
+
+    writer = _writer(reader, destination, renamed=("qwen2", "llama"))
+    writer.add_file_type(int(_field(reader, "general.file_type") or 0))
+    kinds = {name: tensor.tensor_type for name, tensor in weights.items()}
+    _write(writer, destination, weights, kinds, data_of, progress, "rearranging")
+
+
+def _neighbours(rows: Any, heads: int) -> Any:
+    """In each head, put row i of the second half behind row i of the first."""
+    import numpy as np  # noqa: PLC0415
+
+    halves = rows.reshape(heads, 2, len(rows) // heads // 2, *rows.shape[1:])
+    return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(rows.shape))
 
 
 class _Changes:
@@ -146,11 +195,16 @@ def _merged_kind(name: str, tensor: ReaderTensor, quant: Requantised) -> GGMLQua
     return GGMLQuantizationType["Q8_0" if name == _EMBEDDING else quant.upper()]
 
 
-def _writer(reader: GGUFReader, path: Path, to: Requantised) -> GGUFWriter:
-    """A writer with the metadata of a file, except its quantisation."""
+def _writer(reader: GGUFReader, path: Path, renamed: tuple[str, str] | None = None) -> GGUFWriter:
+    """A writer with the metadata of a file, except its quantisation.
+
+    `renamed`: its architecture, and what that is called in the new file.
+    """
     from gguf import GGUFValueType, GGUFWriter  # noqa: PLC0415
 
-    writer = GGUFWriter(_temporary(path), _field(reader, "general.architecture"))
+    old = _field(reader, "general.architecture")
+    old, new = renamed or (old, old)
+    writer = GGUFWriter(_temporary(path), new)
     # The writer adds these itself, or they describe the old file.
     replaced = ("general.architecture", "general.file_type")
     for field in reader.fields.values():
@@ -158,9 +212,10 @@ def _writer(reader: GGUFReader, path: Path, to: Requantised) -> GGUFWriter:
             continue
         kind = field.types[0]
         element = field.types[-1] if kind == GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), kind, sub_type=element)
+        room, dot, key = field.name.partition(".")
+        name = f"{new}{dot}{key}" if room == old else field.name
+        writer.add_key_value(name, field.contents(), kind, sub_type=element)
     writer.data_alignment = reader.alignment
-    writer.add_file_type(_FILE_TYPES[to])
     return writer
 
 
@@ -173,7 +228,7 @@ def _write(
     path: Path,
     weights: Mapping[str, ReaderTensor],
     kinds: Mapping[str, GGMLQuantizationType],
-    changes: _Changes | None,
+    data_of: Callable[[str, ReaderTensor], Any],
     progress: Progress,
     label: str,
 ) -> None:
@@ -186,20 +241,26 @@ def _write(
         writer.write_ti_data_to_file()
         total, done = sum(int(tensor.n_bytes) for tensor in weights.values()), 0
         for name, tensor in weights.items():
-            data, change = tensor.data, changes.of(name) if changes else None
-            if change is not None or tensor.tensor_type != kinds[name]:
-                values = _values(tensor)
-                if change is not None:
-                    if change.shape != values.shape:
-                        raise StoreError(f"the adapter's {name!r} has another shape")
-                    values = values + change
-                data = _rounded(values, kinds[name])
-            writer.write_tensor_data(data)
+            writer.write_tensor_data(data_of(name, tensor))
             done += int(tensor.n_bytes)
             progress(done, total, label)
     finally:
         writer.close()
     os.replace(_temporary(path), path)
+
+
+def _converted(
+    name: str, tensor: ReaderTensor, kind: GGMLQuantizationType, change: Floats | None = None
+) -> Any:
+    """A tensor's data as `kind`, with a change added; as it is, if it is so already."""
+    if change is None and tensor.tensor_type == kind:
+        return tensor.data
+    values = _values(tensor)
+    if change is not None:
+        if change.shape != values.shape:
+            raise StoreError(f"the adapter's {name!r} has another shape")
+        values = values + change
+    return _rounded(values, kind)
 
 
 def _rounded(values: Floats, kind: GGMLQuantizationType) -> Any:

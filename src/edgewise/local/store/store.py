@@ -107,6 +107,8 @@ class ModelStore:
     ) -> InstalledModel:
         """Fetch, verify and, if the row says so, convert. Does nothing if it is installed.
 
+        Weights that an earlier release left unconverted can be used, and are converted here.
+
         An interrupted pull is continued. A published file that another model already has is reused.
         If two processes pull the same model, the second waits, then finds it done. `leave_for`
         names models that are pulled next: those with the same published file find it fetched.
@@ -117,7 +119,7 @@ class ModelStore:
         partial = self._partial(row.name)
         with disk_errors(self.root, row.name, space_needed(row)), self._lock(row.name, progress):
             found = self._intact(row.name, progress)
-            if found is not None:
+            if found is not None and not self._awaits_conversion(row):
                 return found
             published = find_published(row, self.root, progress)
             needed = space_needed(row, here=published is not None and not keep_source)
@@ -182,6 +184,11 @@ class ModelStore:
             return False
         made = (manifest.source.get("adapter_sha256"), manifest.quantisation)
         return made != (row.adapter.sha256, row.installed_quantisation)
+
+    def _awaits_conversion(self, row: ModelRow) -> bool:
+        """Whether it is installed as published, and the row now says `as_llama`."""
+        manifest = read_manifest(self.root / row.name)
+        return row.as_llama and manifest is not None and "architecture" not in manifest.source
 
     def _intact(self, name: str, progress: Progress) -> InstalledModel | None:
         try:
@@ -332,7 +339,7 @@ def find_published(row: ModelRow, root: Path, progress: Progress) -> Path | None
 
     A row that is not converted needs its own file. Damaged or missing files are skipped.
     """
-    if row.requantise_to is None or row.sha256 is None or not root.is_dir():
+    if not row.converted or row.sha256 is None or not root.is_dir():
         return None
     for folder in sorted(root.iterdir()):
         manifest = read_manifest(folder)
