@@ -323,20 +323,19 @@ def test_the_real_model_copies_what_it_is_held_to(decoder: Decoder) -> None:
 
 def generate(decoder: Decoder, prompt: str, grammar: str, seed: int = 7) -> list[ToolCall]:
     """The calls of a hot answer; where it was cut after 96 tokens, those of its whole lines."""
-    weights, channel = decoder.weights, Channel[Token | Finish]()
+    weights = decoder.weights
     job = Job(
         prompt=weights.tokenize(prompt),
-        answer=channel,
+        answer=Channel(),
         max_tokens=96,
         grammar=RuntimeGrammar(weights, grammar),
         dice=Dice(1.5, seed),
     )
     decoder.submit(job)
-    answer = ""
-    while isinstance(item := channel.queue.get(), Token):
-        answer += item.text
-    assert isinstance(item, Finish), item
-    whole = answer if item.reason == "stop" else answer.rpartition("\n")[0]
+    *items, finish = job.items()
+    answer = "".join(item.text for item in items if isinstance(item, Token))
+    assert isinstance(finish, Finish)
+    whole = answer if finish.reason == "stop" else answer.rpartition("\n")[0]
     return parse_answer(whole) if whole else []
 
 

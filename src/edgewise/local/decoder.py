@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,11 +42,11 @@ from edgewise.types.tokens import Finish, FinishReason, Token
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 BATCH = 128  # tokens in one pass: about half a second of a small model on one core
 TOP_K, TOP_P, MIN_P = 40, 0.95, 0.05  # llama.cpp's own defaults for sampling
-LIKELY = (3.0, 6.0, 12.0)  # nats below the best token: looked at until there are enough
+LIKELY = np.float32(9.0)  # nats below the best token: the best few are nearly always within this
 FEW = 64  # tokens to try against a grammar before the whole vocabulary
 # Drafts. A pass of five tokens costs about as much as three single ones, so a drafted token must
 # be right nearly every second time.
-COPIED_AFTER = 3  # tokens that must repeat before what followed them in the prompt is drafted
+COPIED_AFTER = 6  # tokens that must repeat before what followed them in the prompt is drafted
 LONGEST_COPY = 4  # tokens drafted at a time from the prompt
 LEAST_TRIED = 8  # drafted tokens before their share counts
 WORTH_DRAFTING = 0.5  # share of drafted tokens that must be right, or copying stops
@@ -59,7 +59,7 @@ MOST_VIEWS = 1_000
 _DIGEST_BYTES = 32
 
 Floats = npt.NDArray[np.float32]
-Answer = Channel[Token | Finish]
+BLOCK = 8_192  # logits at a time: what fits into the fastest cache is read from memory once
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
@@ -195,33 +195,17 @@ class Dice:
         return int(self._random.choice(tokens, p=heated / heated.sum()))
 
 
-class Scratch(threading.local):
-    """Arrays that are used for every token: the system takes its time to give out new ones."""
-
-    def __init__(self) -> None:
-        self._floats = np.empty(0, np.float32)
-        self._flags = np.empty(0, np.bool_)
-
-    def floats(self, size: int) -> Floats:
-        if len(self._floats) != size:
-            self._floats = np.empty(size, np.float32)
-        return self._floats
-
-    def flags(self, size: int) -> npt.NDArray[np.bool_]:
-        if len(self._flags) != size:
-            self._flags = np.empty(size, np.bool_)
-        return self._flags
-
-
-_scratch = Scratch()
-
-
 def _log_total(logits: Floats, peak: np.float32) -> float:
-    """The logarithm of the sum of all powers: what a logit is measured from."""
-    powers = _scratch.floats(len(logits))
-    np.subtract(logits, peak, out=powers)
-    np.exp(powers, out=powers)
-    return float(peak) + math.log(float(powers.sum()))
+    """The logarithm of the sum of all powers: what a logit is measured from.
+
+    Nearly all of its time is reading memory, so it goes through the logits once, block by block.
+    """
+    total = 0.0
+    for start in range(0, len(logits), BLOCK):
+        powers = logits[start : start + BLOCK] - peak
+        np.exp(powers, out=powers)
+        total += float(powers.sum())
+    return float(peak) + math.log(total)
 
 
 def _best(logits: Floats, count: int) -> npt.NDArray[np.int64]:
@@ -230,13 +214,11 @@ def _best(logits: Floats, count: int) -> npt.NDArray[np.int64]:
         return np.array([logits.argmax()])
     if count >= len(logits):
         return np.argsort(-logits, kind="stable")
-    peak, flags = logits.max(), _scratch.flags(len(logits))
-    for width in LIKELY:
-        likely = np.flatnonzero(np.greater(logits, peak - np.float32(width), out=flags))
-        if len(likely) >= count:
-            break
-    else:
+    likely = np.flatnonzero(logits > logits[logits.argmax()] - LIKELY)
+    if len(likely) < count:
         likely = np.argpartition(logits, -count)[-count:]
+    elif len(likely) > FEW:
+        likely = likely[np.argpartition(logits[likely], -count)[-count:]]
     return likely[np.argsort(-logits[likely], kind="stable")[:count]]
 
 
@@ -244,6 +226,9 @@ def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     powers = np.exp(logits - logits.max())
     chances: npt.NDArray[Any] = powers / powers.sum()
     return chances
+
+
+Answer = Channel[Token | Finish]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -274,6 +259,20 @@ class Job:
     _right: int = 0
     _held: str = ""  # text that may be the beginning of a stop string
     _decode: Any = field(default_factory=codecs.getincrementaldecoder("utf-8"))
+
+    def items(self) -> Iterator[Token | Finish]:
+        """What the answer brings, for its one reader. Raises GenerationFailed if it breaks off."""
+        while True:
+            item = self.answer.queue.get()
+            if isinstance(item, GenerationFailed):
+                raise item
+            if isinstance(item, BaseException):
+                raise GenerationFailed(f"llama.cpp: {item}") from item
+            if item is None:
+                raise GenerationFailed("llama.cpp stopped before the answer was finished")
+            yield item
+            if isinstance(item, Finish):
+                return
 
     def proposal(self, room: int) -> tuple[list[int], bool]:
         """The tokens that will probably come next, and whether they are a copy of the prompt."""
@@ -313,16 +312,16 @@ class Job:
             self.answering = time.monotonic()
         self.written.append(token)
         ended = weights.ends(token)
-        logprobs = [float(logits[each]) - total for each in best]
-        named = tuple(
-            (weights.name_of(int(each)), logprob)
-            for each, logprob in zip(best, logprobs, strict=True)
-            if self.alternatives
-        )
-        margin, entropy = _spread(logprobs)
-        logprob = float(logits[token]) - total
         text, stopped = ("", False) if ended else self._text(weights.piece(token))
         if not ended or self.tells_end:
+            logprobs = [float(logits[each]) - total for each in best]
+            margin, entropy = _spread(logprobs)
+            named = tuple(
+                (weights.name_of(int(each)), logprob)
+                for each, logprob in zip(best, logprobs, strict=True)
+                if self.alternatives
+            )
+            logprob = float(logits[token]) - total
             self.answer.queue.put(
                 Token(text, logprob, margin, entropy, alternatives=named, state=state)
             )
@@ -351,13 +350,15 @@ class Job:
         self.answer.queue.put(None)
 
     def _choose(self, logits: Floats, best: int) -> int:
-        token = best if self.dice is None else self.dice.draw(logits)
-        if self.grammar is not None:
-            if self.dice is None:
-                token = self.grammar.best(logits)
-            elif not self.grammar.allowed(np.array([token]))[0]:
+        if self.grammar is None:
+            return best if self.dice is None else self.dice.draw(logits)
+        if self.dice is None:
+            token = self.grammar.best(logits)
+        else:
+            token = self.dice.draw(logits)
+            if not self.grammar.allowed(np.array([token]))[0]:
                 token = self.dice.draw(self.grammar.mask(logits))
-            self.grammar.accept(token)
+        self.grammar.accept(token)
         return token
 
     def _text(self, piece: bytes) -> tuple[str, bool]:
@@ -719,7 +720,7 @@ class Decoder:
         if (address, count) not in self._views:
             if len(self._views) > MOST_VIEWS:
                 self._views.clear()
-            floats = (ctypes.c_float * count).from_address(address)
+            floats: Any = (ctypes.c_float * count).from_address(address)
             self._views[address, count] = np.frombuffer(floats, np.float32)
         return self._views[address, count]
 

@@ -198,19 +198,10 @@ class LlamaLoop:
         decoder = self.load()
         decoder.submit(job)
         try:
-            while True:
-                item = job.answer.queue.get()
-                if isinstance(item, BaseException):
-                    if isinstance(item, GenerationFailed):
-                        raise item
-                    raise GenerationFailed(f"llama.cpp: {item}") from item
-                if item is None:
-                    raise GenerationFailed("llama.cpp stopped before the answer was finished")
+            for item in job.items():
                 if isinstance(item, Finish):
                     self._measure(job)
                 yield item
-                if isinstance(item, Finish):
-                    return
         finally:
             decoder.cancel(job)
 
