@@ -149,7 +149,8 @@ def _from_seen(
 
     def state_of(members: Any, count: str) -> Numbers:
         means = np.array([used[member]["means"][count] for member in members], np.float32)
-        return np.einsum("ij,ij->i", distances(means), chosen[at[members]])
+        found: Numbers = np.einsum("ij,ij->i", distances(means), chosen[at[members]])
+        return found
 
     def meter(members: Any, count: str) -> Numbers:
         return np.array(
@@ -291,8 +292,9 @@ def part(rows: Rows, gauged: Rows, *, with_state: bool) -> dict[str, Any]:
     """One of the two calibrations of a file: by words, or by hidden states and words."""
 
     def columns(words: Numbers, state: Numbers | None) -> Numbers:
-        seen = with_state and state is not None
-        return np.column_stack([state, words]) if seen else words
+        if not with_state or state is None:
+            return words
+        return np.column_stack([state, words])
 
     names = _names(with_state=with_state)
     final = fit_sound(names, columns(rows.words, rows.state), rows.right, rows.folds)
@@ -324,7 +326,7 @@ def part(rows: Rows, gauged: Rows, *, with_state: bool) -> dict[str, Any]:
             wrong = int((1 - gauged.right[kept]).sum())
             risk[name].append(RiskRow(threshold, int(kept.sum()), wrong))
     tables = {name: tuple(table) for name, table in risk.items()}
-    features = {name: gauged.words[:, at] for at, name in enumerate(FEATURES)}
+    features: dict[str, Any] = {name: gauged.words[:, at] for at, name in enumerate(FEATURES)}
     if with_state:
         features["state"] = gauged.state
         if gauged.before is not None:
@@ -352,7 +354,11 @@ def report(traces: Traces, heads: Mapping[str, Any], *, with_state: bool) -> dic
         "kinds": len(set(traces.kinds)),
         "accuracy": float(traces.right.mean()),
     }
-    groups = {"": list(range(len(right))), "kinds_": traces.kinds, "families_": traces.families}
+    groups: dict[str, Sequence[Any]] = {
+        "": list(range(len(right))),
+        "kinds_": traces.kinds,
+        "families_": traces.families,
+    }
     words = words_of(traces, "end")
     for split, members in groups.items():
         folds, features = folds_of(members), words

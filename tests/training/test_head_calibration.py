@@ -13,6 +13,7 @@ from training.trace_files import EARLY
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Meter
+from edgewise.types.measured import Boundaries
 from edgewise.types.tokens import Token
 from tests.training.test_fit_head import traces as traces
 from training import fit_head, head_calibration
@@ -64,7 +65,7 @@ def test_few_of_the_answers_that_would_be_kept_are_skipped() -> None:
     final = random.uniform(0, 1, 4000)
     before = np.clip(final + random.normal(0, 0.1, 4000), 0, 1)
     course = head_calibration.Course(np.ones(4000), final, {}, before)
-    found = head_calibration.add_skips(head_calibration.Boundaries(), course)
+    found = head_calibration.add_skips(Boundaries(), course)
     for threshold in (0.3, 0.5, 0.8):
         skipped = before < found.at(threshold, 0)[0]
         assert skipped.mean() > 0.1
