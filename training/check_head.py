@@ -4,8 +4,8 @@
         --head MODEL.head.json --count 60
 
 Prints how many answers are those of the traces, the cosine of their states, and how well the head
-ranks right answers on these rows. `--save` keeps what was seen after some tokens, states included:
-`training.head_calibration` fits early scores to it where the traces kept no early states.
+ranks right answers on these rows. It was fitted on them too; what `--save` keeps can be judged by
+heads that were not: `training.head_calibration --check`.
 """
 
 from __future__ import annotations

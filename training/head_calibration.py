@@ -1,13 +1,15 @@
 """Write the calibration file of a chat model from its traces and its heads.
 
     python -m training.head_calibration --traces FOLDER --rows MODEL.rows.jsonl.gz \
-        --head MODEL.head.json --calibrations src/edgewise/calibrations [--seen MODEL.seen.json]
+        --head MODEL.head.json --calibrations src/edgewise/calibrations
 
 The head is that of `training.fit_head`, fitted on all rows. Everything else comes from heads that
 were fitted without the kind of question that they judge: scores, boundaries, risk tables, figures.
-`--seen` is what `training.check_head` saved. It stands in for early states that the traces of a
-model did not keep; without it, the early score of such a model weighs words only. A calibration
-that is there already keeps its part for words alone.
+If the traces kept no early states of the head's layer, the early score weighs words only. A
+calibration that is there already keeps its part for words alone.
+
+With `--check MODEL.seen.json` (from `training.check_head`) nothing is written: it prints how well
+heads that have not seen a kind rank the answers that llama.cpp gave, and those of the traces.
 """
 
 from __future__ import annotations
@@ -83,33 +85,27 @@ def unpacked(traces: Traces, name: str) -> Any:
         return file["z"][traces.kept].astype(np.float32) / STEPS * file["spread"] + file["centre"]
 
 
-def read_rows_of(
-    traces: Traces, heads: Mapping[str, Any], seen: Sequence[Mapping[str, Any]]
-) -> tuple[Rows, Rows]:
-    """All rows, and those of which the beginnings are known as well: to measure the gate."""
-    folds, right, head = folds_of(traces.kinds), traces.right, heads["answer"]
-    name = f"mean-{head['layer']}"
-    with np.load(traces.folder / f"{name}.npz") as file:
-        centre, spread = file["centre"], file["spread"]
+def distances(traces: Traces, layer: int, states: Any) -> Any:
+    """States in deviations from the mean states of that layer."""
+    with np.load(traces.folder / f"mean-{layer}.npz") as file:
+        return np.clip((states - file["centre"]) / file["spread"], -CLIP, CLIP)
 
-    def distances(states: Any) -> Any:
-        return np.clip((states - centre) / spread, -CLIP, CLIP)
 
+def read_rows_of(traces: Traces, heads: Mapping[str, Any]) -> Rows:
+    folds, head = folds_of(traces.kinds), heads["answer"]
     read, chosen = held_out_state(traces, head, folds)
     before = held_out_before(traces, heads["before"], folds)
-    all_rows = Rows(folds, right, words_of(traces, "end"), read, before, {})
+    rows = Rows(folds, traces.right, words_of(traces, "end"), read, before, {})
 
     lengths = traces.features["end"][:, traces.names.index("tokens")]
     for count in EARLY:
         path = f"early{count}-{head['layer']}"
         there, begun = np.flatnonzero(lengths > count), None
         if (traces.folder / f"{path}.npz").exists():
-            states = distances(unpacked(traces, path)[there])
+            states = distances(traces, head["layer"], unpacked(traces, path)[there])
             begun = np.einsum("ij,ij->i", states, chosen[there])
-        all_rows.early[count] = Early(there, begun, words_of(traces, str(count + 1))[there])
-    if seen and all_rows.early[EARLY[-1]].state is None:
-        return all_rows, _from_seen(traces, all_rows, seen, chosen, distances)
-    return all_rows, all_rows
+        rows.early[count] = Early(there, begun, words_of(traces, str(count + 1))[there])
+    return rows
 
 
 def held_out_state(traces: Traces, head: Mapping[str, Any], folds: Any) -> tuple[Numbers, Any]:
@@ -139,37 +135,27 @@ def held_out_before(traces: Traces, head: Mapping[str, Any], folds: Any) -> Numb
     return found
 
 
-def _from_seen(
-    traces: Traces, rows: Rows, seen: Sequence[Mapping[str, Any]], chosen: Any, distances: Any
-) -> Rows:
-    """What `training.check_head` saw of some of the rows, read by the same heads."""
+def carried_over(
+    traces: Traces, heads: Mapping[str, Any], seen: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Ranking by heads that have not seen a kind: of answers given here, and of the traces."""
+    folds, head = folds_of(traces.kinds), heads["answer"]
     place = {int(row): at for at, row in enumerate(traces.kept)}
     used = [each for each in seen if each["row"] in place and "end" in each["means"]]
     at = np.array([place[each["row"]] for each in used])
-
-    def state_of(members: Any, count: str) -> Numbers:
-        means = np.array([used[member]["means"][count] for member in members], np.float32)
-        found: Numbers = np.einsum("ij,ij->i", distances(means), chosen[at[members]])
-        return found
-
-    def meter(members: Any, count: str) -> Numbers:
-        return np.array(
-            [[used[member]["seen"][count][name] for name in FEATURES] for member in members]
-        )
-
-    early = {}
-    for count in EARLY:
-        there = np.array([n for n, each in enumerate(used) if str(count) in each["seen"]])
-        early[count] = Early(there, state_of(there, str(count)), meter(there, str(count)))
-    everyone = np.arange(len(used))
-    return Rows(
-        rows.folds[at],
-        np.array([float(each["right"]) for each in used]),
-        meter(everyone, "end"),
-        state_of(everyone, "end"),
-        None if rows.before is None else rows.before[at],
-        early,
-    )
+    read, chosen = held_out_state(traces, head, folds)
+    there = np.column_stack([read, words_of(traces, "end")])
+    means = np.array([each["means"]["end"] for each in used], np.float32)
+    state = np.einsum("ij,ij->i", distances(traces, head["layer"], means), chosen[at])
+    words = np.array([[each["seen"]["end"][name] for name in FEATURES] for each in used])
+    final = fit_sound(_names(with_state=True), there, traces.right, folds)
+    right = np.array([float(each["right"]) for each in used])
+    here = final.chances(np.column_stack([state, words]), folds[at])
+    return {
+        "rows": len(used),
+        "kinds_auroc": round(auroc(here, right), 4),
+        "kinds_auroc_traces": round(auroc(final.chances(there, folds)[at], traces.right[at]), 4),
+    }
 
 
 # -- scores of a few features ----------------------------------------------------------------------
@@ -288,7 +274,7 @@ def add_skips(boundaries: Boundaries, course: Course) -> Boundaries:
 # -- the file --------------------------------------------------------------------------------------
 
 
-def part(rows: Rows, gauged: Rows, *, with_state: bool) -> dict[str, Any]:
+def part(rows: Rows, *, with_state: bool) -> dict[str, Any]:
     """One of the two calibrations of a file: by words, or by hidden states and words."""
 
     def columns(words: Numbers, state: Numbers | None) -> Numbers:
@@ -298,39 +284,39 @@ def part(rows: Rows, gauged: Rows, *, with_state: bool) -> dict[str, Any]:
 
     names = _names(with_state=with_state)
     final = fit_sound(names, columns(rows.words, rows.state), rows.right, rows.folds)
-    ended = final.chances(columns(gauged.words, gauged.state), gauged.folds)
-    last = gauged.early[EARLY[-1]]
+    ended = final.chances(columns(rows.words, rows.state), rows.folds)
+    last = rows.early[EARLY[-1]]
     if last.state is None:
         names = _names(with_state=False)
-    design, there = columns(last.words, last.state), gauged.folds[last.rows]
+    design, there = columns(last.words, last.state), rows.folds[last.rows]
     early = fit_sound(names, design, ended[last.rows], there)
     course_early = {
         count + 1: (
             each.rows,
-            early.chances(columns(each.words, each.state), gauged.folds[each.rows]),
+            early.chances(columns(each.words, each.state), rows.folds[each.rows]),
         )
-        for count, each in gauged.early.items()
+        for count, each in rows.early.items()
     }
     document: dict[str, Any] = {"early": early.document(), "final": final.document()}
     before = None
-    if with_state and gauged.before is not None and rows.before is not None:
+    if with_state and rows.before is not None:
         told = fit_sound(["before"], rows.before[:, None], rows.right, rows.folds)
         document["before"] = told.document()
-        before = told.chances(gauged.before[:, None], gauged.folds)
-    course = Course(gauged.right, ended, course_early, before)
+        before = told.chances(rows.before[:, None], rows.folds)
+    course = Course(rows.right, ended, course_early, before)
     boundaries = add_skips(boundaries_of(course.stops()), course)
     risk: dict[str, list[RiskRow]] = {"whole": [], "stream": []}
     for threshold in GRID:
         stream, whole = course.kept(boundaries, threshold)
         for name, kept in (("stream", stream), ("whole", whole)):
-            wrong = int((1 - gauged.right[kept]).sum())
+            wrong = int((1 - rows.right[kept]).sum())
             risk[name].append(RiskRow(threshold, int(kept.sum()), wrong))
     tables = {name: tuple(table) for name, table in risk.items()}
-    features: dict[str, Any] = {name: gauged.words[:, at] for at, name in enumerate(FEATURES)}
+    features: dict[str, Any] = {name: rows.words[:, at] for at, name in enumerate(FEATURES)}
     if with_state:
-        features["state"] = gauged.state
-        if gauged.before is not None:
-            features["before"] = gauged.before
+        features["state"] = rows.state
+        if rows.before is not None:
+            features["before"] = rows.before
     return document | {
         "hold_tokens": HOLD_TOKENS,
         "threshold": THRESHOLD,
@@ -398,13 +384,11 @@ def head_document(head: Mapping[str, Any]) -> dict[str, Any]:
     return {name: head[name] for name in ("layer", "clip", "centre", "spread", "weights")}
 
 
-def calibrate(
-    traces: Traces, found: Mapping[str, Any], seen: Sequence[Mapping[str, Any]], model: str
-) -> dict[str, Any]:
+def calibrate(traces: Traces, found: Mapping[str, Any], model: str) -> dict[str, Any]:
     """The contents of the file, whose words part may be replaced by an older one."""
     heads = found["heads"]
-    rows, gauged = read_rows_of(traces, heads, seen)
-    words, both = (part(rows, gauged, with_state=each) for each in (False, True))
+    rows = read_rows_of(traces, heads)
+    words, both = (part(rows, with_state=each) for each in (False, True))
     both["heads"] = {"state": head_document(heads["answer"])}
     if "before" in both:
         both["heads"]["before"] = head_document(heads["before"])
@@ -436,15 +420,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     for option in ("traces", "rows", "head", "calibrations"):
         parser.add_argument(f"--{option}", type=Path, required=True)
-    parser.add_argument("--seen", type=Path)
+    parser.add_argument("--check", type=Path)
     options = parser.parse_args(arguments)
-    seen = json.loads(options.seen.read_text()) if options.seen else []
-    document = calibrate(
-        read_traces(options.traces, options.rows),
-        json.loads(options.head.read_text()),
-        seen,
-        options.traces.name,
-    )
+    traces, found = read_traces(options.traces, options.rows), json.loads(options.head.read_text())
+    if options.check:
+        told = carried_over(traces, found["heads"], json.loads(options.check.read_text()))
+        sys.stdout.write(json.dumps(told) + "\n")
+        return 0
+    document = calibrate(traces, found, options.traces.name)
     path = options.calibrations / f"{document['name']}.json"
     if path.exists():
         older = json.loads(path.read_text("utf-8"))

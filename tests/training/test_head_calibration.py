@@ -22,7 +22,7 @@ from training import fit_head, head_calibration
 @pytest.fixture(scope="module")
 def document(traces: fit_head.Traces) -> dict[str, Any]:
     heads = fit_head.report(traces)
-    return head_calibration.calibrate(traces, heads, [], "some-model.Q8_0")
+    return head_calibration.calibrate(traces, heads, "some-model.Q8_0")
 
 
 def test_it_is_a_calibration_of_words_and_one_of_states(document: dict[str, Any]) -> None:
@@ -86,6 +86,25 @@ def test_an_older_calibration_keeps_its_words(
     assert head_calibration.main([*map(str, arguments), "--calibrations", str(tmp_path)]) == 0
     found = parse_calibration(json.loads(path.read_text()), "file")
     assert (found.threshold, found.seen(states=True).threshold) == (0.7, 0.5)
+
+
+def test_answers_given_elsewhere_are_ranked_by_heads_that_have_not_seen_their_kind(
+    traces: fit_head.Traces,
+) -> None:
+    states, features = head_calibration.unpacked(traces, "mean-5"), traces.features["end"]
+    seen = [
+        {
+            "row": row,
+            "right": bool(traces.right[row]),
+            "seen": {"end": dict(zip(traces.names, map(float, features[row]), strict=True))},
+            "means": {"end": states[row].tolist()},
+        }
+        for row in range(0, 480, 3)
+    ]
+    found = head_calibration.carried_over(traces, fit_head.report(traces)["heads"], seen)
+    assert found["rows"] == 160
+    assert found["kinds_auroc"] == pytest.approx(found["kinds_auroc_traces"], abs=0.01)
+    assert found["kinds_auroc"] > 0.95
 
 
 def test_early_states_are_read_one_token_late(traces: fit_head.Traces) -> None:
