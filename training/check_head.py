@@ -4,8 +4,8 @@
         --head MODEL.head.json --count 60
 
 Prints how many answers are those of the traces, the cosine of their states, and how well the head
-ranks right answers, on these rows and by the traces of the same rows. `--save` keeps what the meter
-read after some tokens: `training.head_calibration` fits early scores to it where traces have none.
+ranks right answers on these rows. It was fitted on them too; what `--save` keeps can be judged by
+heads that were not: `training.head_calibration --check`.
 """
 
 from __future__ import annotations
@@ -95,29 +95,33 @@ def check(
         if not tokens:
             continue
         text = "".join(item.text for item in items if isinstance(item, Token))
-        meter, seen = Meter(read), dict[str, Any]()
+        states = [token.state for token in tokens[1:]]
+        states += [item.state for item in items if isinstance(item, Finish)]
+        states = [state for state in states if state is not None]
+        meter, seen, means = Meter(read), dict[str, Any](), dict[str, Any]()
         for number, token in enumerate(tokens, start=1):
             meter.add(token)
             if number - 1 in EARLY:  # the state of the last token comes with the next
                 seen[str(number - 1)] = meter.reading().features()
+                means[str(number - 1)] = np.mean(states[: number - 1], axis=0)
         meter.end(items[-1].state if isinstance(items[-1], Finish) else None)
         seen["end"] = meter.reading().features()
-        states = [token.state for token in tokens[1:]]
-        states += [item.state for item in items if isinstance(item, Finish)]
-        states = [state for state in states if state is not None]
+        if states:
+            means["end"] = np.mean(states, axis=0)
         result = {
             "row": place,
             "kind": rows[place]["kind"],
             "right": bool(is_right(question_of(rows[place]), text)),
             "same": text == texts[place],
             "seen": seen,
+            "means": {count: mean.tolist() for count, mean in means.items()},
         }
         before = packed_state(traces, f"before-{layers['before']}", place)
         if before is not None:
             result["cosine_before"] = cosine(before, tokens[0].state)
         mean = packed_state(traces, f"mean-{layers['answer']}", place)
         if mean is not None and result["same"] and states:
-            result["cosine_mean"] = cosine(mean, np.mean(states, axis=0))
+            result["cosine_mean"] = cosine(mean, means["end"])
         found.append(result)
         if len(found) % 50 == 0:
             sys.stderr.write(f"{len(found)}/{count}\n")

@@ -53,7 +53,7 @@ class Traces:
     kinds: list[str]
     families: list[str]
     right: Numbers
-    features: dict[str, Numbers]  # by how many tokens were seen: "1", "4", "8", "end"
+    features: dict[str, Numbers]  # by how many tokens were seen: "1", "2", "4" … "end"
     names: tuple[str, ...]
     rows: list[dict[str, Any]]
     texts: list[str]
@@ -91,7 +91,9 @@ def read_traces(folder: Path, rows_path: Path) -> Traces:
         data = {name: file[name] for name in file.files}
     texts, pieces = json.loads(str(data["texts"])), json.loads(str(data["pieces"]))
     kept = np.flatnonzero(data["lengths"] > 0)
-    features: dict[str, list[list[float]]] = {str(count): [] for count in (*EARLY, "end")}
+    # When the state of a token is known, so is the next token.
+    counts = sorted({seen for count in EARLY for seen in (count, count + 1)})
+    features: dict[str, list[list[float]]] = {str(count): [] for count in (*counts, "end")}
     names: tuple[str, ...] = ()
     for row in kept:
         evidence = zip(
@@ -103,7 +105,7 @@ def read_traces(folder: Path, rows_path: Path) -> Traces:
             for text, (logprob, margin, entropy) in zip(pieces[row], evidence, strict=False)
         ]
         readings = readings_of(tokens)
-        for count in EARLY:
+        for count in counts:
             features[str(count)].append(
                 list(readings[min(count, len(readings)) - 1].features().values())
             )
@@ -135,16 +137,18 @@ def fit(design: Any, right: Numbers, penalty: Numbers) -> Numbers:
     """Weights of the most likely logistic model; the last column of the design is the bias."""
     if torch is not None and torch.cuda.is_available():
         return _fit_there(design, right, penalty)
-    design = np.asarray(design, np.float64)
+    design = np.asarray(design, np.float32)  # products in 32 bits take a fifth of the time
     beta = np.zeros(design.shape[1])
     for _ in range(NEWTON_STEPS):
-        chances = 1.0 / (1.0 + np.exp(-np.clip(design @ beta, -30, 30)))
-        gradient = design.T @ (right - chances) - penalty * beta
-        curvature = (design * (chances * (1 - chances))[:, None]).T @ design
+        logits = (design @ beta.astype(np.float32)).astype(np.float64)
+        chances = 1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))
+        gradient = design.T @ (right - chances).astype(np.float32) - penalty * beta
+        weighted = design * np.sqrt(chances * (1 - chances)).astype(np.float32)[:, None]
+        curvature = (weighted.T @ weighted).astype(np.float64)
         curvature[np.diag_indices_from(curvature)] += penalty
         step = np.linalg.solve(curvature, gradient)
         beta += step
-        if np.abs(step).max() < 1e-5:
+        if np.abs(step).max() < 1e-4:
             break
     return beta
 

@@ -38,6 +38,31 @@ def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> N
     assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
 
 
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        (SHIPPED, True),
+        ("qwen2.5-coder-0.5b-instruct-q4_k_m", False),
+        ("qwen2.5-coder-1.5b-instruct-q4_k_m", True),
+    ],
+)
+def test_shipped_chat_models_are_judged_by_their_hidden_states(
+    tmp_path: Path, name: str, before: bool
+) -> None:
+    words = find_calibration(Settings(data_dir=tmp_path), name, CHAT)
+    both = words.seen(states=True)
+    assert (words.name, both.name) == (name, f"{name}:state")
+    assert both.fitted and both.layer_of("state") > 0
+    assert ("before" in both.scores) == (both.layer_of("before") > 0) == before
+    assert both.measured.risk_rows == 14398
+    assert {"whole", "stream"} == set(both.measured.risk)
+    skips = both.boundaries.at(0.5, 0)[0]
+    assert (0.0 < skips < 0.5) == before
+    file = resources.files("edgewise.calibrations") / f"{name}.json"
+    assert len(file.read_bytes()) < 100_000
+    assert both.report["kinds_auroc"] > words.report["kinds_auroc"] + 0.05
+
+
 def test_the_users_own_comes_first_and_is_read_again_after_a_refit(
     tmp_path: Path,
 ) -> None:

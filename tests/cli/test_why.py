@@ -60,7 +60,8 @@ def test_a_real_answer_is_explained_by_the_shipped_calibration(
     asked = run("ask", "--local", "--max-tokens", "12", "--json", "What is 317 times 482?").json
     told = run("why", "--last", "--json").json
     assert (told["id"], told["score"]) == (asked["id"], "final")
-    assert told["calibration"] == "smollm2-135m-instruct-q8_0"
+    assert told["calibration"] == "smollm2-135m-instruct-q8_0:state"
+    assert "the hidden state of the model spoke" in told["evidence"]
     assert told["confidence"] == asked["confidence"]
     assert not told["notes"]
     assert {pull["feature"] for pull in told["pulls"]} <= set(asked["decision"]["features"])

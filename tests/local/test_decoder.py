@@ -365,3 +365,14 @@ def test_a_runtime_with_another_layout_is_not_used(monkeypatch: pytest.MonkeyPat
 
 def test_a_batch_holds_what_one_pass_may() -> None:
     assert BATCH >= 64  # a whole draft and the request before it
+
+
+def test_the_prompt_may_be_read_in_another_layer_than_the_answer(loop: LlamaLoop) -> None:
+    request = ask("What is the chemical symbol for gold?")
+    both = tokens_of(loop.generate(request, layer=20, prompt_layer=12))
+    answer = tokens_of(loop.generate(request, layer=20))
+    prompt = tokens_of(loop.generate(request, layer=12))
+    assert np.allclose(both[0].state, prompt[0].state, atol=1e-3)
+    assert not np.allclose(both[0].state, answer[0].state, atol=1e-3)
+    for one, other in zip(both[1:], answer[1:], strict=True):
+        assert np.allclose(one.state, other.state, rtol=1e-2, atol=1e-2)

@@ -39,16 +39,16 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> fit_head.Traces:
     with gzip.open(folder / "rows.jsonl.gz", "wt") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     count, sign = len(rows), np.array(signs)
-    noise = generator.standard_normal((count, 8)).astype("f4")
+    noise = generator.standard_normal((count, 14)).astype("f4")
     np.savez(
         folder / "answers.npz",
-        lengths=np.full(count, 3),
+        lengths=np.full(count, 12),
         ended=np.ones(count, bool),
         logprobs=-np.abs(noise),
         margins=np.abs(noise),
         entropies=np.abs(noise),
         texts=json.dumps(texts),
-        pieces=json.dumps([["a", " b", " c"]] * count),
+        pieces=json.dumps([["a", " b", " c", " d"] * 3] * count),
     )
     direction = generator.standard_normal(WIDTH)
     for layer, strength in ((3, 0.0), (5, 0.5)):
@@ -63,7 +63,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> fit_head.Traces:
 def test_answers_are_graded_and_measured_as_at_serving_time(traces: fit_head.Traces) -> None:
     assert traces.right.mean() == pytest.approx(0.6, abs=0.08)
     place = traces.names.index("tokens")
-    assert set(traces.features["end"][:, place]) == {3.0}  # without the end token
+    assert set(traces.features["end"][:, place]) == {12.0}  # without the end token
     assert set(traces.features["1"][:, place]) == {1.0}
 
 

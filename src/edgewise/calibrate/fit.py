@@ -261,7 +261,7 @@ def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
 
 def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
     """Tables for the thresholds with enough answers on both sides; maybe none."""
-    return _choose([_course(each) for each in judged], most_changed)
+    return boundaries_of([_course(each) for each in judged], most_changed)
 
 
 def give_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> list[Judged]:
@@ -271,14 +271,15 @@ def give_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED
     bounded = {
         fold: replace(
             calibration,
-            boundaries=_choose([each for at, each in courses if at != fold], most_changed),
+            boundaries=boundaries_of([each for at, each in courses if at != fold], most_changed),
         )
         for fold, calibration in folds.items()
     }
     return [Judged(each.sample, bounded[id(each.calibration)]) for each in judged]
 
 
-def _choose(courses: Sequence[Course], most_changed: float) -> Boundaries:
+def boundaries_of(courses: Sequence[Course], most_changed: float = MOST_CHANGED) -> Boundaries:
+    """The same for answers that are known by their scores alone."""
     stops = sorted({stop for scores, _ in courses for stop in scores})
     found = {at: _table(courses, stops, at, most_changed) for at in THRESHOLDS}
     told = {at: table for at, table in found.items() if table}

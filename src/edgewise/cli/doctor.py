@@ -247,7 +247,7 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         facts = parts.open_backend(settings).facts()  # loads nothing
     except LocalError:
         return  # reported above
-    calibration = find_calibration(settings, model_key(facts), CHAT)
+    calibration = find_calibration(settings, model_key(facts), CHAT).seen(states=facts.states)
     if calibration.fitted:
         promised = promises(calibration, settings.error_probability)
         fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}; {promised}"
