@@ -450,7 +450,7 @@ def test_the_readme_quotes_the_shipped_calibration() -> None:
         backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
     )
     report = find_calibration(chosen, model_key(facts), CHAT).report
-    limits = words("README.md").partition("## Honest limits")[2].partition("\n## ")[0]
+    limits = words("README.md").partition("\n- `tiny`")[2].partition("\n- ")[0]
     assert f"{report['questions']:,} short questions" in limits
     shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]
     names = ("accuracy", "kept_share", "kept_accuracy", "handed_off_accuracy")
