@@ -32,6 +32,7 @@ def test_a_line_to_type_names_the_script_as_the_user_has_it(
     monkeypatch.setenv("PATH", str(SCRIPT.parent))
     assert command("ask") == "edgewise ask"
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     assert command() == str(SCRIPT)
     monkeypatch.chdir(SCRIPT.parents[2])
     assert command("ask") == f"{SCRIPT.parts[-3]}/bin/edgewise ask"

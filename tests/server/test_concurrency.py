@@ -169,14 +169,15 @@ def test_a_full_server_says_so(serving: Serving) -> None:
 def test_a_slow_reader_holds_up_nobody_and_is_not_buffered_without_end(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
-    served = serving(ScriptedBackend.confident("word " * 3000), settings={"max_tokens": 4000})
+    text = " ".join(f"word{number}" for number in range(3000))
+    served = serving(ScriptedBackend.confident(text), settings={"max_tokens": 4000})
     body = {"model": "local", "messages": HELLO, "stream": True}
     with served.http.stream("POST", "/v1/chat/completions", json=body) as slow:
         lines = slow.iter_lines()
         next(lines)
         assert served.chat(model="cloud/openai").status_code == 200
         time.sleep(0.1)
-        words = sum('"content":" word"' in line or '"content":"word"' in line for line in lines)
+        words = sum('"content":" word' in line or '"content":"word' in line for line in lines)
     assert words == 3000
 
 

@@ -48,9 +48,14 @@ def clean(served: Served) -> None:
         assert (fair_queue.busy, fair_queue.waiting) == (0, 0)
 
 
+def numbered(words: int) -> str:
+    """A text that does not repeat itself: the engine would stop it."""
+    return " ".join(f"word{number}" for number in range(words))
+
+
 def slow_model(slots: int = 1) -> ScriptedBackend:
     facts = replace(SCRIPTED_FACTS, slots=slots)
-    return ScriptedBackend.confident("word " * 400, delay_s=0.02, facts=facts)
+    return ScriptedBackend.confident(numbered(400), delay_s=0.02, facts=facts)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -224,7 +229,7 @@ def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
 ) -> None:
     """A thousand rounds over all of them: leaving in every phase, and what no client would do."""
     facts = replace(SCRIPTED_FACTS, slots=2)
-    backend = ScriptedBackend.confident("word " * 40, delay_s=0.002, facts=facts)
+    backend = ScriptedBackend.confident(numbered(40), delay_s=0.002, facts=facts)
     served = serving(backend, queue=8, header_s=1.0, body_s=1.0, body_bytes=10_000)
     cloud.always(Answer(text="word " * 40, delay_between_s=0.002))
     held: list[socket.socket] = []
@@ -252,7 +257,7 @@ def test_many_rounds_of_leaving_in_every_phase_leak_nothing(
 def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
     words = 30_000  # more than all the buffers in between hold
     served = serving(
-        ScriptedBackend.confident("word " * words), stall_s=0.5, settings={"max_tokens": words}
+        ScriptedBackend.confident(numbered(words)), stall_s=0.5, settings={"max_tokens": words}
     )
     with post(served, model="local", stream=True) as connection:
         fair_queue = served.state.engine.fair_queues["scripted-1"]
@@ -263,7 +268,7 @@ def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
         taken = 0
         with contextlib.suppress(ConnectionError):
             while part := connection.recv(1 << 20):
-                taken += part.count(b'"content":" word"')
+                taken += part.count(b'"content":" word')
     assert taken < words
 
 
