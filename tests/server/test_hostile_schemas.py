@@ -96,6 +96,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=os.environ | {"EDGEWISE_MODEL": "tiny"},  # whatever this machine has chosen
         )
         assert self._process.stdout is not None
         url = self._process.stdout.readline().strip()
