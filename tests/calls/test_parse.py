@@ -156,12 +156,12 @@ FRAGMENTS = [
 
 def test_thousands_of_broken_texts_neither_crash_nor_hang() -> None:
     rng = random.Random(4)
-    started = time.monotonic()
+    started = time.process_time()
     for _ in range(4000):
         text = "".join(rng.choices(FRAGMENTS, k=rng.randint(0, 40)))
         result = repair(text, TOOLS, text)
         assert repair(result.calls, TOOLS, text).calls == result.calls, text
-    assert time.monotonic() - started < 60
+    assert time.process_time() - started < 60
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,6 @@ def test_thousands_of_broken_texts_neither_crash_nor_hang() -> None:
     ],
 )
 def test_long_hostile_texts_end(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     repair(text, TOOLS)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10

@@ -126,7 +126,7 @@ def test_what_a_try_leaves_open_is_closed_at_its_end() -> None:
             )
             response = wire.client.send(request, stream=True)
             assert next(response.iter_raw()) == b"the beginning"
-        assert server.departed.wait(5.0)
+        assert server.departed.wait(30)
         wire.close()
 
 

@@ -85,7 +85,7 @@ class Served:
         wait_until(lambda: len(self.state.inside) == 0)
 
 
-def wait_until(so: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(so: Callable[[], bool], seconds: float = 90.0) -> None:
     deadline = time.monotonic() + seconds
     while not so():
         assert time.monotonic() < deadline, "it did not come to be so"

@@ -204,10 +204,10 @@ def test_a_long_text_is_not_quoted_whole() -> None:
 
 def test_of_a_million_wrong_items_the_first_is_told_at_once() -> None:
     values = {"inner": [5] * 1_000_000}
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BadField, match=r"inner\[0\]"):
         read_model(Sample, values)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_body_is_read_into_its_model() -> None:

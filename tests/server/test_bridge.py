@@ -60,7 +60,7 @@ def test_leaving_wakes_the_work_wherever_it_waits_and_closes_it() -> None:
         try:
             yield 1
             with cancellation.waking(woken.set):
-                assert woken.wait(10)
+                assert woken.wait(60)
             cancellation.check()
         finally:
             closed.set()
@@ -74,7 +74,7 @@ def test_leaving_wakes_the_work_wherever_it_waits_and_closes_it() -> None:
         return worker
 
     worker = asyncio.run(leave_after_one())
-    worker.thread.join(10)
+    worker.thread.join(60)
     assert closed.is_set() and worker.cancellation.gone
 
 

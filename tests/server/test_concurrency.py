@@ -113,7 +113,7 @@ def test_a_client_with_much_to_ask_does_not_hold_up_another(serving: Serving) ->
     threads.append(ask("modest", "m0"))
     model.go.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert model.order.index("m0") == 2, "after the one that ran and one of the greedy's"
 
 

@@ -43,7 +43,7 @@ class Asker(threading.Thread):
         try:
             with self.fair_queue.turn(self.cancellation):
                 self.order.append(self.cancellation.client)
-                self.let_go.wait(10)
+                self.let_go.wait(60)
         except (Cancelled, DeviceBusy) as error:
             self.failure = error
 
@@ -77,7 +77,7 @@ def test_some_more_go_ahead_so_that_no_slot_waits_for_the_next() -> None:
         order: list[str] = []
         (waiting,) = queue_up(fair_queue, "d", order)
         waiting.let_go.set()
-    waiting.join(5)
+    waiting.join(30)
     assert (order, fair_queue.busy) == (["d"], 0)
 
 
@@ -90,7 +90,7 @@ def test_a_full_queue_is_said_at_once_with_when_to_come_again() -> None:
             pass
         assert caught.value.retry_after_s >= 1
         second.let_go.set()
-    second.join(5)
+    second.join(30)
     assert order == ["b"]
 
 
@@ -103,7 +103,7 @@ def test_clients_take_turns_however_much_one_of_them_sends() -> None:
         for asker in askers:
             asker.let_go.set()
     for asker in askers:
-        asker.join(5)
+        asker.join(30)
     assert "".join(order) == "abcabaa"
 
 
@@ -125,11 +125,11 @@ def test_one_who_leaves_the_queue_is_passed_over() -> None:
     with fair_queue.turn(Cancellation("a")):
         leaver, stayer = queue_up(fair_queue, "bc", order)
         leaver.cancellation.leave()
-        leaver.join(5)
+        leaver.join(30)
         assert isinstance(leaver.failure, Cancelled)
         assert fair_queue.waiting == 1
         stayer.let_go.set()
-    stayer.join(5)
+    stayer.join(30)
     assert order == ["c"]
     assert (fair_queue.busy, fair_queue.waiting) == (0, 0)
 
@@ -145,7 +145,7 @@ def test_leaving_at_the_very_moment_of_the_call_hands_the_turn_on() -> None:
             racing = threading.Thread(target=leaver.cancellation.leave)
             racing.start()
         for thread in (racing, leaver, stayer):
-            thread.join(5)
+            thread.join(30)
         assert (fair_queue.busy, fair_queue.waiting) == (0, 0)
         assert order[-1] == "c"
 
@@ -172,7 +172,7 @@ class SlowSkill:
         with self._lock:
             self.looking += 1
             self.most = max(self.most, self.looking)
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(60)
         with self._lock:
             self.looking -= 1
             self.looked += 1

@@ -20,7 +20,7 @@ def ask(client: httpx2.Client, cloud: LoopbackCloud, text: str = "hello") -> htt
 def send_chat(cloud: LoopbackCloud) -> socket.socket:
     """A client that has sent its request, with access to its socket."""
     content = json.dumps(CHAT).encode()
-    sock = socket.create_connection(("127.0.0.1", cloud.port), timeout=5)
+    sock = socket.create_connection(("127.0.0.1", cloud.port), timeout=30)
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
     )

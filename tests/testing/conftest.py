@@ -18,5 +18,5 @@ def cloud() -> Iterator[LoopbackCloud]:
 
 @pytest.fixture
 def client() -> Iterator[httpx2.Client]:
-    with httpx2.Client(timeout=5) as client:
+    with httpx2.Client(timeout=30) as client:
         yield client

@@ -43,6 +43,6 @@ def test_values_stand_where_they_say_in_order_and_never_overlap(text: str) -> No
 )  # fmt: skip
 def test_a_long_text_of_any_kind_is_read_in_time(unit: str) -> None:
     text = (unit * LONGEST_TEXT)[:20_000]
-    started = time.perf_counter()
+    started = time.process_time()
     find_values(text)
-    assert time.perf_counter() - started < 5, "quadratic work shows here"
+    assert time.process_time() - started < 5, "quadratic work shows here"

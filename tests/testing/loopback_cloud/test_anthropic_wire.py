@@ -26,7 +26,7 @@ def cloud() -> Iterator[LoopbackCloud]:
 @pytest.fixture
 def client(cloud: LoopbackCloud) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(
-        base_url=cloud.anthropic_url, api_key="secret", max_retries=0, timeout=5
+        base_url=cloud.anthropic_url, api_key="secret", max_retries=0, timeout=30
     ) as client:
         yield client
 

@@ -20,7 +20,7 @@ WAVE = bytes(range(256)) + b"\r\n--x--\r\n"
 
 @pytest.fixture
 def sdk(cloud: LoopbackCloud) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=cloud.openai_url, api_key="any", max_retries=0, timeout=5) as made:
+    with openai.OpenAI(base_url=cloud.openai_url, api_key="any", max_retries=0, timeout=30) as made:
         yield made
 
 

@@ -220,7 +220,7 @@ class LoopbackCloud:
         with self._changed:
             return self._departures
 
-    def wait_for(self, predicate: Callable[[LoopbackCloud], bool], timeout: float = 5.0) -> bool:
+    def wait_for(self, predicate: Callable[[LoopbackCloud], bool], timeout: float = 30.0) -> bool:
         """Wait until `predicate(cloud)` holds. Raises TimeoutError that says what was seen.
 
         with LoopbackCloud() as cloud: ...; cloud.wait_for(lambda cloud: cloud.disconnects == 1)
