@@ -29,11 +29,10 @@ from typing_extensions import override
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.kinds.builtin import SYSTEMS, family_of, make_builtin_questions
-from edgewise_bench.questions.public import read_public_questions
+from edgewise_bench.questions.public import FIRM, read_public_questions
 from training.trace_files import read_rows
 
 BARE = "bare"  # no system turn at all, which the templates do not offer
-LEFT_OUT = ("trivia_qa",)
 PUBLIC = "public"
 
 
@@ -92,7 +91,7 @@ def public_questions(folder: Path, seed: int) -> list[Question]:
     """LLMRouter's rows, each under one of our system prompts."""
     random = Random(seed)
     found = [each.question for each in read_public_questions(folder)]
-    kept = [question for question in found if question.kind not in LEFT_OUT]
+    kept = [question for question in found if question.kind in FIRM]
     return [replace(question, system=random.choice(SYSTEMS)) for question in kept]
 
 

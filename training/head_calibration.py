@@ -8,6 +8,9 @@ were fitted without the kind of question that they judge: scores, boundaries, ri
 If the traces kept no early states of the head's layer, the early score weighs words only. A
 calibration that is there already keeps its part for words alone.
 
+With `--held-out FILE` it writes those heads, and what they say of the traces, in place of a
+calibration: `edgewise bench calibration` judges by them (`edgewise_bench.chat.held_out`).
+
 With `--check MODEL.seen.json` (from `training.check_head`) nothing is written: it prints how well
 heads that have not seen a kind rank the answers that llama.cpp gave, and those of the traces.
 """
@@ -15,6 +18,7 @@ heads that have not seen a kind rank the answers that llama.cpp gave, and those 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,12 +29,15 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.fit import FEATURES, SURETIES, boundaries_of
+from edgewise.calibrate.kinds.builtin import make_builtin_questions
 from edgewise.calibrate.logistic import Logistic, fit_logistic
 from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.calibrate.report import measured_keys
 from edgewise.decide.calibration import FORMAT, parse_calibration
 from edgewise.decide.objective import GRID
 from edgewise.types.measured import Boundaries, RiskRow, write_boundaries
+from edgewise_bench.chat.held_out import FORMAT as HELD_OUT_FORMAT
+from edgewise_bench.chat.held_out import SPLITS, packed_chances
 from training.fit_head import (
     FOLDS,
     Numbers,
@@ -40,6 +47,7 @@ from training.fit_head import (
     fit,
     folds_of,
     kept_share,
+    packed,
     read_traces,
     standardised,
 )
@@ -94,7 +102,7 @@ def distances(traces: Traces, layer: int, states: Any) -> Any:
 def read_rows_of(traces: Traces, heads: Mapping[str, Any]) -> Rows:
     folds, head = folds_of(traces.kinds), heads["answer"]
     read, chosen = held_out_state(traces, head, folds)
-    before = held_out_before(traces, heads["before"], folds)
+    before, _ = held_out_before(traces, heads["before"], folds)
     rows = Rows(folds, traces.right, words_of(traces, "end"), read, before, {})
 
     lengths = traces.features["end"][:, traces.names.index("tokens")]
@@ -121,18 +129,79 @@ def held_out_state(traces: Traces, head: Mapping[str, Any], folds: Any) -> tuple
     return np.einsum("ij,ij->i", state, chosen), chosen
 
 
-def held_out_before(traces: Traces, head: Mapping[str, Any], folds: Any) -> Numbers | None:
+def held_out_before(
+    traces: Traces, head: Mapping[str, Any], folds: Any
+) -> tuple[Numbers | None, list[Numbers]]:
+    """The same for the state behind the prompt; the last weight of each fold is its bias."""
     name = f"before-{head['layer']}"
     if not (traces.folder / f"{name}.npz").exists():
-        return None
+        return None, []
     state = traces.state(name)
     design, penalty = design_of(state, None)
-    found = np.zeros(len(folds))
+    found, weights = np.zeros(len(folds)), []
     for fold in range(FOLDS):
         test = folds == fold
-        beta = fit(design[~test], traces.right[~test], penalty(head["strength"]))
-        found[test] = state[test] @ beta[:-1] + beta[-1]
-    return found
+        weights.append(fit(design[~test], traces.right[~test], penalty(head["strength"])))
+        found[test] = state[test] @ weights[-1][:-1] + weights[-1][-1]
+    return found, weights
+
+
+def described(traces: Traces) -> dict[str, Any]:
+    """What each row is: its family, whether it was right, and how many tokens it took."""
+    tokens = traces.features["end"][:, traces.names.index("tokens")]
+    return {
+        "right": "".join(str(int(each)) for each in traces.right),
+        "families": traces.families,
+        "input_tokens": [len(row["tokens"]) for row in traces.rows],
+        "output_tokens": [int(each) for each in tokens],
+    }
+
+
+def held_out_document(traces: Traces, heads: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Heads that have not seen a row, and that have not seen a kind, and what they say."""
+    name, _, quantisation = model.rpartition(".")
+    shared = ("layer", "clip", "centre", "spread")
+    document: dict[str, Any] = {
+        "format": HELD_OUT_FORMAT,
+        "model": name,
+        "quantisation": quantisation,
+        "answer": {each: heads["answer"][each] for each in shared},
+        "folds": {},
+        "traces": described(traces),
+    }
+    for split in SPLITS:
+        folds = folds_of(traces.kinds if split == "kinds" else list(range(len(traces.kinds))))
+        read, chosen = held_out_state(traces, heads["answer"], folds)
+        columns = np.column_stack([read, words_of(traces, "end")])
+        final = fit_sound(_names(with_state=True), columns, traces.right, folds)
+        told = [
+            {
+                "state": packed(chosen[np.flatnonzero(folds == fold)[0]]),
+                "final_score": final.document(fold),
+            }
+            for fold in range(FOLDS)
+        ]
+        document["traces"][split] = packed_chances(final.chances(columns, folds))
+        before, weights = held_out_before(traces, heads["before"], folds)
+        if before is not None:
+            score = fit_sound(["before"], before[:, None], traces.right, folds)
+            document["before"] = {each: heads["before"][each] for each in shared}
+            for fold, each in enumerate(told):
+                early = score.document(fold)
+                early["bias"] += early["weights"]["before"] * float(weights[fold][-1])
+                each |= {"before": packed(weights[fold][:-1]), "before_score": early}
+            if split == "kinds":
+                chances = score.chances(before[:, None], folds)
+                document["traces"]["before"] = packed_chances(chances)
+        document["folds"][split] = told
+        if split == "kinds":
+            document["kind_folds"] = dict(zip(traces.kinds, map(int, folds), strict=True))
+        else:
+            place = np.zeros(max(traces.kept) + 1, int)  # who gave no answer was fitted nowhere
+            place[traces.kept] = folds
+            own = len(make_builtin_questions(0))
+            document["row_folds"] = "".join(map(str, place[:own]))
+    return document
 
 
 def carried_over(
@@ -177,11 +246,13 @@ class Fitted:
             found[held] = model.chances(features[held][:, self.columns])
         return found
 
-    def document(self) -> dict[str, Any]:
-        weights = dict(zip(self.names, self.whole.weights, strict=True))
+    def document(self, fold: int | None = None) -> dict[str, Any]:
+        """The whole score, or the one fitted without a fold."""
+        model = self.whole if fold is None else self.by_fold[fold]
+        weights = dict(zip(self.names, model.weights, strict=True))
         return {
             "weights": {name: float(f"{weight:.5g}") for name, weight in weights.items()},
-            "bias": float(f"{self.whole.bias:.5g}"),
+            "bias": float(f"{model.bias:.5g}"),
         }
 
 
@@ -350,7 +421,7 @@ def report(traces: Traces, heads: Mapping[str, Any], *, with_state: bool) -> dic
         folds, features = folds_of(members), words
         if with_state:
             features = np.column_stack([held_out_state(traces, heads["answer"], folds)[0], words])
-            before = held_out_before(traces, heads["before"], folds)
+            before, _ = held_out_before(traces, heads["before"], folds)
             if before is not None:
                 found[f"{split}auroc_before"] = auroc(before, traces.right)
         final = fit_sound(_names(with_state=with_state), features, traces.right, folds)
@@ -421,11 +492,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for option in ("traces", "rows", "head", "calibrations"):
         parser.add_argument(f"--{option}", type=Path, required=True)
     parser.add_argument("--check", type=Path)
+    parser.add_argument("--held-out", type=Path)
     options = parser.parse_args(arguments)
     traces, found = read_traces(options.traces, options.rows), json.loads(options.head.read_text())
     if options.check:
         told = carried_over(traces, found["heads"], json.loads(options.check.read_text()))
         sys.stdout.write(json.dumps(told) + "\n")
+        return 0
+    if options.held_out:
+        told = held_out_document(traces, found["heads"], options.traces.name)
+        options.held_out.write_bytes(gzip.compress(json.dumps(told).encode(), 9, mtime=0))
         return 0
     document = calibrate(traces, found, options.traces.name)
     path = options.calibrations / f"{document['name']}.json"

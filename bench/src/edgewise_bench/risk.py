@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.decide.objective import GRID, find_threshold
 from edgewise.types.measured import RiskRow, RiskTable
 
@@ -88,6 +89,19 @@ def risk_table(confidences: ArrayLike, right: ArrayLike, grid: Sequence[float] =
         RiskRow(threshold, int(count), int(wrong[count - 1]) if count else 0)
         for threshold, count in zip(grid, kept, strict=True)
     )
+
+
+def ece_floor(chances: ArrayLike, seed: int = 0, draws: int = 200) -> float:
+    """The calibration error that a perfect predictor with these chances would show by luck."""
+    import numpy  # noqa: PLC0415  # as above
+
+    told = numpy.asarray(chances, dtype=numpy.float64)
+    generator = numpy.random.default_rng(seed)
+    drawn = [
+        expected_calibration_error(told.tolist(), (generator.random(len(told)) < told).tolist())
+        for _ in range(draws)
+    ]
+    return float(numpy.mean(drawn))
 
 
 def violations(

@@ -29,11 +29,20 @@ def test_the_group_loads_nothing_heavy() -> None:
 @pytest.mark.real_model
 def test_calibration_fits_writes_and_reports(default_model: InstalledModel, tmp_path: Path) -> None:
     written, traces = tmp_path / "mine.json", tmp_path / "traces.jsonl"
-    arguments = ["calibration", "--limit", "20", "--write", str(written), "--traces", str(traces)]
+    arguments = [
+        "calibration",
+        "--fit",
+        "--limit",
+        "20",
+        "--write",
+        str(written),
+        "--traces",
+        str(traces),
+    ]
     result = CliRunner().invoke(bench, [*arguments, "--json"], catch_exceptions=False)
     card = json.loads(result.stdout)
     assert list(card) == KEYS
-    assert card["command"] == "edgewise bench calibration --limit 20"
+    assert card["command"] == "edgewise bench calibration --fit --limit 20"
     assert card["metrics"]["questions"] == 20
     document = json.loads(written.read_text("utf-8"))
     calibration = parse_calibration(document, str(written))

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from edgewise_bench.commands import bench
 from edgewise_bench.questions.public import FILES
+from edgewise_bench.risk import ece_floor
 from edgewise_bench.routing import own_traces, waiting
 from edgewise_bench.routing.cost_study import Pairs, at_mission, study, times_cheaper
-from edgewise_bench.routing.own_traces import TARGETS, ece_floor, frozen_scores, measure_task
+from edgewise_bench.routing.own_traces import TARGETS, frozen_scores, measure_task
 from edgewise_bench.routing.rows import Rows
 from edgewise_bench.scorecard import reached
 

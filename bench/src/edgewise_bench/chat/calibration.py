@@ -64,6 +64,12 @@ def traces_path(settings: Settings, model: InstalledModel) -> Path:
     return settings.cache_dir / "bench" / f"answers-{calibration_name(model)}-{digest}.jsonl"
 
 
+def judged_path(settings: Settings, model: InstalledModel) -> Path:
+    """Answers judged by held-out heads; the same weights and the same runtime share a file."""
+    digest = hashlib.sha256(f"{model.sha256} {version('xllamacpp')}".encode()).hexdigest()[:12]
+    return settings.cache_dir / "bench" / f"judged-{calibration_name(model)}-{digest}.jsonl"
+
+
 def own_system(model: InstalledModel) -> str:
     return model.row.default_system if model.row else ""
 

@@ -24,28 +24,38 @@ if TYPE_CHECKING:
 
 @click.command()
 @model_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Makes other questions.")
-@click.option("--limit", type=click.IntRange(20), help="Ask only so many; all kinds take turns.")
+@click.option(
+    "--ask",
+    type=click.IntRange(20),
+    metavar="N",
+    help="Let the model answer N of the built-in questions here, instead of judging the answers"
+    " that are published.",
+)
+@click.option("--fit", is_flag=True, help="Fit a confidence by words alone, and judge the fit.")
+@click.option("--seed", type=int, default=0, show_default=True, help="--fit: other questions.")
+@click.option("--limit", type=click.IntRange(20), help="--fit: ask only so many, by turns.")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="LLMRouter's folder: ask its questions as well (see benchmarks/traces).",
+    help="--fit: LLMRouter's folder; ask its questions as well (see benchmarks/traces).",
 )
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the calibration file here.",
+    help="--fit: write the calibration file here.",
 )
 @click.option(
     "--traces",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep the model's answers in this file (default: in the cache); reused when there."
-    " A published one (.jsonl.gz) is fitted as it is, without the model.",
+    type=click.Path(path_type=Path),
+    help="Where answers are. With --fit a file: they are kept there, and reused; a published one"
+    " (.jsonl.gz) is fitted as it is, without the model. Else the folder benchmarks/traces.",
 )
 @save_option
 @as_json_option
 def calibration(
     model: str | None,
+    ask: int | None,
+    fit: bool,
     seed: int,
     limit: int | None,
     data: Path | None,
@@ -54,22 +64,31 @@ def calibration(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    """Fit the confidence of a model on questions with checkable answers, and judge the fit.
+    """How well a model's confidence knows whether its answers are right.
 
-    The first run asks about 1,500 questions: some ten minutes on one core. Their answers are
-    kept, so that fitting again takes a minute or two. What is shipped is made by
+    Every answer is judged by a head that was fitted without it (auroc), or without its whole kind
+    of question (everything else). The answers are llama.cpp's, on a processor: those published in
+    benchmarks/traces, or with --ask those of the model here. The figures that begin with traces_
+    are of the answers that the shipped confidence was fitted on.
+
+    --fit fits a confidence by words alone. The part for words of the smallest model is made by
 
     \b
-    edgewise bench calibration --write FILE \\
+    edgewise bench calibration --fit --write FILE \\
         --traces benchmarks/traces/smollm2-135m-instruct.jsonl.gz
     """
+    if not fit:
+        if write or data or limit:
+            raise click.UsageError("--write, --data and --limit belong to --fit")
+        _judge(model, ask, traces or Path("benchmarks/traces"), save, as_json)
+        return
     from edgewise.calibrate.fit import FIT_STEPS
     from edgewise_bench.chat.calibration import fit_shipped
     from edgewise_bench.chat.traces import read_trace_set
 
     published = traces is not None and traces.suffix == ".gz"
     command = command_line(
-        "calibration",
+        "calibration --fit",
         model=model,
         seed=seed or None,
         limit=limit,
@@ -84,7 +103,49 @@ def calibration(
         fitted, document = fit_shipped(found, command, seed, step)
     if write is not None:
         write.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    report(new_scorecard("calibration", command, fitted.metrics), save, as_json)
+    report(new_scorecard("calibration_fit", command, fitted.metrics), save, as_json)
+
+
+def _judge(
+    model: str | None, ask: int | None, folder: Path, save: Path | None, as_json: bool
+) -> None:
+    from edgewise.assembly.parts import open_backend
+    from edgewise.calibrate.own import calibration_name
+    from edgewise.local.store.store import ModelStore
+    from edgewise.settings import Settings
+    from edgewise_bench.chat import held_out
+    from edgewise_bench.chat.calibration import judged_path
+    from edgewise_bench.scorecard import verdicts
+
+    settings = Settings.load(threads=1)
+    settings = settings.with_changes(model=model) if model else settings
+    installed = ModelStore(settings.models_dir).find(settings.model)
+    name = calibration_name(installed)
+    path = held_out.path_of(folder, name)
+    if not path.exists():
+        raise click.UsageError(
+            f"{path} is not there: no heads that were held out are published for {name}. Fit a"
+            " confidence of its own: edgewise calibrate --builtin"
+        )
+    heads = held_out.read_held_out(path)
+    published = held_out.answers_path(folder, name)
+    if ask is None and published.exists():
+        rows = held_out.read_judged(published)
+    else:
+        backend = open_backend(settings)
+        try:
+            count = ask or held_out.ASKED
+            with progress("asking", count) as step:
+                kept = judged_path(settings, installed)
+                rows = held_out.ask(backend, heads, count, kept, step)
+        finally:
+            backend.close()
+    metrics = held_out.figures(rows)
+    for each, value in held_out.figures(heads.traces).items():
+        metrics[f"traces_{each}"] = value
+    command = command_line("calibration", model=model, ask=ask)
+    card = new_scorecard("calibration", command, metrics)
+    report(card, save, as_json, verdicts(metrics, held_out.TARGETS))
 
 
 def _ask(

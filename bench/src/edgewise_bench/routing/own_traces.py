@@ -18,7 +18,7 @@ from edgewise_bench.chat.calibration import measures
 from edgewise_bench.chat.traces import Recorded, TraceSet, public_reference, read_trace_set
 from edgewise_bench.questions.public import read_public_questions
 from edgewise_bench.risk import TARGETS as RISKS
-from edgewise_bench.risk import violations
+from edgewise_bench.risk import ece_floor, violations
 from edgewise_bench.routing.cost_study import make_pairs, study, with_perfect_cloud
 from edgewise_bench.routing.metrics import (
     Numbers,
@@ -40,7 +40,6 @@ TARGETS = {
 FROZEN_STRONG = "llama-3.1-nemotron-51b-instruct"  # the best of LLMRouter's nine on these questions
 STEPS = 5
 _ROUNDS = 500  # of the bootstrap
-_DRAWS = 200  # of the floor
 _TIMED = 400  # answers whose decision is timed
 
 
@@ -103,13 +102,6 @@ def measure_task(rows: Rows) -> dict[str, float]:
         told[f"risk_violations_{100 * target:.0f}"] = kept.violations
         told[f"risk_kept_{100 * target:.0f}"] = kept.kept
     return {f"{rows.task}_{name}": value for name, value in told.items()}
-
-
-def ece_floor(chances: Numbers, seed: int = 0) -> float:
-    """The calibration error that a perfect predictor with these chances would show by luck."""
-    generator = numpy.random.default_rng(seed)
-    drawn = [_ece(chances, generator.random(len(chances)) < chances) for _ in range(_DRAWS)]
-    return float(numpy.mean(drawn))
 
 
 def measure_routing(
