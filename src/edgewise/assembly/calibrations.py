@@ -2,7 +2,8 @@
 
 A file is named after the model, its quantisation and its task, as in
 `smollm2-135m-instruct-q8_0.json` and `edgewise-caller-q8_0.calls.json`. `edgewise calibrate`
-writes such files into the data folder; they come before the shipped ones.
+writes such files into the data folder; they come before the shipped ones. A chat model that has
+neither gets what other models showed, `transfer.json`: its confidence is unverified.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibrati
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
+from edgewise.types.measured import TRANSFER
 
 KindName = Literal["chat", "calls", "speech", "see"]
 
@@ -36,7 +38,7 @@ def own_path(settings: Settings, name: str, kind: str) -> Path:
 
 
 def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:
-    """The user's own, else the shipped one, else a plain one. An empty name: there is no model."""
+    """The user's own, else the shipped one, else an unverified one. No name: there is no model."""
     if kind is CHAT and settings.calibration:  # the user named a file
         return _cached(Path(settings.calibration).expanduser(), name, kind, must_exist=True)
     if not name:
@@ -55,7 +57,7 @@ def _cached(path: Path, name: str, kind: Kind, *, must_exist: bool) -> Calibrati
         if written or must_exist:
             found = parse_calibration(read_document(path), str(path), kind)
         else:
-            shipped = shipped_document(name, kind.name)
+            shipped = shipped_document(name, kind.name) or transfer_document(kind.name)
             found = kind.uncalibrated if shipped is None else parse_calibration(shipped, name, kind)
         known = _read[key] = (written, found)
     return known[1]
@@ -78,6 +80,11 @@ def shipped_document(name: str, kind: str) -> Mapping[str, Any] | None:
     """The contents of the shipped file, even if the user has an own one; None if there is none."""
     file = resources.files("edgewise.calibrations") / _file_name(name, kind)
     return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else None
+
+
+def transfer_document(kind: str) -> Mapping[str, Any] | None:
+    """What other models showed, for a model that nobody has calibrated; only chat has that."""
+    return shipped_document(TRANSFER, kind) if kind == CHAT.name else None
 
 
 def _file_name(name: str, kind: str) -> str:
