@@ -11,12 +11,12 @@ from edgewise.assembly.calibrations import KindName
 from edgewise.calibrate import own
 from edgewise.calibrate.own import (
     Fresh,
+    base_in_use,
     fit_chat,
     fit_scored,
     halves,
     plain_document,
     rows_of_audits,
-    shipped_base,
 )
 from edgewise.calibrate.report import rows_needed
 from edgewise.calibrate.traces import Sample, Scored
@@ -29,6 +29,7 @@ from edgewise.decide.objective import find_threshold, tail
 from edgewise.errors import InvalidRequest
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
+from edgewise.settings import Settings
 from edgewise.speech.confidence import SPEECH
 from edgewise.types.measured import UNMAPPED, read_measured
 from tests.record.test_audits import AUDIT
@@ -92,8 +93,8 @@ def test_a_score_that_promises_too_much_is_mapped_and_measured_on_other_rows(
     document = fit_chat(samples(300, lambda score: 0.5 * score), BASE, model, FRESH)
     report = document["report"]
     assert (report["score"], report["map"] in ("logistic", "isotonic")) == ("shipped", True)
-    assert report["ece"] < report["ece_before"] - 0.1
-    assert report["log_loss"] < report["log_loss_before"]
+    assert report["ece"] < report["in_use"]["ece"] - 0.1
+    assert report["log_loss"] < report["in_use"]["log_loss"]
     calibration = parse_calibration(document, "new")
     sure = Reading(tokens=3, mean_logprob=-0.01, min_margin=3.0)
     assert calibration.final.of(sure.features()) < 0.65 < 0.9 < SHIPPED.final.of(sure.features())
@@ -153,13 +154,13 @@ def test_calls_and_speech_get_a_map_over_the_shipped_score(
     for number in range(300):
         sure = random.random()
         rows.append(Scored(number, sure, random.random() < sure / 2, {"fit": sure}))
-    base = shipped_base(key, name)
+    base = base_in_use(Settings(), key, name)
     maps = {"final": read_measured(base).map_of("final")}
     document = fit_scored(rows, base, maps, FRESH)
     calibration = parse_calibration(document, "new", kind)
     assert calibration.name == "mine+own.1"
     assert calibration.measured.map_of("final") != UNMAPPED
-    assert document["report"]["ece"] < document["report"]["ece_before"]
+    assert document["report"]["ece"] < document["report"]["in_use"]["ece"]
     assert list(document["risk"]) == ["whole"]
 
 

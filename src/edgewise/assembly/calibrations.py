@@ -37,6 +37,37 @@ def own_path(settings: Settings, name: str, kind: str) -> Path:
     return settings.calibrations_dir / _file_name(name, kind)
 
 
+def write_own(path: Path, document: Mapping[str, Any]) -> None:
+    """Put a calibration into use. The user's own one before it is kept aside, for `undo_own`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Whole or not at all: an engine may be reading it.
+    half, previous = path.with_name(f"{path.name}.part"), _previous(path)
+    half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    if path.exists():
+        path.replace(previous)
+    else:  # what was in use came with edgewise: an older one must not come back in its place
+        previous.unlink(missing_ok=True)
+    half.replace(path)
+
+
+def undo_own(path: Path) -> bool:
+    """Bring the previous calibration back: the user's own, else the shipped one.
+
+    Returns False if there is nothing to undo. What was in use stays beside it.
+    """
+    if not path.exists():
+        return False
+    path.replace(path.with_name(f"{path.name}.undone"))
+    previous = _previous(path)
+    if previous.exists():
+        previous.replace(path)
+    return True
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{path.name}.previous")
+
+
 def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:
     """The user's own, else the shipped one, else an unverified one. No name: there is no model."""
     if kind is CHAT and settings.calibration:  # the user named a file

@@ -175,7 +175,7 @@ CHAT = Kind(
     ),
 )
 # Of the same model, with a head: `before` is the chance before the first token.
-_CHAT_STATE = replace(
+CHAT_STATE = replace(
     CHAT,
     scores={**CHAT.scores, "before": "before"},
     optional={"before"},
@@ -208,7 +208,7 @@ def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -
             heads={str(name): read_head(head) for name, head in data.get("heads", {}).items()},
             with_state=None
             if states is None
-            else parse_calibration(state_document(data), origin, _CHAT_STATE),
+            else parse_calibration(state_document(data), origin, CHAT_STATE),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration of {kind.name}: {error!r}") from error
