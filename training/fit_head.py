@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.calibrate.answers import Question, is_right
-from edgewise.calibrate.held_out import FOLDS, folds_of, kept_share
+from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
 from edgewise.decide.meter import Meter, Reading
 from edgewise.types.tokens import Token
 from training.trace_files import CLIP, EARLY, STEPS, read_rows

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.fit import FEATURES
-from edgewise.calibrate.held_out import FOLDS, Early, Rows, fit_sound, folds_of, kept_share, part
+from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
+from edgewise.calibrate.held_out import Early, Rows, fit_sound, part
 from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.decide.calibration import FORMAT, parse_calibration
 from training.fit_head import (

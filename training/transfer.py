@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.fit import FEATURES, SURETIES
-from edgewise.calibrate.held_out import EARLY, Early, Rows, kept_share, part
+from edgewise.calibrate.folds import folds_of, kept_share
+from edgewise.calibrate.held_out import EARLY, Early, Rows, fit_sound, part
 from edgewise.calibrate.logistic import Logistic, fit_logistic
 from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.decide.calibration import FORMAT, parse_calibration
@@ -97,6 +98,13 @@ def left_out_figures(models: Sequence[Answers], out: int) -> dict[str, Any]:
     return {"questions": len(flags), **told, "features": [FEATURES[at] for at in columns]}
 
 
+def own_auroc(traces: Traces) -> float:
+    """How a score of the model's own words orders kinds that were held out: what to hope for."""
+    words, folds = words_of(traces, "end"), folds_of(traces.kinds)
+    chances = fit_sound(list(FEATURES), words, traces.right, folds).chances(words, folds)
+    return round(auroc(chances, traces.right), 4)
+
+
 def words_of(traces: Traces, count: str) -> Numbers:
     return traces.features[count][:, [traces.names.index(name) for name in FEATURES]]
 
@@ -128,9 +136,11 @@ def make_document(traces: Sequence[Traces]) -> dict[str, Any]:
     fitted = part(rows, with_state=False)
     for name in _OF_ONE_MODEL:
         del fitted[name]
-    fitted["report"] = {
-        "left_out": {name: left_out_figures(models, at) for at, name in enumerate(names)}
+    left_out = {
+        name: {**left_out_figures(models, at), "own_words_auroc": own_auroc(traces[at])}
+        for at, name in enumerate(names)
     }
+    fitted["report"] = {"left_out": left_out}
     return {
         "format": FORMAT,
         "name": TRANSFER,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 from training.trace_files import EARLY, pack_states
 
 from edgewise.calibrate import held_out
-from edgewise.calibrate.held_out import folds_of, kept_share
+from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
 from training import fit_head
 
 KINDS, PER_KIND, WIDTH = 12, 40, 24
@@ -103,6 +106,13 @@ def test_a_head_read_back_gives_the_same_score(traces: fit_head.Traces) -> None:
     assert abs(chances.mean() - traces.right.mean()) < 0.05
 
 
+def test_it_runs_where_only_numpy_and_torch_are() -> None:
+    script = "import sys, training.fit_head; print('edgewise.engine' in sys.modules)"
+    root = Path(fit_head.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
 def test_the_gate_judges_where_the_traces_kept_states() -> None:
     assert held_out.EARLY == EARLY
 
@@ -111,7 +121,7 @@ def test_groups_never_stand_in_two_folds() -> None:
     groups = [f"g{number % 17}" for number in range(400)]
     folds = folds_of(groups)
     assert all(len({folds[n] for n in range(400) if groups[n] == g}) == 1 for g in set(groups))
-    assert len(set(folds)) == held_out.FOLDS
+    assert len(set(folds)) == FOLDS
 
 
 def test_figures_of_a_known_ranking() -> None:

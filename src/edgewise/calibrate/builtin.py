@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from edgewise.assembly.calibrations import transfer_document
 from edgewise.calibrate.answers import Question
-from edgewise.calibrate.held_out import EARLY, FOLDS, Early, Rows, fit_sound, folds_of, part
+from edgewise.calibrate.folds import FOLDS, folds_of
+from edgewise.calibrate.held_out import EARLY, Early, Rows, fit_sound, part
 from edgewise.calibrate.logistic import Numbers
 from edgewise.calibrate.own import used_part
 from edgewise.calibrate.report import Comparison, compare_confidences, curve, promises, refuse_few

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgewise.calibrate.fit import FEATURES, SURETIES, boundaries_of
+from edgewise.calibrate.folds import FOLDS
 from edgewise.calibrate.logistic import Logistic, Numbers, fit_logistic
 from edgewise.calibrate.report import measured_keys
 from edgewise.decide.objective import GRID
 from edgewise.types.measured import Boundaries, RiskRow, write_boundaries
 
-FOLDS = 5
 EARLY = (1, 4, 8)  # tokens after which a beginning is judged
 THRESHOLD = 0.5
 HOLD_TOKENS = EARLY[-1] + 1
@@ -50,29 +48,6 @@ class Rows:
     before: Numbers | None
     early: dict[int, Early]
     names: tuple[str, ...] = FEATURES  # of the columns of `words`
-
-
-def folds_of(groups: Sequence[Any], seed: int = 0) -> NDArray[np.int64]:
-    """A fold for each row; rows of one group share it, and folds are about as large."""
-    members: dict[Any, list[int]] = {}
-    for row, group in enumerate(groups):
-        members.setdefault(group, []).append(row)
-    order = sorted(members, key=str)
-    Random(seed).shuffle(order)
-    order.sort(key=lambda group: -len(members[group]))
-    sizes, folds = [0] * FOLDS, np.zeros(len(groups), np.int64)
-    for group in order:
-        fold = int(np.argmin(sizes))
-        folds[members[group]] = fold
-        sizes[fold] += len(members[group])
-    return folds
-
-
-def kept_share(scores: Numbers, right: Numbers, target: float) -> float:
-    """The largest share of best-scored rows of which `target` are right."""
-    share = np.cumsum(right[np.argsort(-scores)]) / np.arange(1, len(right) + 1)
-    enough = np.flatnonzero(share >= target)
-    return float((enough[-1] + 1) / len(right)) if len(enough) else 0.0
 
 
 # -- scores of a few features ----------------------------------------------------------------------

@@ -76,16 +76,11 @@ class Comparison:
     def _told(self) -> list[tuple[float, str]]:
         """What changed by more than a rounding, in words; above 0 is better."""
         old, new = self.before, self.after
+        kept = f"kept at 90 % right {old.kept_at_90:.0%} → {new.kept_at_90:.0%}"
         found = [
-            (new.auroc - old.auroc, f"orders answers (AUROC {old.auroc:.3f} → {new.auroc:.3f})"),
-            (
-                old.ece - new.ece,
-                f"numbers mean what they say (error {old.ece:.3f} → {new.ece:.3f})",
-            ),
-            (
-                new.kept_at_90 - old.kept_at_90,
-                f"keeps at 90 % right ({old.kept_at_90:.0%} → {new.kept_at_90:.0%})",
-            ),
+            (new.auroc - old.auroc, f"AUROC {old.auroc:.3f} → {new.auroc:.3f}"),
+            (old.ece - new.ece, f"calibration error {old.ece:.3f} → {new.ece:.3f}"),
+            (new.kept_at_90 - old.kept_at_90, kept),
         ]
         return [(good, words) for good, words in found if abs(good) >= NOTEWORTHY]
 
