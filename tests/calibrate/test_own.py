@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import math
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgewise.assembly.calibrations import KindName
@@ -112,6 +116,32 @@ def test_evidence_that_counts_differently_gets_new_weights(model: InstalledModel
     assert document["report"]["score"] == "refitted"
     assert document["report"]["auroc"] > 0.95
     assert "max_window_entropy" in document["final"]["weights"]
+
+
+def test_a_head_stays_and_what_it_says_is_corrected(model: InstalledModel) -> None:
+    """Words say nothing here, and the state twice too much."""
+    numbers = base64.b64encode(np.ones(4, "<f4").tobytes()).decode()
+    head = {"layer": 3, "clip": 8.0, "centre": numbers, "spread": numbers, "weights": numbers}
+    read = {"weights": {"state": 2.0}, "bias": 0.0}
+    part = {**BASE, "early": read, "final": read, "heads": {"state": head}}
+    random, rows = Random(3), []
+    for number in range(300):
+        state = random.gauss(0, 1.5)
+        right = random.random() < 1 / (1 + math.exp(-state / 2))
+        reading = Reading(tokens=3, mean_logprob=-0.4, state=state)
+        rows.append(Sample(f"part {number % 10}", right, (reading,) * 3))
+    document = fit_chat(rows, {**BASE, "with_state": part}, model, FRESH)
+    found = parse_calibration(document, "new").seen(states=True)
+    assert (found.name, found.layer_of("state")) == ("mine+own.1:state", 3)
+    report = own.used_part(document)["report"]
+    assert report["map"] != "as shipped" and report["auroc"] > 0.65
+    assert report["ece"] < report["in_use"]["ece"] - 0.05
+    without = [replace_state(row) for row in rows]
+    assert "with_state" not in fit_chat(without, {**BASE, "with_state": part}, model, FRESH)
+
+
+def replace_state(sample: Sample) -> Sample:
+    return replace(sample, readings=tuple(replace(each, state=None) for each in sample.readings))
 
 
 def test_the_risk_tables_are_what_the_gate_does(model: InstalledModel) -> None:

@@ -222,6 +222,18 @@ def test_audits_become_a_calibration(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("default_model")
+def test_audits_of_answers_that_a_head_judged_correct_the_head(run: Run) -> None:
+    fill(parts.open_ledger(Settings.load()), 200, f"{KEY}:state")
+    ran = run("calibrate", "--from-ledger", "--yes", "--json")
+    assert ran.code == 0, ran.err
+    document = json.loads(Path(ran.json["path"]).read_text("utf-8"))
+    part = document["with_state"]
+    assert part["report"] == ran.json["report"] and part["map"]["final"]
+    assert part["heads"], "the head itself stays"
+    assert document["name"] == ran.json["name"]
+
+
+@pytest.mark.usefixtures("default_model")
 def test_audits_under_another_calibration_do_not_count(run: Run) -> None:
     fill(parts.open_ledger(Settings.load()), 200, "another")
     ran = run("calibrate", "--from-ledger", "--task", "chat")

@@ -385,11 +385,16 @@ def _say_change(document: dict[str, Any], in_use: Mapping[str, Any]) -> None:
 
 
 def _undo(settings: Settings, task: str, model: str | None, as_json: bool) -> None:
+    from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
 
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
-    installed = ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
-    key, kind = calibration_name(installed), KINDS[task]
+    if task == "chat" and settings.backend != "llama_cpp":  # it may have its own models
+        key = model_key(parts.open_backend(settings).facts())
+    else:
+        installed = ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
+        key = calibration_name(installed)
+    kind = KINDS[task]
     path = own_path(settings, key, kind)
     if not undo_own(path):
         raise click.ClickException(f"nothing to undo: no calibration of yours in {path}")
@@ -508,7 +513,9 @@ def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
     if kind == "chat" and settings.calibration:
         return _row(kind, key, f"settings: {settings.calibration}", {})
     path = own_path(settings, key, kind)
-    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
+    origin = (
+        str(path) if path.exists() else "shipped" if document else "unverified: none of its own"
+    )
     return _row(kind, key, origin, document)
 
 
