@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.traces import collect_traces
@@ -56,7 +57,8 @@ def test_what_a_head_reads_is_kept_with_the_answer(tmp_path: Path) -> None:
     head = Head(layer=3, centre=zeros, spread=numbers, weights=numbers, clip=8.0)
 
     class Stateful(ScriptedBackend):
-        def generate(self, request: Request, **given: Any) -> TokenStream:  # type: ignore[override]
+        @override
+        def generate(self, request: Request, **given: Any) -> TokenStream:
             assert given == {"layer": 3, "prompt_layer": 0}
             for item in ScriptedBackend.generate(self, request):
                 yield replace(item, state=np.full(4, 0.5, np.float32))
