@@ -120,7 +120,8 @@ def test_an_engine_uses_the_policy_the_provider_and_the_backend(site: Path, tmp_
     assert (local["source"], local["model"]) == ("local", "parrot-1")
     assert local["attempts"][0]["backend"] == "parrot"
     assert local["confidence"] > 0.5
-    assert local["decision"]["calibration"] == "uncalibrated"
+    assert local["decision"]["calibration"] == "transfer"
+    assert not local["confidence_verified"], "nobody has calibrated a parrot"
 
     assert (private["source"], private["decision"]["degraded_code"]) == ("local", "private")
 

@@ -151,7 +151,7 @@ def test_a_model_without_a_table_promises_nothing(cloud: LoopbackCloud, tmp_path
     with Engine(settings_for(cloud, tmp_path), backend=backend) as engine:
         reply = engine.complete("Where?", max_error=0.5)
     assert reply.decision.code == "handoff_risk_unreachable"
-    assert "uncalibrated has no risk table" in reply.decision.reason
+    assert "transfer has no risk table" in reply.decision.reason
 
 
 def test_a_share_of_the_cloud_is_a_quantile(engine: Engine) -> None:

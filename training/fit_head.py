@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
 from edgewise.decide.meter import Meter, Reading
 from edgewise.types.tokens import Token
 from training.trace_files import CLIP, EARLY, STEPS, read_rows
@@ -36,7 +37,6 @@ except ImportError:
 Numbers = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
-FOLDS = 5
 STRENGTHS = (300.0, 1000.0, 3000.0, 10000.0)
 FEATURE_STRENGTH = 10.0  # of the meter's few weights, whatever the strength of the state's many
 TARGETS = (0.8, 0.9, 0.95)
@@ -189,22 +189,6 @@ def design_of(
     return design, penalty
 
 
-def folds_of(groups: Sequence[Any], seed: int = 0) -> npt.NDArray[np.int64]:
-    """A fold for each row; rows of one group share it, and folds are about as large."""
-    members: dict[Any, list[int]] = {}
-    for row, group in enumerate(groups):
-        members.setdefault(group, []).append(row)
-    order = sorted(members, key=str)
-    Random(seed).shuffle(order)
-    order.sort(key=lambda group: -len(members[group]))
-    sizes, folds = [0] * FOLDS, np.zeros(len(groups), np.int64)
-    for group in order:
-        fold = int(np.argmin(sizes))
-        folds[members[group]] = fold
-        sizes[fold] += len(members[group])
-    return folds
-
-
 def held_out(
     design: Any, right: Numbers, penalty: Numbers, folds: npt.NDArray[np.int64]
 ) -> Numbers:
@@ -227,13 +211,6 @@ def auroc(scores: Numbers, right: Numbers) -> float:
     if not good or not bad:
         return float("nan")
     return float((ranks[right == 1].sum() - good * (good + 1) / 2) / (good * bad))
-
-
-def kept_share(scores: Numbers, right: Numbers, target: float) -> float:
-    """The largest share of best-scored rows of which `target` are right."""
-    share = np.cumsum(right[np.argsort(-scores)]) / np.arange(1, len(right) + 1)
-    enough = np.flatnonzero(share >= target)
-    return float((enough[-1] + 1) / len(right)) if len(enough) else 0.0
 
 
 def platt(logits: Numbers, right: Numbers) -> tuple[float, float]:

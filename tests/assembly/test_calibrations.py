@@ -15,6 +15,8 @@ from edgewise.assembly.calibrations import (
     model_key,
     own_path,
     shipped_document,
+    undo_own,
+    write_own,
 )
 from edgewise.decide.calibration import CHAT
 from edgewise.errors import SettingsError
@@ -120,3 +122,28 @@ def test_a_refit_counts_from_the_next_request_of_a_running_engine(tmp_path: Path
             data = dict(shipped_document(source, kind) or {}) | {"threshold": threshold}
             own_path(settings, model_key(model.facts()), kind).write_text(json.dumps(data), "utf-8")
         assert thresholds() == (0.11, 0.12, 0.13) != before
+
+
+def test_the_previous_calibration_is_kept_aside_and_comes_back(tmp_path: Path) -> None:
+    settings = Settings.load(data_dir=tmp_path)
+    path = own_path(settings, SHIPPED, "chat")
+    assert not undo_own(path), "there is nothing to undo"
+    document = dict(shipped_document(SHIPPED, "chat") or {})
+    for name in ("first", "second"):
+        write_own(path, document | {"name": name})
+        assert find_calibration(settings, SHIPPED, CHAT).name == name
+    assert undo_own(path)
+    assert find_calibration(settings, SHIPPED, CHAT).name == "first"
+    assert undo_own(path)
+    assert find_calibration(settings, SHIPPED, CHAT).name == SHIPPED
+    assert not undo_own(path)
+
+
+def test_undo_never_brings_back_one_that_was_removed_by_hand(tmp_path: Path) -> None:
+    path = own_path(Settings.load(data_dir=tmp_path), SHIPPED, "chat")
+    for name in ("first", "second"):
+        write_own(path, {"name": name})
+    path.unlink()
+    write_own(path, {"name": "third"})
+    assert undo_own(path)
+    assert not path.exists(), "before the third, the shipped one was in use"

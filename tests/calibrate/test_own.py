@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import math
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edgewise.assembly.calibrations import KindName
 from edgewise.calibrate import own
 from edgewise.calibrate.own import (
     Fresh,
+    base_in_use,
     fit_chat,
     fit_scored,
     halves,
     plain_document,
     rows_of_audits,
-    shipped_base,
 )
 from edgewise.calibrate.report import rows_needed
 from edgewise.calibrate.traces import Sample, Scored
@@ -29,6 +33,7 @@ from edgewise.decide.objective import find_threshold, tail
 from edgewise.errors import InvalidRequest
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
+from edgewise.settings import Settings
 from edgewise.speech.confidence import SPEECH
 from edgewise.types.measured import UNMAPPED, read_measured
 from tests.record.test_audits import AUDIT
@@ -92,8 +97,8 @@ def test_a_score_that_promises_too_much_is_mapped_and_measured_on_other_rows(
     document = fit_chat(samples(300, lambda score: 0.5 * score), BASE, model, FRESH)
     report = document["report"]
     assert (report["score"], report["map"] in ("logistic", "isotonic")) == ("shipped", True)
-    assert report["ece"] < report["ece_before"] - 0.1
-    assert report["log_loss"] < report["log_loss_before"]
+    assert report["ece"] < report["in_use"]["ece"] - 0.1
+    assert report["log_loss"] < report["in_use"]["log_loss"]
     calibration = parse_calibration(document, "new")
     sure = Reading(tokens=3, mean_logprob=-0.01, min_margin=3.0)
     assert calibration.final.of(sure.features()) < 0.65 < 0.9 < SHIPPED.final.of(sure.features())
@@ -111,6 +116,32 @@ def test_evidence_that_counts_differently_gets_new_weights(model: InstalledModel
     assert document["report"]["score"] == "refitted"
     assert document["report"]["auroc"] > 0.95
     assert "max_window_entropy" in document["final"]["weights"]
+
+
+def test_a_head_stays_and_what_it_says_is_corrected(model: InstalledModel) -> None:
+    """Words say nothing here, and the state twice too much."""
+    numbers = base64.b64encode(np.ones(4, "<f4").tobytes()).decode()
+    head = {"layer": 3, "clip": 8.0, "centre": numbers, "spread": numbers, "weights": numbers}
+    read = {"weights": {"state": 2.0}, "bias": 0.0}
+    part = {**BASE, "early": read, "final": read, "heads": {"state": head}}
+    random, rows = Random(3), []
+    for number in range(300):
+        state = random.gauss(0, 1.5)
+        right = random.random() < 1 / (1 + math.exp(-state / 2))
+        reading = Reading(tokens=3, mean_logprob=-0.4, state=state)
+        rows.append(Sample(f"part {number % 10}", right, (reading,) * 3))
+    document = fit_chat(rows, {**BASE, "with_state": part}, model, FRESH)
+    found = parse_calibration(document, "new").seen(states=True)
+    assert (found.name, found.layer_of("state")) == ("mine+own.1:state", 3)
+    report = own.used_part(document)["report"]
+    assert report["map"] != "as shipped" and report["auroc"] > 0.65
+    assert report["ece"] < report["in_use"]["ece"] - 0.05
+    without = [replace_state(row) for row in rows]
+    assert "with_state" not in fit_chat(without, {**BASE, "with_state": part}, model, FRESH)
+
+
+def replace_state(sample: Sample) -> Sample:
+    return replace(sample, readings=tuple(replace(each, state=None) for each in sample.readings))
 
 
 def test_the_risk_tables_are_what_the_gate_does(model: InstalledModel) -> None:
@@ -153,13 +184,13 @@ def test_calls_and_speech_get_a_map_over_the_shipped_score(
     for number in range(300):
         sure = random.random()
         rows.append(Scored(number, sure, random.random() < sure / 2, {"fit": sure}))
-    base = shipped_base(key, name)
+    base = base_in_use(Settings(), key, name)
     maps = {"final": read_measured(base).map_of("final")}
     document = fit_scored(rows, base, maps, FRESH)
     calibration = parse_calibration(document, "new", kind)
     assert calibration.name == "mine+own.1"
     assert calibration.measured.map_of("final") != UNMAPPED
-    assert document["report"]["ece"] < document["report"]["ece_before"]
+    assert document["report"]["ece"] < document["report"]["in_use"]["ece"]
     assert list(document["risk"]) == ["whole"]
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.traces import collect_traces
+from edgewise.decide.score import Head
+from edgewise.local.backend import TokenStream
 from edgewise.testing import ScriptedBackend
+from edgewise.types.messages import Request
 
 QUESTIONS = [
     Question(kind="capitals", prompt=f"Capital of {country}?", accepted=(capital,))
@@ -40,6 +49,24 @@ def test_a_line_that_was_cut_is_asked_again(tmp_path: Path) -> None:
     assert [trace.text for trace in traces] == ["Paris", "Rome"]
     assert backend.started == 1
     assert collect_traces(ScriptedBackend(["?"]), QUESTIONS[:2], path) == traces
+
+
+def test_what_a_head_reads_is_kept_with_the_answer(tmp_path: Path) -> None:
+    numbers = base64.b64encode(np.ones(4, "<f4").tobytes()).decode()
+    zeros = base64.b64encode(np.zeros(4, "<f4").tobytes()).decode()
+    head = Head(layer=3, centre=zeros, spread=numbers, weights=numbers, clip=8.0)
+
+    class Stateful(ScriptedBackend):
+        @override
+        def generate(self, request: Request, **given: Any) -> TokenStream:
+            assert given == {"layer": 3, "prompt_layer": 0}
+            for item in ScriptedBackend.generate(self, request):
+                yield replace(item, state=np.full(4, 0.5, np.float32))
+
+    path = tmp_path / "traces.jsonl"
+    first = collect_traces(Stateful(["It is Paris."]), QUESTIONS[:1], path, heads={"state": head})
+    assert [reading.state for reading in first[0].readings()] == [None, 2.0, 2.0]
+    assert collect_traces(ScriptedBackend(["?"]), QUESTIONS[:1], path) == first
 
 
 def test_an_answer_cut_at_the_limit_is_marked(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ FIELDS = {
     "cloud_handoff": bool,
     "response": str,
     "confidence": float,
+    "confidence_verified": bool,
     "needs_cloud_handoff": bool,
     "source": str,
     "model": str,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,7 +13,10 @@ from typing import Any
 import pytest
 
 from edgewise.assembly import parts
+from edgewise.calibrate.kinds.builtin import make_builtin_questions
+from edgewise.cli import calibrate
 from edgewise.engine import Engine
+from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import (
@@ -21,7 +26,10 @@ from edgewise.testing import (
     heard,
     word_tokens,
 )
-from tests.cli.conftest import Run
+from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise.types.messages import Request
+from edgewise.types.tokens import Finish
+from tests.cli.conftest import SCRIPT, Run
 from tests.record.test_audits import AUDIT
 from tests.speech.made_voice import silence, voice, wav
 
@@ -61,7 +69,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_labelled_rows_become_a_file_that_the_engine_uses(
     run: Run, tmp_path: Path, answering: ScriptedBackend
 ) -> None:
-    ran = run("calibrate", str(rows_file(tmp_path)), "--json")
+    ran = run("calibrate", str(rows_file(tmp_path)), "--yes", "--json")
     assert ran.code == 0, ran.err
     path = Path(ran.json["path"])
     assert path == Settings.load().calibrations_dir / f"{KEY}.json"
@@ -117,8 +125,8 @@ def test_a_dozen_rows_are_refused_before_any_model_runs(
     assert "12 rows are too few" in ran.json["error"] and "5%: 86" in ran.json["error"]
 
 
-@pytest.mark.parametrize("words", [(), ("--show", "--from-ledger"), ("x.jsonl", "--show")])
-def test_one_of_three_ways_must_be_given(run: Run, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", [(), ("--show", "--from-ledger"), ("x.jsonl", "--builtin")])
+def test_one_of_the_ways_must_be_given(run: Run, words: tuple[str, ...]) -> None:
     ran = run("calibrate", *words)
     assert ran.code == 2
     assert "FILE" in ran.err
@@ -151,7 +159,7 @@ def test_labelled_calls_fit_the_function_model(
         for n in range(1, 41)
     ]
     path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    ran = run("calibrate", str(path), "--json")
+    ran = run("calibrate", str(path), "--yes", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["kind"] == "calls"
     assert ran.json["path"].endswith("edgewise-caller-q8_0.calls.json")
@@ -173,7 +181,7 @@ def test_labelled_sound_fits_the_transcriber(
     path.write_text("\n".join(lines), "utf-8")
     transcriber = ScriptedTranscriber([[heard("the first part", 0.3, 1.2, 0.9)]])
     monkeypatch.setattr(parts, "open_transcriber", lambda settings: transcriber)
-    ran = run("calibrate", str(path), "--json")
+    ran = run("calibrate", str(path), "--yes", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["kind"] == "speech"
     assert ran.json["path"].endswith("whisper-tiny.en-int8.speech.json")
@@ -203,14 +211,26 @@ def fill(ledger: Ledger, count: int, calibration: str = KEY) -> None:
 @pytest.mark.usefixtures("default_model")
 def test_audits_become_a_calibration(run: Run) -> None:
     fill(parts.open_ledger(Settings.load()), 200)
-    ran = run("calibrate", "--from-ledger", "--json")
+    ran = run("calibrate", "--from-ledger", "--yes", "--json")
     assert ran.code == 0, ran.err
     document = json.loads(Path(ran.json["path"]).read_text("utf-8"))
-    assert document["report"]["ece"] < document["report"]["ece_before"]
+    assert document["report"]["ece"] < document["report"]["in_use"]["ece"]
     assert document["data"]["from_confidence"] == 0.5
     shown = run("calibrate", "--show", "--json").json
     assert shown[0]["name"] == document["name"]
     assert shown[0]["from"] == ran.json["path"]
+
+
+@pytest.mark.usefixtures("default_model")
+def test_audits_of_answers_that_a_head_judged_correct_the_head(run: Run) -> None:
+    fill(parts.open_ledger(Settings.load()), 200, f"{KEY}:state")
+    ran = run("calibrate", "--from-ledger", "--yes", "--json")
+    assert ran.code == 0, ran.err
+    document = json.loads(Path(ran.json["path"]).read_text("utf-8"))
+    part = document["with_state"]
+    assert part["report"] == ran.json["report"] and part["map"]["final"]
+    assert part["heads"], "the head itself stays"
+    assert document["name"] == ran.json["name"]
 
 
 @pytest.mark.usefixtures("default_model")
@@ -231,13 +251,130 @@ def test_show_says_what_is_in_use_and_from_where(run: Run, default_model: object
 
 @pytest.mark.usefixtures("own_cache", "answering")
 def test_show_tells_what_the_risk_table_of_a_file_proves(run: Run, tmp_path: Path) -> None:
-    path = run("calibrate", str(rows_file(tmp_path)), "--json").json["path"]
+    path = run("calibrate", str(rows_file(tmp_path)), "--yes", "--json").json["path"]
     document = json.loads(Path(path).read_text("utf-8"))
     document |= {"risk": {"whole": [[0.9, 100, 0], [0.5, 200, 30]]}, "risk_rows": 400}
     Path(path).write_text(json.dumps(document), "utf-8")
     told = run("calibrate", "--show", "--json").json[0]["promises"]
     assert "max_error 1% (with 90% probability): cannot be promised" in told[0]
     assert told[1].endswith("max_error 5% (with 90% probability): keeps 25%, from confidence 0.90")
+
+
+# -- what is in use is not replaced unasked -------------------------------------------------------
+
+
+@pytest.mark.usefixtures("own_cache", "answering")
+def test_a_few_rows_do_not_replace_the_shipped_calibration_unasked(
+    run: Run, tmp_path: Path
+) -> None:
+    ran = run("calibrate", str(rows_file(tmp_path)), "--json")
+    assert ran.code == 1
+    assert ran.json["path"] is None and ran.json["report"]["rows"] == 60
+    assert f"In use is {KEY}. On the same 30 answers the new one is" in ran.err
+    assert "better: " in ran.err or "worse: " in ran.err or "neither" in ran.err
+    assert "Nothing is written" in ran.err and "--yes" in ran.err
+    assert not Settings.load().calibrations_dir.exists()
+
+
+@pytest.mark.usefixtures("own_cache", "answering")
+def test_at_a_terminal_the_user_decides(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "at_a_terminal", lambda: True)
+    rows = str(rows_file(tmp_path))
+    no = run("calibrate", rows, stdin="n\n")
+    assert no.code == 130 and "Replace it?" in no.err
+    assert not Settings.load().calibrations_dir.exists()
+    yes = run("calibrate", rows, stdin="y\n")
+    assert yes.code == 0 and "written to " in yes.out
+
+
+@pytest.mark.usefixtures("own_cache", "answering")
+def test_undo_brings_the_previous_one_back_and_then_the_shipped_one(
+    run: Run, tmp_path: Path
+) -> None:
+    rows = str(rows_file(tmp_path))
+    first = run("calibrate", rows, "--yes", "--json").json
+    document = json.loads(Path(first["path"]).read_text("utf-8"))
+    run("calibrate", rows, "--yes", "--seed", "1")
+    assert json.loads(Path(first["path"]).read_text("utf-8")) != document
+    assert run("calibrate", "--undo", "--json").json["from"] == first["path"]
+    assert json.loads(Path(first["path"]).read_text("utf-8")) == document
+    assert run("calibrate", "--undo", "--json").json == {
+        "kind": "chat",
+        "name": KEY,
+        "from": "shipped",
+    }
+    assert run("calibrate", "--show", "--json").json[0]["from"] == "shipped"
+    nothing = run("calibrate", "--undo")
+    assert nothing.code == 1 and "nothing to undo" in nothing.err
+
+
+# -- our own questions ----------------------------------------------------------------------------
+
+
+class Pupil:
+    """Answers our own questions: rightly when it is sure, mostly."""
+
+    def __init__(self) -> None:
+        self._known = {question.prompt: question for question in make_builtin_questions(0, 200)}
+        self.asked = 0
+
+    def facts(self) -> DeviceFacts:
+        return SCRIPTED_FACTS
+
+    def close(self) -> None: ...
+
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
+        question = self._known[request.messages[-1].content]
+        self.asked += 1
+        sure = self.asked % 3 > 0
+        text = " ".join(question.accepted) if sure else "I could not say, sorry."
+        yield from word_tokens(text, logprob=-0.1 if sure else -2.0 + self.asked % 7 / 10)
+        yield Finish()
+
+
+@pytest.fixture
+def pupil(monkeypatch: pytest.MonkeyPatch, default_model: object) -> Pupil:
+    backend = Pupil()
+    monkeypatch.setattr(parts, "open_backend", lambda settings: backend)
+    return backend
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_model_nobody_knows_is_calibrated_with_our_questions(run: Run, pupil: Pupil) -> None:
+    ran = run("calibrate", "--builtin", "--questions", "120", "--json")
+    assert ran.code == 0, ran.err
+    told = ran.json
+    assert (told["questions"], pupil.asked, told["score"]) == (120, 120, "words")
+    assert 0.2 < told["right_share"] < 0.8 and told["auroc"] > 0.7 and told["ece"] < 0.2
+    assert [each["max_error"] for each in told["risk"]] == [0.05, 0.1, 0.2]
+    path = Path(told["file"])
+    assert path == Settings.load().calibrations_dir / "scripted-1-none.json"
+    with Engine(backend=ScriptedBackend.confident("Paris.")) as engine:
+        reply = engine.complete("Where?", policy="local_only")
+    assert reply.decision.calibration == told["name"]
+    assert reply.confidence_verified, "from now on"
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_the_report_of_our_questions_is_readable(run: Run, pupil: Pupil) -> None:
+    ran = run("calibrate", "--builtin", "--questions", "80", "--dry-run")
+    assert ran.code == 0, ran.err
+    assert "80 questions of " in ran.out and "on kinds that were held out: AUROC" in ran.out
+    assert "by words alone" in ran.out and "max_error 20%" in ran.out
+    assert "Ctrl-C stops; the same command goes on" in ran.err
+    again = run("calibrate", "--builtin", "--questions", "80", "--dry-run")
+    assert pupil.asked == 80 and "80 answers of " in again.err
+    assert run("calibrate", "--builtin", "--minutes", "0", "--dry-run").code == 0
+    assert pupil.asked == 80, "its time was spent before"
+
+
+def test_minutes_and_questions_are_for_our_questions_only(run: Run, tmp_path: Path) -> None:
+    ran = run("calibrate", str(rows_file(tmp_path)), "--minutes", "3")
+    assert ran.code == 2 and "--builtin" in ran.err
 
 
 # -- the real thing --------------------------------------------------------------------------------
@@ -252,11 +389,41 @@ def test_the_default_model_is_calibrated_end_to_end(run: Run, tmp_path: Path) ->
     cities |= {"Spain": "Madrid", "Greece": "Athens", "Iran": "Tehran", "Chile": "Santiago"}
     asked = [{"prompt": f"What is the capital of {n}?", "answer": c} for n, c in cities.items()]
     path.write_text("\n".join(map(json.dumps, rows + asked)), "utf-8")
-    ran = run("calibrate", str(path), "--json")
+    ran = run("calibrate", str(path), "--yes", "--json")
     assert ran.code == 0, ran.err
     report = ran.json["report"]
     assert (report["rows"], report["measured_on"]) == (40, 20)
     assert 0.2 < report["accuracy"] < 1.0
     with Engine() as engine:
         reply = engine.complete("What is the capital of France?", policy="local_only")
-    assert reply.decision.calibration == ran.json["name"]
+    assert reply.decision.calibration == f"{ran.json['name']}:state", "it keeps its head"
+
+
+@pytest.mark.real_model
+@pytest.mark.usefixtures("default_model")
+def test_a_killed_run_over_our_questions_goes_on_with_the_real_model(
+    run: Run, own_cache: Path
+) -> None:
+    words = ["calibrate", "--builtin", "--questions", "40", "--yes", "--json"]
+    killed = subprocess.Popen([SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while answers_known(own_cache) < 4:
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.05)
+    killed.kill()
+    killed.communicate()
+    known = answers_known(own_cache)
+    ran = run(*words)
+    assert ran.code == 0, ran.err
+    assert f"{known} answers of smollm2-135m-instruct are known" in ran.err
+    assert ran.json["questions"] == answers_known(own_cache) == 40
+    assert 0.1 < ran.json["right_share"] < 0.6
+    assert ran.json["in_force"]["auroc"] > 0.5, "read by the head in use, too"
+    assert run("calibrate", "--undo", "--json").json["from"] == "shipped"
+
+
+def answers_known(cache: Path) -> int:
+    return sum(
+        line.endswith("}")
+        for path in (cache / "calibrate").glob("builtin-*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    )

@@ -75,9 +75,9 @@ def test_standard_output_has_the_calls_and_nothing_else(run: Run, tools: str, wr
     ran = run("call", "--local", "--tools", tools, BOTH)
     assert (ran.code, ran.out) == (0, f"{WEATHER}\n{TIMER}\n")
     first, second, last = ran.err.splitlines()
-    assert re.fullmatch(r"  get_weather: device · confidence \d\.\d\d", first)
-    assert re.fullmatch(r"  set_timer: device · confidence \d\.\d\d", second)
-    assert re.match(r"└ device · scripted-caller · confidence \d\.\d\d · ", last)
+    assert re.fullmatch(r"  get_weather: device · confidence \d\.\d\d \(unverified\)", first)
+    assert re.fullmatch(r"  set_timer: device · confidence \d\.\d\d \(unverified\)", second)
+    assert re.match(r"└ device · scripted-caller · confidence \d\.\d\d \(unverified\) · ", last)
 
 
 def test_what_was_changed_and_what_is_wrong_is_said_per_call(

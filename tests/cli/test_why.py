@@ -20,9 +20,9 @@ def ask(backend: ScriptedBackend) -> str:
 def test_an_answer_that_stayed(run: Run) -> None:
     request_id = ask(ScriptedBackend.confident("Paris."))
     page = run("why", request_id).out
-    assert page.startswith("It stayed on the device: its confidence of ")
+    assert page.startswith("It stayed on the device: its unverified confidence of ")
     assert request_id in page
-    assert "o confidence " in page
+    assert "o unverified confidence " in page
     assert "| threshold 0.50" in page
     assert "→ It would have left at a threshold of " in page
 

@@ -93,6 +93,7 @@ def test_a_request_is_recorded_with_its_decision(ledger: Ledger) -> None:
         "decided_after_tokens": None,
         "features": {"mean_logprob": -0.1},
         "calibration": "qwen3-q4",
+        "confidence_verified": True,
         "input_tokens": 12,
         "output_tokens": 5,
         "cost_microdollars": 0,

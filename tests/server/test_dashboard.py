@@ -99,10 +99,12 @@ def test_the_feed_and_the_figures_follow_a_request(page: Browser, busy: Served) 
 def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Served) -> None:
     opened(page, busy)
     page.wait("document.querySelector('#feed .when')")
+    assert page.text("#feed .badge") == "unverified", "nobody calibrated the scripted model"
     page.click("#feed .when")
     page.wait("document.querySelector('#detail').open && document.querySelector('#detail dl')")
     assert "handoff_low_confidence" in page.text("#detail-body")
-    assert "It left for the cloud: its confidence of " in page.text("#detail-body")
+    assert "It left for the cloud: its unverified confidence of " in page.text("#detail-body")
+    assert ", unverified (threshold" in page.text("#detail-body")
     assert "What is the capital" not in page.text("#detail-body")
     page.press("Escape")
     page.wait("!document.querySelector('#detail').open")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,6 +15,8 @@ import numpy as np
 import pytest
 from training.trace_files import EARLY, pack_states
 
+from edgewise.calibrate import held_out
+from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
 from training import fit_head
 
 KINDS, PER_KIND, WIDTH = 12, 40, 24
@@ -82,7 +87,7 @@ def test_the_layer_with_the_evidence_is_chosen_and_the_head_ranks_unseen_kinds(
 
 
 def test_a_head_read_back_gives_the_same_score(traces: fit_head.Traces) -> None:
-    folds = fit_head.folds_of(traces.kinds)
+    folds = folds_of(traces.kinds)
     head = fit_head.head_of(traces, "mean-5", traces.features["end"], 300.0, folds)
 
     def numbers(name: str) -> Any:
@@ -101,16 +106,27 @@ def test_a_head_read_back_gives_the_same_score(traces: fit_head.Traces) -> None:
     assert abs(chances.mean() - traces.right.mean()) < 0.05
 
 
+def test_it_runs_where_only_numpy_and_torch_are() -> None:
+    script = "import sys, training.fit_head; print('edgewise.engine' in sys.modules)"
+    root = Path(fit_head.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_the_gate_judges_where_the_traces_kept_states() -> None:
+    assert held_out.EARLY == EARLY
+
+
 def test_groups_never_stand_in_two_folds() -> None:
     groups = [f"g{number % 17}" for number in range(400)]
-    folds = fit_head.folds_of(groups)
+    folds = folds_of(groups)
     assert all(len({folds[n] for n in range(400) if groups[n] == g}) == 1 for g in set(groups))
-    assert len(set(folds)) == fit_head.FOLDS
+    assert len(set(folds)) == FOLDS
 
 
 def test_figures_of_a_known_ranking() -> None:
     right = np.array([1.0, 1, 0, 1, 0])
     assert fit_head.auroc(np.array([5.0, 4, 3, 2, 1]), right) == pytest.approx(5 / 6)
     assert fit_head.auroc(np.ones(5), right) == pytest.approx(0.5)
-    assert fit_head.kept_share(np.array([5.0, 4, 3, 2, 1]), right, 0.75) == pytest.approx(0.8)
-    assert fit_head.kept_share(np.array([1.0, 2, 3, 4, 5]), right, 0.95) == 0.0
+    assert kept_share(np.array([5.0, 4, 3, 2, 1]), right, 0.75) == pytest.approx(0.8)
+    assert kept_share(np.array([1.0, 2, 3, 4, 5]), right, 0.95) == 0.0

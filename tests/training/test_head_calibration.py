@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from training.trace_files import EARLY
 
+from edgewise.calibrate.held_out import Course, add_skips
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Meter
@@ -64,8 +65,8 @@ def test_few_of_the_answers_that_would_be_kept_are_skipped() -> None:
     random = np.random.default_rng(1)
     final = random.uniform(0, 1, 4000)
     before = np.clip(final + random.normal(0, 0.1, 4000), 0, 1)
-    course = head_calibration.Course(np.ones(4000), final, {}, before)
-    found = head_calibration.add_skips(Boundaries(), course)
+    course = Course(np.ones(4000), final, {}, before)
+    found = add_skips(Boundaries(), course)
     for threshold in (0.3, 0.5, 0.8):
         skipped = before < found.at(threshold, 0)[0]
         assert skipped.mean() > 0.1

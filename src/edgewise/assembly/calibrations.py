@@ -2,7 +2,8 @@
 
 A file is named after the model, its quantisation and its task, as in
 `smollm2-135m-instruct-q8_0.json` and `edgewise-caller-q8_0.calls.json`. `edgewise calibrate`
-writes such files into the data folder; they come before the shipped ones.
+writes such files into the data folder; they come before the shipped ones. A chat model that has
+neither gets what other models showed, `transfer.json`: its confidence is unverified.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibrati
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
+from edgewise.types.measured import TRANSFER
 
 KindName = Literal["chat", "calls", "speech", "see"]
 
@@ -35,8 +37,39 @@ def own_path(settings: Settings, name: str, kind: str) -> Path:
     return settings.calibrations_dir / _file_name(name, kind)
 
 
+def write_own(path: Path, document: Mapping[str, Any]) -> None:
+    """Put a calibration into use. The user's own one before it is kept aside, for `undo_own`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Whole or not at all: an engine may be reading it.
+    half, previous = path.with_name(f"{path.name}.part"), _previous(path)
+    half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    if path.exists():
+        path.replace(previous)
+    else:  # what was in use came with edgewise: an older one must not come back in its place
+        previous.unlink(missing_ok=True)
+    half.replace(path)
+
+
+def undo_own(path: Path) -> bool:
+    """Bring the previous calibration back: the user's own, else the shipped one.
+
+    Returns False if there is nothing to undo. What was in use stays beside it.
+    """
+    if not path.exists():
+        return False
+    path.replace(path.with_name(f"{path.name}.undone"))
+    previous = _previous(path)
+    if previous.exists():
+        previous.replace(path)
+    return True
+
+
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{path.name}.previous")
+
+
 def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:
-    """The user's own, else the shipped one, else a plain one. An empty name: there is no model."""
+    """The user's own, else the shipped one, else an unverified one. No name: there is no model."""
     if kind is CHAT and settings.calibration:  # the user named a file
         return _cached(Path(settings.calibration).expanduser(), name, kind, must_exist=True)
     if not name:
@@ -55,7 +88,7 @@ def _cached(path: Path, name: str, kind: Kind, *, must_exist: bool) -> Calibrati
         if written or must_exist:
             found = parse_calibration(read_document(path), str(path), kind)
         else:
-            shipped = shipped_document(name, kind.name)
+            shipped = shipped_document(name, kind.name) or transfer_document(kind.name)
             found = kind.uncalibrated if shipped is None else parse_calibration(shipped, name, kind)
         known = _read[key] = (written, found)
     return known[1]
@@ -78,6 +111,11 @@ def shipped_document(name: str, kind: str) -> Mapping[str, Any] | None:
     """The contents of the shipped file, even if the user has an own one; None if there is none."""
     file = resources.files("edgewise.calibrations") / _file_name(name, kind)
     return dict(json.loads(file.read_text("utf-8"))) if file.is_file() else None
+
+
+def transfer_document(kind: str) -> Mapping[str, Any] | None:
+    """What other models showed, for a model that nobody has calibrated; only chat has that."""
+    return shipped_document(TRANSFER, kind) if kind == CHAT.name else None
 
 
 def _file_name(name: str, kind: str) -> str:

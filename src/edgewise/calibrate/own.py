@@ -1,7 +1,7 @@
 """Fits a calibration to a user's own rows: half of them fit it, the other half measure it.
 
-It starts from the shipped one. That one stays, gets a map, or is replaced by new weights,
-whichever does best on rows that did not fit it.
+It starts from the one in use. That one stays, gets a map, or is replaced by new weights,
+whichever does best on rows that did not fit it. A part for hidden states stays or gets a map.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from random import Random
 from typing import Any
 
-from edgewise.assembly.calibrations import KindName, find_document, shipped_document
+from edgewise.assembly.calibrations import KindName, find_document, transfer_document
 from edgewise.calibrate import fit
 from edgewise.calibrate.fit import (
     FIT_STEPS,
@@ -38,7 +38,15 @@ from edgewise.calibrate.report import (
 from edgewise.calibrate.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
 from edgewise.calibrate.traces import Sample, Scored
 from edgewise.calls.confidence import CALLS
-from edgewise.decide.calibration import CHAT, FORMAT, Calibration, parse_calibration
+from edgewise.decide.calibration import (
+    CHAT,
+    CHAT_STATE,
+    FORMAT,
+    Calibration,
+    Kind,
+    parse_calibration,
+    state_document,
+)
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
 from edgewise.settings import Settings
@@ -84,13 +92,29 @@ def fit_chat(
     fresh: Fresh,
     progress: Progress = lambda: None,
 ) -> Document:
-    """The contents of a calibration file for chat. `base` is the shipped file."""
+    """The contents of a calibration file for chat. `base` is the file in use."""
     refuse_few(len(samples))
+    document = _fit_part(samples, _of_words(base), CHAT, model, fresh, progress)
+    if "with_state" in base and all(each.at(None).state is not None for each in samples):
+        part = _fit_part(samples, state_document(base), CHAT_STATE, model, fresh, progress)
+        document = replace_used(document, part, states=True)
+    return document
+
+
+def _fit_part(
+    samples: Sequence[Sample],
+    base: Mapping[str, Any],
+    kind: Kind,
+    model: InstalledModel,
+    fresh: Fresh,
+    progress: Progress,
+) -> Document:
+    """A file for words, or one for hidden states."""
     fitting, measuring = ([samples[at] for at in part] for part in halves(len(samples), fresh.seed))
-    before = parse_calibration(base, "the shipped calibration")
-    document, how = _choose_chat(fitting, base, before, model, fresh, progress)
+    before = parse_calibration(base, "the calibration in use", kind)
+    document, how = _choose_chat(fitting, base, before, kind, model, fresh, progress)
     document |= {"name": fresh.name, "fitted_at": fresh.fitted_at, "data": dict(fresh.data)}
-    after = parse_calibration(document, "the new calibration")
+    after = parse_calibration(document, "the new calibration", kind)
     confidences, right = _confidences(after, measuring), [each.right for each in measuring]
     tables = count_risks(after, measuring)
     return document | {
@@ -109,6 +133,7 @@ def _choose_chat(
     fitting: Sequence[Sample],
     base: Mapping[str, Any],
     before: Calibration,
+    kind: Kind,
     model: InstalledModel,
     fresh: Fresh,
     progress: Progress,
@@ -122,7 +147,7 @@ def _choose_chat(
     losses["mapped"] = held_out_loss(scores, right, lambda s, r: choose_map(s, r)[0], fresh.seed)
     enough = min(sum(right), len(right) - sum(right)) >= LEAST_OF_EACH
     judged: list[Judged] = []
-    if len(fitting) >= LEAST_FRESH and enough:
+    if kind is CHAT and len(fitting) >= LEAST_FRESH and enough:
         judged = fit.judge_out_of_fold(fitting, before.hold_tokens, fresh.seed, progress)
         losses["refitted"] = log_loss(
             [each.confidence for each in judged], [each.sample.right for each in judged]
@@ -155,7 +180,7 @@ def _choose_chat(
     )
     document = {name: value for name, value in base.items() if name not in _MEASURED}
     document |= map_keys({"early": early, "final": found}) | {"keep_above": 1.0, "drop_below": 0.0}
-    mapped = parse_calibration(document, "the new calibration")
+    mapped = parse_calibration(document, "the new calibration", kind)
     told = [Judged(each, mapped) for each in fitting]
     return document | _clear_cases(told), how | {"score": "shipped", "map": form}
 
@@ -193,9 +218,9 @@ def fit_scored(
     fresh: Fresh,
     floor: float = 0.0,
 ) -> Document:
-    """The shipped file, with a new map if one helps.
+    """The file in use, with a new map if one helps.
 
-    `rows` have the confidences that the shipped file gives by its `maps`. Nothing is known below
+    `rows` have the confidences that it gives by its `maps`. Nothing is known below
     `floor`: confidences there stay as they were, and no threshold there is measured.
     """
     numbers = sorted({row.row for row in rows})
@@ -271,23 +296,34 @@ def rows_of_audits(audits: Sequence[Audit], calibration: str) -> tuple[list[Scor
     return rows, floor
 
 
+def replace_used(base: Mapping[str, Any], seen: Document, *, states: bool) -> Document:
+    """The file with a new part for hidden states; without states, that is all of it."""
+    if not states:
+        return {name: value for name, value in seen.items() if name != "with_state"}
+    told = {name: seen[name] for name in ("name", "fitted_at", "data")}
+    part = {name: value for name, value in seen.items() if name not in ("format", *told)}
+    return {**base, **told, "with_state": part}
+
+
+def used_part(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a new file that will judge: by hidden states, where there are any."""
+    part: Mapping[str, Any] = document.get("with_state", document)
+    return part
+
+
 def calibration_name(model: InstalledModel) -> str:
     """The engine looks for a calibration file of this name."""
     return f"{model.name}-{model.quantisation}".lower()
 
 
-def shipped_base(name: str, kind: KindName) -> Mapping[str, Any]:
-    """The shipped file, ignoring what was fitted here before."""
-    return _of_words(shipped_document(name, kind) or plain_document(kind))
-
-
 def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:
     """The file that gives today's confidences."""
-    return _of_words(find_document(settings, name, kind) or plain_document(kind))
+    found = find_document(settings, name, kind) or transfer_document(kind)
+    return found or plain_document(kind)
 
 
 def _of_words(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the part for hidden states: rows hold none, so it cannot be fitted to them."""
+    """Without the part for hidden states."""
     return {name: value for name, value in document.items() if name != "with_state"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,8 +25,84 @@ LEAST_ROWS = 40  # half fit the score, half measure it
 ERRORS = (0.01, 0.05, 0.10, 0.20)  # shares of errors for which a promise is sought
 PROBABILITY = 0.10  # the chance that a promise is broken
 LEAST_IN_BIN = 20
+NOTEWORTHY = 0.005  # a smaller difference is a rounding
 
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What confidences are worth on rows that did not fit them."""
+
+    auroc: float
+    ece: float
+    log_loss: float
+    kept_at_90: float  # the largest share of surest answers of which 90 % are right
+
+    def beats(self, other: Worth, least: float) -> bool:
+        """It orders better, and its numbers mean more: by so many nats a row, to be sure."""
+        return self.auroc > other.auroc and self.log_loss < other.log_loss - least
+
+    def to_dict(self) -> dict[str, float]:
+        found = {name: round(value, 4) for name, value in asdict(self).items()}
+        found["kept_share_at_0.90"] = found.pop("kept_at_90")
+        return found
+
+    @classmethod
+    def read(cls, report: Mapping[str, Any]) -> Worth:
+        """From a report of a calibration file."""
+        names = ("auroc", "ece", "log_loss", "kept_share_at_0.90")
+        return cls(*(float(report[name]) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The calibration in force and a new one, on the same rows."""
+
+    before: Worth
+    after: Worth
+
+    @classmethod
+    def read(cls, report: Mapping[str, Any]) -> Comparison:
+        """From the report of a new calibration file."""
+        return cls(Worth.read(report["in_use"]), Worth.read(report))
+
+    def better(self) -> list[str]:
+        return [words for good, words in self._told() if good > 0]
+
+    def worse(self) -> list[str]:
+        return [words for good, words in self._told() if good < 0]
+
+    def _told(self) -> list[tuple[float, str]]:
+        """What changed by more than a rounding, in words; above 0 is better."""
+        old, new = self.before, self.after
+        kept = f"kept at 90 % right {old.kept_at_90:.0%} → {new.kept_at_90:.0%}"
+        found = [
+            (new.auroc - old.auroc, f"AUROC {old.auroc:.3f} → {new.auroc:.3f}"),
+            (old.ece - new.ece, f"calibration error {old.ece:.3f} → {new.ece:.3f}"),
+            (new.kept_at_90 - old.kept_at_90, kept),
+        ]
+        return [(good, words) for good, words in found if abs(good) >= NOTEWORTHY]
+
+
+def compare_confidences(
+    before: Sequence[float], after: Sequence[float], right: Sequence[bool]
+) -> Comparison:
+    return Comparison(_worth(before, right), _worth(after, right))
+
+
+def _worth(confidences: Sequence[float], right: Sequence[bool]) -> Worth:
+    order = sorted(range(len(right)), key=lambda at: -confidences[at])
+    good = kept = 0
+    for count, at in enumerate(order, start=1):
+        good += right[at]
+        kept = count if good >= 0.9 * count else kept
+    return Worth(
+        auroc(confidences, right),
+        expected_calibration_error(confidences, right, bin_count(len(right))),
+        log_loss(confidences, right),
+        kept / len(right),
+    )
 
 
 class Answered(Protocol):
@@ -90,17 +166,16 @@ def bin_count(rows: int) -> int:
 def figures(
     rows: int, after: Sequence[float], before: Sequence[float], right: Sequence[bool]
 ) -> Document:
-    fine = bin_count(len(right))
-    found = {
-        "accuracy": share(right),
-        "auroc": auroc(after, right),
-        "ece": expected_calibration_error(after, right, fine),
-        "ece_before": expected_calibration_error(before, right, fine),
-        "log_loss": log_loss(after, right),
-        "log_loss_before": log_loss(before, right),
+    """What the new confidences are worth, and those in use until now (`in_use`)."""
+    told = compare_confidences(before, after, right)
+    return {
+        "rows": rows,
+        "measured_on": len(right),
+        "ece_bins": bin_count(len(right)),
+        "accuracy": round(share(right), 4),
+        **told.after.to_dict(),
+        "in_use": told.before.to_dict(),
     }
-    counts = {"rows": rows, "measured_on": len(right), "ece_bins": fine}
-    return counts | {name: round(value, 4) for name, value in found.items()}
 
 
 def promises(table: RiskTable, rows: int) -> Document:

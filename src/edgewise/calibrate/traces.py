@@ -1,22 +1,24 @@
 """Lets the device answer labelled requests as users run it, and keeps each answer's evidence.
 
 Answers are kept in the cache, so that an interrupted run continues where it stopped. The user's
-ledger and own calibrations play no part.
+ledger plays no part.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
 from edgewise.calibrate.answers import Call, Question, exact, is_right
 from edgewise.calibrate.rows import LabelledCall, LabelledSound
 from edgewise.decide.meter import Meter, Reading
+from edgewise.decide.score import Head
 from edgewise.engine import Engine
 from edgewise.local.backend import ChatBackend
 from edgewise.settings import Settings
@@ -36,6 +38,8 @@ class Trace:
     question: Question
     tokens: tuple[Token, ...]
     ended: bool  # False: cut at MAX_TOKENS
+    states: tuple[float | None, ...] = ()  # what a head read after each token
+    before: float | None = None
 
     @property
     def text(self) -> str:
@@ -47,7 +51,11 @@ class Trace:
 
     def readings(self) -> list[Reading]:
         """The meter's reading after each token, as the gate would have seen it."""
-        return readings_of(self.tokens)
+        readings = readings_of(self.tokens)
+        if not self.states:
+            return readings
+        pairs = zip(readings, self.states, strict=True)
+        return [replace(each, state=state, before=self.before) for each, state in pairs]
 
 
 def readings_of(tokens: Iterable[Token]) -> list[Reading]:
@@ -107,9 +115,10 @@ def answer_chat(
     path: Path,
     max_tokens: int,
     progress: Progress = lambda: None,
+    heads: Mapping[str, Head] | None = None,
 ) -> list[Sample]:
     """An answer without evidence cannot be judged, and is left out."""
-    return make_samples(collect_traces(backend, questions, path, progress, max_tokens))
+    return make_samples(collect_traces(backend, questions, path, progress, max_tokens, heads))
 
 
 def answer_calls(
@@ -159,43 +168,86 @@ def collect_traces(
     path: Path,
     progress: Progress = lambda: None,
     max_tokens: int = MAX_TOKENS,
+    heads: Mapping[str, Head] | None = None,
 ) -> list[Trace]:
-    """A trace for each question, generated or read from `path`; new ones are appended."""
+    """A trace for each question, generated or read from `path`; new ones are appended.
+
+    `heads` read the hidden states, if the model gives any.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    known = _kept(path, "prompt")
+    known = read_answers(path)
     traces = []
     with path.open("a", encoding="utf-8") as file:
         for question in questions:
-            key = f"{question.system}\n\n{question.prompt}" if question.system else question.prompt
+            key = key_of(question)
             if key not in known:
-                known[key] = _generate(backend, question, max_tokens)
-                line = json.dumps({"prompt": key, **known[key]})
-                file.write("\n" + line)  # the newline first: the line before may be incomplete
-                file.flush()  # an interrupted run continues from here
+                known[key] = _generate(backend, question, max_tokens, heads or {})
+                write_answer(file, key, known[key])
             traces.append(_parse_trace(question, known[key]))
             progress()
     return traces
 
 
-def _generate(backend: ChatBackend, question: Question, max_tokens: int) -> dict[str, Any]:
-    """Exactly what a user gets: greedy, the model's own system prompt, the same request body."""
+def key_of(question: Question) -> str:
+    """What an answer is kept under."""
+    return f"{question.system}\n\n{question.prompt}" if question.system else question.prompt
+
+
+def read_answers(path: Path) -> dict[str, dict[str, Any]]:
+    """The answers that are known already, by their keys."""
+    return _kept(path, "prompt")
+
+
+def write_answer(file: TextIO, key: str, entry: Mapping[str, Any]) -> None:
+    """At once: an interrupted run goes on from here."""
+    file.write("\n" + json.dumps({"prompt": key, **entry}))  # the line before may be incomplete
+    file.flush()
+
+
+def request_of(question: Question, max_tokens: int) -> Request:
+    """Exactly what a user asks: greedy, the model's own system prompt, the same request body."""
     system = (Message("system", question.system),) if question.system else ()
-    messages = (*system, Message("user", question.prompt))
-    request = Request(messages=messages, max_tokens=max_tokens)
-    items = list(backend.generate(request))
-    return {
-        "tokens": [_pack(item) for item in items if isinstance(item, Token)],
+    return Request(messages=(*system, Message("user", question.prompt)), max_tokens=max_tokens)
+
+
+def _generate(
+    backend: ChatBackend, question: Question, max_tokens: int, heads: Mapping[str, Head]
+) -> dict[str, Any]:
+    request, meter = request_of(question, max_tokens), Meter(heads)
+    items = list(
+        backend.generate(request)
+        if not heads
+        else backend.generate(
+            request,
+            layer=heads["state"].layer if "state" in heads else 0,
+            prompt_layer=heads["before"].layer if "before" in heads else 0,
+        )
+    )
+    states: list[float | None] = []
+    for item in items:
+        if isinstance(item, Token):
+            meter.add(item)
+            states.append(meter.reading().state)
+        else:
+            meter.end(item.state)
+    if states:
+        states[-1] = meter.reading().state  # the state of the last token comes with the end
+    entry = {
+        "tokens": [pack_token(item) for item in items if isinstance(item, Token)],
         "ended": any(isinstance(item, Finish) and item.reason == "stop" for item in items),
     }
+    return entry | ({"states": states, "before": meter.reading().before} if heads else {})
 
 
-def _pack(token: Token) -> list[Any]:
+def pack_token(token: Token) -> list[Any]:
     numbers = (round(value, 5) for value in (token.logprob, token.margin, token.entropy))
     return [token.text, *numbers, token.has_evidence]
 
 
 def _parse_trace(question: Question, data: dict[str, Any]) -> Trace:
-    return Trace(question, tuple(Token(*packed) for packed in data["tokens"]), data["ended"])
+    tokens = tuple(Token(*packed) for packed in data["tokens"])
+    states = tuple(data.get("states", ()))
+    return Trace(question, tokens, data["ended"], states, data.get("before"))
 
 
 def _answered(
@@ -211,7 +263,7 @@ def _answered(
     found: list[Scored] = []
     with (
         TemporaryDirectory(prefix="edgewise-calibrate-") as folder,
-        Engine(settings.with_changes(data_dir=folder, audit_share=0.0)) as engine,
+        _engine_in(Path(folder), settings) as engine,
         path.open("a", encoding="utf-8") as file,
     ):
         for number, row in enumerate(rows):
@@ -224,6 +276,14 @@ def _answered(
             found += [Scored(number, **each) for each in known[key]]
             progress()
     return found
+
+
+def _engine_in(folder: Path, settings: Settings) -> Engine:
+    """An engine that leaves no trace, with the calibrations in use."""
+    own = settings.with_changes(data_dir=str(folder), audit_share=0.0)
+    if settings.calibrations_dir.is_dir():
+        shutil.copytree(settings.calibrations_dir, own.calibrations_dir)
+    return Engine(own)
 
 
 def _call_key(row: LabelledCall) -> str:

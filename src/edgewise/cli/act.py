@@ -288,7 +288,7 @@ def show_heard(heard: Transcript, side: Screen) -> None:
     if heard.degraded:
         doubt.append((f" · degraded: {heard.decision.degraded_code}", "yellow"))
     place = (PLACES.get(heard.source, heard.source), COLOURS[heard.source])
-    sure = f" · confidence {confidence(heard.confidence)}"
+    sure = f" · confidence {confidence(heard.confidence, verified=heard.confidence_verified)}"
     _say(side, "heard", (heard.text, "bold"))
     _say(side, "", place, sure, *doubt)
 
@@ -296,7 +296,7 @@ def show_heard(heard: Transcript, side: Screen) -> None:
 def show_calls(reply: CallReply, side: Screen) -> None:
     for made in reply.calls:
         _say(side, "call", (call_line(made), "bold"))
-        side.print(about(made))
+        side.print(about(made, verified=reply.decision.verified))
     if not reply.calls:
         _say(side, "call", ("no tool fits this", "yellow"))
         if reply.text:

@@ -1,26 +1,43 @@
-"""`edgewise calibrate`: fits the confidences to your own requests, or to what audits found."""
+"""`edgewise calibrate`: fits confidences to a model, to your requests, or to what audits found."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
-from edgewise.assembly.calibrations import KindName, find_document, own_path
+from edgewise.assembly.calibrations import (
+    KindName,
+    find_calibration,
+    find_document,
+    model_key,
+    own_path,
+    undo_own,
+    write_own,
+)
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.render import console, print_json
-from edgewise.errors import ModelNotFound
+from edgewise.cli.setup import at_a_terminal, choose_model
+from edgewise.decide.calibration import CHAT, STATE, parse_calibration, state_document
+from edgewise.errors import LocalError, ModelNotFound
 from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from edgewise.types.measured import read_measured
@@ -31,29 +48,52 @@ if TYPE_CHECKING:
     from edgewise.calibrate.rows import Labelled
 
 _SCORES = {
-    "shipped": "the shipped score",
+    "shipped": "the score in use",
     "refitted": "weights fitted to these rows",
 }
 KINDS: dict[str, KindName] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
+EXIT_NOT_WRITTEN = 1
 _file = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """A calibration that was fitted, and where it belongs. `told` is what --json prints of it."""
+
+    key: str
+    kind: KindName
+    document: dict[str, Any]
+    told: dict[str, Any]
 
 
 @click.command()
 @click.argument("file", required=False, type=_file)
+@click.option("--builtin", is_flag=True, help="Ask the chat model our own questions instead.")
+@click.option("--minutes", type=click.FloatRange(min=0), help="With --builtin: time to ask.  [15]")
+@click.option("--questions", type=click.IntRange(min=1), help="With --builtin: at most so many.")
 @click.option("--from-ledger", is_flag=True, help="Fit to the results of the shadow audit instead.")
-@click.option("--task", type=click.Choice(list(KINDS)), help="With --from-ledger: the task.")
+@click.option(
+    "--task", type=click.Choice(list(KINDS)), help="With --from-ledger, --undo: the task."
+)
+@click.option("--undo", is_flag=True, help="Bring the previous calibration back.")
 @click.option("--show", is_flag=True, help="Only show which calibrations are in use.")
 @click.option("--model", "-m", help="Local model, instead of the settings'.")
 @click.option("--out", type=_file, help="Write to this file instead of the engine's.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the split.")
 @click.option("--dry-run", is_flag=True, help="Fit and report, but write nothing.")
-@click.option("--yes", "-y", is_flag=True, help="Overwrite without asking.")
+@click.option("--yes", "-y", is_flag=True, help="Replace without asking.")
 @options.as_json
+@click.pass_context
 def calibrate(
+    context: click.Context,
     file: Path | None,
+    builtin: bool,
+    minutes: float | None,
+    questions: int | None,
     from_ledger: bool,
     task: str | None,
+    undo: bool,
     show: bool,
     model: str | None,
     out: Path | None,
@@ -62,7 +102,7 @@ def calibrate(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Fit the confidences to your own requests.
+    """Fit the confidences to your model, or to your own requests.
 
     FILE has one JSON object a line: a request and what is right.
 
@@ -72,41 +112,56 @@ def calibrate(
     {"audio": "call.wav", "text": "what is said in it"}
 
     The device answers each request. Half of the rows fit its confidence; the other half measure
-    what it is worth and what risk it can promise. The engine uses the new file from then on.
+    what it is worth and what risk it can promise. With --builtin the questions are ours: for a
+    model whose confidence is unverified. The engine uses the new file from then on; you are told
+    what gets worse, and asked. A run that was stopped goes on where it was.
 
     \b
+    edgewise calibrate --builtin --model my-model.gguf
     edgewise calibrate questions.jsonl
     edgewise calibrate --from-ledger --task chat
+    edgewise calibrate --undo
     edgewise calibrate --show
     """
-    if sum((file is not None, from_ledger, show)) != 1:
-        raise click.UsageError("give a FILE, --from-ledger or --show")
+    if sum((file is not None, builtin, from_ledger, undo, show)) != 1:
+        raise click.UsageError("give a FILE, --builtin, --from-ledger, --undo or --show")
+    if not builtin and (minutes is not None or questions is not None):
+        raise click.UsageError("--minutes and --questions go with --builtin")
     settings = Settings.load()
     if show:
         print_calibrations(settings, as_json)
         return
-    if file is not None:
-        key, kind, document = _fit_file(settings, file, model, seed)
+    if undo:
+        _undo(settings, task or "chat", model, as_json)
+        return
+    if builtin:
+        new = _fit_builtin(settings, model, seed, minutes, questions)
+    elif file is not None:
+        new = _fit_file(settings, file, model, seed)
     else:
-        key, kind, document = _fit_audits(settings, task or "chat", model, seed)
-    path = None if dry_run else _write(settings, key, kind, document, out, yes)
+        new = _fit_audits(settings, task or "chat", model, seed)
+    path = None if dry_run else _write(settings, new, out, yes)
     if as_json:
-        print_json({"path": str(path) if path else None, "kind": kind} | _told(document))
+        place = {"file": str(path) if path else None, "path": str(path) if path else None}
+        print_json(place | {"kind": new.kind} | new.told)
     else:
-        print_fitted(document, path)
-    if settings.calibration and kind == "chat" and path is not None and out is None:
+        (print_builtin if builtin else print_fitted)(new.document, path)
+    if settings.calibration and new.kind == "chat" and path is not None and out is None:
         console(stderr=True).say(
             (f"The settings name {settings.calibration}, which is used instead.", "yellow")
         )
+    if path is None and not dry_run:
+        context.exit(EXIT_NOT_WRITTEN)
 
 
 def _told(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: document[name] for name in ("name", "fitted_at", "data", "report", "curve")}
+    from edgewise.calibrate.own import used_part  # noqa: PLC0415
+
+    told = {name: document[name] for name in ("name", "fitted_at", "data")}
+    return told | {name: used_part(document)[name] for name in ("report", "curve")}
 
 
-def _fit_file(
-    settings: Settings, file: Path, model: str | None, seed: int
-) -> tuple[str, KindName, dict[str, Any]]:
+def _fit_file(settings: Settings, file: Path, model: str | None, seed: int) -> New:
     from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
     from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
     from edgewise.calibrate.rows import read_labelled  # noqa: PLC0415
@@ -123,9 +178,76 @@ def _fit_file(
         "seed": seed,
     }
     fresh = _fresh(key, data, seed)
-    if labelled.task == "chat":
-        return key, kind, _fit_chat(settings, labelled, installed, fresh)
-    return key, kind, _fit_scored(settings, labelled, installed, fresh)
+    fit = _fit_chat if labelled.task == "chat" else _fit_scored
+    document = fit(settings, labelled, installed, fresh)
+    return New(key, kind, document, _told(document))
+
+
+def _fit_builtin(
+    settings: Settings,
+    model: str | None,
+    seed: int,
+    minutes: float | None,
+    most: int | None,
+) -> New:
+    """Our own questions, for as long as the time allows."""
+    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise.calibrate import builtin, traces  # noqa: PLC0415
+    from edgewise.calibrate.kinds.builtin import make_builtin_questions  # noqa: PLC0415
+
+    settings = settings.with_changes(model=model) if model else settings
+    settings = ensure_model(choose_model(settings, "local_only"), "local_only")
+    allowed = builtin.MINUTES if minutes is None else minutes
+    questions = make_builtin_questions(seed, most)
+    backend = parts.open_backend(settings)
+    try:
+        facts = backend.facts()
+        key, weights = model_key(facts), _weights(settings)
+        in_use = find_calibration(settings, key, CHAT).seen(states=facts.states)
+        layer = builtin.layer_to_read(facts, in_use)
+        unique = (*weights.values(), builtin.MAX_TOKENS, layer, seed)
+        path = traces.answers_path(settings, f"builtin-{key}", *unique)
+        _say_plan(facts.model, allowed, len(traces.read_answers(path)))
+        with asking_bar(len(questions)) as step:
+            answers = builtin.ask_questions(
+                backend, questions, path, seconds=60 * allowed, layer=layer, progress=step
+            )
+    finally:
+        backend.close()
+    data = {
+        "description": "our own questions of many kinds, answered here by the model itself",
+        "command": "edgewise calibrate --builtin",
+        "questions": len(answers),
+        "kinds": len({each.trace.question.kind for each in answers}),
+        "max_tokens": builtin.MAX_TOKENS,
+        "seed": seed,
+    }
+    fresh = _fresh(key, data, seed)
+    whose = {"model": facts.model, "quantisation": facts.quantisation, **weights}
+    source = builtin.Source(fresh.name, fresh.fitted_at, data, whose, layer)
+    outcome = builtin.fit_builtin(answers, in_use, source)
+    return New(key, "chat", outcome.document, builtin.summary(outcome))
+
+
+def _weights(settings: Settings) -> dict[str, Any]:
+    """Which weights exactly, and what ran them. A file of the user's has no known hash."""
+    runtime = {"xllamacpp": version("xllamacpp")} if settings.backend == "llama_cpp" else {}
+    try:
+        found = ModelStore(settings.models_dir).find(settings.model)
+    except LocalError:  # another runtime may have its own models
+        return {"sha256": settings.model, "runtime": {settings.backend: ""}}
+    known = found.sha256 or f"{found.bytes} bytes of {found.path.stat().st_mtime_ns}"
+    return {"sha256": known, "runtime": runtime}
+
+
+def _say_plan(model: str, minutes: float, known: int) -> None:
+    side = console(stderr=True)
+    if known:
+        side.say(f"{known} answers of {model} are known; going on behind them.")
+    side.say(
+        f"Asking {model} our own questions, for {minutes:g} minutes in all. "
+        "Ctrl-C stops; the same command goes on."
+    )
 
 
 def _fit_chat(
@@ -136,16 +258,20 @@ def _fit_chat(
 
     key, longest = own.calibration_name(installed), settings.max_tokens
     system = installed.row.default_system if installed.row else ""
-    unique = (installed.sha256, version("xllamacpp"), longest, system)
-    path = traces.answers_path(settings, key, *unique)
+    base = own.base_in_use(settings, key, "chat")
     backend = parts.open_backend(settings)
     try:
+        states = backend.facts().states
+        heads = parse_calibration(base, key).seen(states=states).heads
+        # What heads read belongs to them.
+        unique = (installed.sha256, version("xllamacpp"), longest, system, *heads.values())
+        path = traces.answers_path(settings, key, *unique)
         with progress("asking", len(labelled)) as step:
-            samples = traces.answer_chat(backend, labelled.questions, path, longest, step)
+            samples = traces.answer_chat(backend, labelled.questions, path, longest, step, heads)
     finally:
         backend.close()
     with progress("fitting", own.STEPS) as step:
-        return own.fit_chat(samples, own.shipped_base(key, "chat"), installed, fresh, step)
+        return own.fit_chat(samples, base, installed, fresh, step)
 
 
 def _fit_scored(
@@ -154,7 +280,7 @@ def _fit_scored(
     from edgewise.calibrate import own, traces  # noqa: PLC0415
 
     key, kind = own.calibration_name(installed), KINDS[labelled.task]
-    base = own.shipped_base(key, kind)
+    base = own.base_in_use(settings, key, kind)
     unique = (installed.sha256, base["name"], base.get("fitted_at"), json.dumps(base.get("map")))
     path = traces.answers_path(settings, key, *unique)
     with progress("asking", len(labelled)) as step:
@@ -166,9 +292,7 @@ def _fit_scored(
     return own.fit_scored(rows, base, maps, fresh)
 
 
-def _fit_audits(
-    settings: Settings, task: str, model: str | None, seed: int
-) -> tuple[str, KindName, dict[str, Any]]:
+def _fit_audits(settings: Settings, task: str, model: str | None, seed: int) -> New:
     from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.calibrate import own  # noqa: PLC0415
 
@@ -180,18 +304,23 @@ def _fit_audits(
         audits = ledger.audits(task=task)
     finally:
         ledger.close()
-    rows, floor = own.rows_of_audits(audits, str(base["name"]))
+    # Audits name the part that judged: by words, or by hidden states too.
+    states = "with_state" in base and any(a.calibration == f"{base['name']}{STATE}" for a in audits)
+    seen = state_document(base) if states else base
+    rows, floor = own.rows_of_audits(audits, str(seen["name"]))
     data = {
         "description": "answers kept on the device, compared with the cloud's by the shadow audit",
-        "calibration": base["name"],
+        "calibration": seen["name"],
         "from_confidence": floor,
         "seed": seed,
     }
-    measured = read_measured(base)
+    measured = read_measured(seen)
     names = ("early", "final") if kind == "chat" else ("final",)
     maps = {name: measured.map_of(name) for name in names}
     fresh = _fresh(key, data, seed)
-    return key, kind, own.fit_scored(rows, base, maps, fresh, floor)
+    fitted = own.fit_scored(rows, seen, maps, fresh, floor)
+    document = own.replace_used(base, fitted, states=states)
+    return New(key, kind, document, _told(document))
 
 
 def _installed(settings: Settings, task: str) -> InstalledModel:
@@ -214,29 +343,76 @@ def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
     return Fresh(f"{key}+own.{stamp}", written, data, seed)
 
 
-def _write(
-    settings: Settings,
-    key: str,
-    kind: KindName,
-    document: dict[str, Any],
-    out: Path | None,
-    yes: bool,
-) -> Path:
-
-    path = out or own_path(settings, key, kind)
-    if path.exists() and not yes:
-        click.confirm(f"Overwrite {path}?", abort=True, err=True)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Whole or not at all: an engine may be reading it.
-    half = path.with_name(f"{path.name}.part")
-    half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-    half.replace(path)
+def _write(settings: Settings, new: New, out: Path | None, yes: bool) -> Path | None:
+    """The new file; None if what is in use stays."""
+    if out is not None:
+        if out.exists() and not yes:
+            click.confirm(f"Overwrite {out}?", abort=True, err=True)
+        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        out.write_text(json.dumps(new.document, indent=1) + "\n", "utf-8")
+        return out
+    path = own_path(settings, new.key, new.kind)
+    in_use = find_document(settings, new.key, new.kind)
+    if in_use is not None:
+        _say_change(new.document, in_use)
+        if not yes and not at_a_terminal():
+            message = "Nothing is written: another calibration is in use. --yes replaces it."
+            console(stderr=True).say((message, "yellow"))
+            return None
+        if not yes:
+            click.confirm("Replace it?", abort=True, err=True)
+    write_own(path, new.document)
     return path
+
+
+def _say_change(document: dict[str, Any], in_use: Mapping[str, Any]) -> None:
+    """What the new one does better and worse than the one in use, on the same rows."""
+    from edgewise.calibrate.own import used_part  # noqa: PLC0415
+    from edgewise.calibrate.report import Comparison  # noqa: PLC0415
+
+    side, report = console(stderr=True), used_part(document)["report"]
+    told = Comparison.read(report)
+    count = report.get("measured_on", report["rows"])
+    side.say(f"In use is {in_use['name']}. On the same {count} answers the new one is")
+    for word, changes, style in (
+        ("better", told.better(), "green"),
+        ("worse", told.worse(), "red"),
+    ):
+        for change in changes:
+            side.say((f"  {word}: ", style), change)
+    if not told.better() and not told.worse():
+        side.say("  neither better nor worse.")
+
+
+def _undo(settings: Settings, task: str, model: str | None, as_json: bool) -> None:
+    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+
+    settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
+    if task == "chat" and settings.backend != "llama_cpp":  # it may have its own models
+        key = model_key(parts.open_backend(settings).facts())
+    else:
+        installed = ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
+        key = calibration_name(installed)
+    kind = KINDS[task]
+    path = own_path(settings, key, kind)
+    if not undo_own(path):
+        raise click.ClickException(f"nothing to undo: no calibration of yours in {path}")
+    now = find_document(settings, key, kind)
+    origin = str(path) if path.exists() else "shipped" if now else ""
+    name = now["name"] if now else ""
+    if as_json:
+        print_json({"kind": kind, "name": name, "from": origin})
+    else:
+        back = f"{name} is in use again ({origin})" if now else "the confidence is unverified again"
+        console().say(f"{back}; what it replaced is {path.name}.undone")
 
 
 def print_fitted(document: dict[str, Any], path: Path | None) -> None:
     """The report of a new file."""
-    screen, report = console(), document["report"]
+    from edgewise.calibrate.own import used_part  # noqa: PLC0415
+
+    screen, report = console(), used_part(document)["report"]
     screen.say((document["name"], "bold"))
     screen.say(
         f"{report['rows']} rows, {report['measured_on']} answers measured: ",
@@ -245,18 +421,47 @@ def print_fitted(document: dict[str, Any], path: Path | None) -> None:
     )
     screen.say(
         f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
-        f" (was {report['ece_before']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
+        f" (was {report['in_use']['ece']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
     )
+    _print_kept(used_part(document), path)
+
+
+def print_builtin(document: dict[str, Any], path: Path | None) -> None:
+    """The report of a file that our own questions made."""
+    from edgewise.calibrate.own import used_part  # noqa: PLC0415
+
+    screen, report = console(), used_part(document)["report"]
+    screen.say((document["name"], "bold"))
+    screen.say(
+        f"{report['questions']} questions of {document['data']['kinds']} kinds: ",
+        (f"{report['accuracy']:.0%}", "bold"),
+        " right",
+    )
+    screen.say(
+        f"on kinds that were held out: AUROC {report['auroc']:.3f} · calibration error "
+        f"{report['ece']:.3f} · keeps {report['kept_share_at_0.90']:.0%} at 90% right"
+    )
+    if "with_state" in document:
+        words = document["report"]["auroc"]
+        screen.say(f"by words and hidden states (words alone: AUROC {words:.3f})")
+    else:
+        screen.say("by words alone: hidden states are not given, too few, or no better")
+    _print_kept(used_part(document), path)
+
+
+def _print_kept(part: Mapping[str, Any], path: Path | None) -> None:
+    """What thresholds keep, what can be promised, and where it was written."""
+    screen = console()
     table = Table(box=None, pad_edge=False)
     for column in ("threshold", "kept", "right among the kept"):
         table.add_column(column, justify="right")
-    for row in document["curve"]:
+    for row in part["curve"]:
         right = f"{row['kept_accuracy']:.0%}" if row["kept_share"] else "-"
         table.add_row(f"{row['threshold']:.1f}", f"{row['kept_share']:.0%}", right)
     screen.print(table)
-    for line in promised(report):
+    for line in promised(part["report"]):
         screen.say(line)
-    screen.say(f"written to {path}" if path else "nothing written (--dry-run)")
+    screen.say(f"written to {path}" if path else "nothing written")
 
 
 def promised(report: dict[str, Any]) -> list[str]:
@@ -308,7 +513,9 @@ def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
     if kind == "chat" and settings.calibration:
         return _row(kind, key, f"settings: {settings.calibration}", {})
     path = own_path(settings, key, kind)
-    origin = str(path) if path.exists() else "shipped" if document else "uncalibrated"
+    origin = (
+        str(path) if path.exists() else "shipped" if document else "unverified: none of its own"
+    )
     return _row(kind, key, origin, document)
 
 
@@ -341,3 +548,18 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
         task = bar.add_task(label, total=total)
         yield lambda: bar.advance(task)
         bar.update(task, completed=total)
+
+
+@contextmanager
+def asking_bar(most: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left; how many are asked depends on how fast the model is."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    shown = sys.stderr.isatty()
+    with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
+        task = bar.add_task("asking", total=most)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

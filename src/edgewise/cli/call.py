@@ -142,7 +142,7 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
     side = console(stderr=True)
     for each in reply.calls:
         click.echo(call_line(each))
-        side.print(about(each))
+        side.print(about(each, verified=reply.decision.verified))
     if reply.signalled:
         side.say(("hand this off: ", "magenta"), reply.decision.reason)
     elif not reply.calls:
@@ -162,14 +162,14 @@ def call_line(made: ToolCall) -> str:
     return printable(f"{made.name} {json_text(dict(made.arguments), compact=True)}")
 
 
-def about(made: ToolCall) -> Text:
+def about(made: ToolCall, *, verified: bool = True) -> Text:
     """Who wrote a call, how sure, what was changed and what is still wrong."""
     line = Text("  ")
     line.append(printable(made.name), style="bold")
     line.append(": ")
     line.append(PLACES[made.source], style=COLOURS[made.source])
     if made.confidence is not None:  # the cloud's own is unknown
-        line.append(f" · confidence {confidence(made.confidence)}")
+        line.append(f" · confidence {confidence(made.confidence, verified=verified)}")
     if made.repairs:
         line.append(f" · repairs {' '.join(made.repairs)}", style="dim")
     if made.complaints:

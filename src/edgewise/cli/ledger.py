@@ -132,6 +132,8 @@ def _print_facts(facts: dict[str, Any], indent: str) -> None:
             value = ", ".join(f"{key} {number:.3g}" for key, number in value.items())
         elif isinstance(value, float):
             value = f"{value:.3f}"
+        if name == "confidence" and not facts["confidence_verified"]:
+            value = f"{value} (unverified)"
         screen.say((f"{indent}{name:<22} ", "dim"), str(value))
 
 
@@ -148,7 +150,7 @@ def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
             _when(row["created_at"], "%m-%d %H:%M"),
             row["id"][:SHORT_ID],
             row["source"],
-            confidence(row["confidence"]),
+            confidence(row["confidence"], verified=row["confidence_verified"]),
             milliseconds(row["total_ms"]),
             dollars(row["cost_microdollars"]),
             row["error_code"] or row["decision_code"],

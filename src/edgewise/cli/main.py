@@ -46,7 +46,10 @@ COMMANDS = {
     "act": ("edgewise.cli.act:act", "Say it, and let it be done: speech to function calls."),
     "ask": ("edgewise.cli.ask:ask", "Ask one question."),
     "auth": ("edgewise.cli.auth:auth", "Store, show and remove providers' keys."),
-    "calibrate": ("edgewise.cli.calibrate:calibrate", "Fit confidences to your own requests."),
+    "calibrate": (
+        "edgewise.cli.calibrate:calibrate",
+        "Fit confidences to a model or your requests.",
+    ),
     "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
     "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),

@@ -206,8 +206,11 @@ def megabytes(value: int) -> str:
     return f"{value / 1e6:,.0f} MB"
 
 
-def confidence(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def confidence(value: float | None, *, verified: bool = True) -> str:
+    """A number that nobody has verified for its model says so."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if verified else f"{value:.2f} (unverified)"
 
 
 def summary(reply: Reply) -> Text:
@@ -216,7 +219,7 @@ def summary(reply: Reply) -> Text:
     whose = "" if reply.source == "local" else "device's "  # the cloud's own is unknown
     facts = [
         reply.model,
-        f"{whose}confidence {confidence(reply.confidence)}",
+        f"{whose}confidence {confidence(reply.confidence, verified=reply.confidence_verified)}",
         milliseconds(reply.total_ms),
         f"{usage.input_tokens}+{usage.output_tokens} tokens",
         dollars(usage.cost_microdollars),
@@ -250,6 +253,8 @@ def why(reply: Reply) -> Text:
     if decision.decided_after_tokens:
         text.append(f", decided after {_count(decision.decided_after_tokens, 'token')}", "dim")
     text.append(f", calibration {decision.calibration or '-'}", style="dim")
+    if reply.confidence is not None and not reply.confidence_verified:
+        text.append(", unverified", style="yellow")
     for attempt in reply.attempts:
         text.append(
             f"\n  {attempt.place}: {attempt.backend}/{attempt.model} {attempt.outcome}, "

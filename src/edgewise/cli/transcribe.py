@@ -230,9 +230,10 @@ def _summary(transcript: Transcript) -> Text:
     place = PLACES.get(transcript.source, transcript.source)
     line.append(place, style=f"bold {COLOURS[transcript.source]}")
     sent = transcript.decision.features.get("sent_seconds", 0.0)
+    verified = transcript.confidence_verified
     facts = [
         transcript.model,
-        f"device's confidence {confidence(transcript.confidence)}",
+        f"device's confidence {confidence(transcript.confidence, verified=verified)}",
         f"{clock_of(transcript.seconds)} of sound in {milliseconds(transcript.total_ms)}",
         f"{sent:.0f} s sent" if sent else "",
         dollars(transcript.usage.cost_microdollars),

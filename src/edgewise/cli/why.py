@@ -70,7 +70,7 @@ def _print(told: Explanation, row: dict[str, Any], screen: Screen) -> None:
     screen.say((" · ".join(fact for fact in facts if fact), "dim"))
     if told.confidence is not None:
         screen.say()
-        for line in confidence_line(told.confidence, told.threshold):
+        for line in confidence_line(told.confidence, told.threshold, verified=told.verified):
             screen.say(line)
     if told.pulls:
         screen.say()
@@ -86,13 +86,15 @@ def _print(told: Explanation, row: dict[str, Any], screen: Screen) -> None:
         screen.say((f"! {note}", "yellow"))
 
 
-def confidence_line(confidence: float, threshold: float | None) -> list[str]:
+def confidence_line(
+    confidence: float, threshold: float | None, *, verified: bool = True
+) -> list[str]:
     """Both numbers on one line from 0 to 1: `o` is the confidence, `|` the threshold."""
     cells = ["─"] * (LINE + 1)
     if threshold is not None:
         cells[_place(threshold)] = "|"
     cells[_place(confidence)] = "o"
-    words = f"o confidence {confidence:.2f}"
+    words = f"o {'' if verified else 'unverified '}confidence {confidence:.2f}"
     if threshold is not None:
         words += f"   | threshold {threshold:.2f}"
     return [f"0 {''.join(cells)} 1", f"  {words}"]

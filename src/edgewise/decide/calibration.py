@@ -17,10 +17,12 @@ from edgewise.decide.score import Head, Score, read_head
 from edgewise.errors import SettingsError
 from edgewise.types.measured import (
     NO_BOUNDARIES,
+    UNCALIBRATED,
     UNMEASURED,
     Boundaries,
     Measured,
     ScoreMap,
+    is_verified,
     read_boundaries,
     read_measured,
 )
@@ -65,6 +67,11 @@ class Calibration:
     @property
     def fitted(self) -> bool:
         return bool(self.report)
+
+    @property
+    def verified(self) -> bool:
+        """Whether it was measured on answers of the model that it is used for."""
+        return is_verified(self.name)
 
     def chance(self, score: str, features: Mapping[str, float]) -> float:
         """The chance by one of its scores; 0.5 if it has no such score."""
@@ -160,16 +167,15 @@ CHAT = Kind(
     scores={"early": "early", "final": "final"},
     features={"early": _WORDS, "final": _WORDS},
     numbers={HOLD_TOKENS: (1, 256), KEEP_ABOVE: (0, 1), DROP_BELOW: (0, 1)},
-    # A simple score of the mean log-probability. Replies carry its name, so that nobody mistakes
-    # its numbers for chances.
+    # A simple score of the mean log-probability. Models have at least the transfer calibration.
     uncalibrated=chat_calibration(
-        name="uncalibrated",
+        name=UNCALIBRATED,
         early=Score({"mean_logprob": 3.0}, 2.5),
         final=Score({"mean_logprob": 3.0}, 2.5),
     ),
 )
 # Of the same model, with a head: `before` is the chance before the first token.
-_CHAT_STATE = replace(
+CHAT_STATE = replace(
     CHAT,
     scores={**CHAT.scores, "before": "before"},
     optional={"before"},
@@ -202,7 +208,7 @@ def parse_calibration(data: Mapping[str, Any], origin: str, kind: Kind = CHAT) -
             heads={str(name): read_head(head) for name, head in data.get("heads", {}).items()},
             with_state=None
             if states is None
-            else parse_calibration(state_document(data), origin, _CHAT_STATE),
+            else parse_calibration(state_document(data), origin, CHAT_STATE),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SettingsError(f"{origin}: not a calibration of {kind.name}: {error!r}") from error

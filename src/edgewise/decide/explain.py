@@ -10,6 +10,8 @@ from typing import Any, Literal
 from edgewise.decide.objective import find_threshold
 from edgewise.decide.score import Score
 from edgewise.types.measured import (
+    TRANSFER,
+    UNCALIBRATED,
     Measured,
 )
 from edgewise.types.objectives import (
@@ -47,6 +49,12 @@ _OWN_DOORS = {
 
 
 Outcome = Literal["stayed", "left", "signalled", "failed"]
+# Why a confidence is unverified, by the calibration that gave it.
+_UNVERIFIED = {
+    UNCALIBRATED: "nobody has calibrated this model: its numbers order answers, no more",
+    TRANSFER: "the confidence is unverified: learnt from other models, it promises no risk; "
+    "`edgewise calibrate --builtin` measures this one",
+}
 # If a row records the least sure part of an answer, this is that part's own confidence.
 LEAST = "least_confidence"
 _STATES = ("state", "before")  # features that a head reads from hidden states
@@ -173,6 +181,7 @@ class Explanation:
     pulls    what each feature added, strongest first
     changes  what would have changed where it was answered, one sentence each
     notes    caveats
+    verified  whether the confidence was measured on answers of this model
     """
 
     outcome: Outcome
@@ -186,6 +195,7 @@ class Explanation:
     pulls: tuple[Pull, ...] = ()
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    verified: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -208,6 +218,8 @@ def explain(case: Case, known: Known) -> Explanation:
     means = known.measured.feature_means
     pulls = _pulls(known.scores[name], decision.features, means) if name else ()
     notes = [note] if note else []
+    if decision.confidence is not None and decision.calibration and not decision.verified:
+        notes.append(_UNVERIFIED[decision.calibration])
     if pulls and not means:
         notes.append("the calibration holds no means, so contributions are weight x value")
     asked = Asked(
@@ -228,6 +240,7 @@ def explain(case: Case, known: Known) -> Explanation:
         pulls=pulls,
         changes=() if outcome == "failed" else what_if(decision, asked, known.measured),
         notes=tuple(notes),
+        verified=decision.confidence is not None and decision.verified,
     )
 
 
@@ -245,8 +258,8 @@ def _matching(case: Case, known: Known) -> tuple[str, str]:
     confidence = decision.features.get(LEAST, decision.confidence)
     if confidence is None or not decision.calibration:
         return "", ""
-    if decision.calibration == "uncalibrated" and not known.found:
-        return "", "nobody has calibrated this model: its numbers order answers, no more"
+    if decision.calibration == UNCALIBRATED:
+        return "", ""
     if not known.found:
         return "", f"the calibration {decision.calibration!r} is no longer here"
     usable = {
@@ -361,8 +374,9 @@ def _comparison(decision: Decision) -> str:
     low = decision.confidence < decision.threshold
     verb = "is below" if low else "reaches"
     digits = 2 if f"{decision.confidence:.2f}" != f"{decision.threshold:.2f}" or not low else 4
+    sure = "confidence" if decision.verified else "unverified confidence"
     return (
-        f"its confidence of {decision.confidence:.{digits}f} {verb} "
+        f"its {sure} of {decision.confidence:.{digits}f} {verb} "
         f"the threshold of {decision.threshold:.{digits}f}"
     )
 

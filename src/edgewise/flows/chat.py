@@ -143,7 +143,7 @@ class TextDraft(Draft):
             return
         self.doubted, self.degraded_code = True, "budget_paced"
         kept = f"kept anyway from {self.gate.threshold:.2f} on, {self.gate.objective}"
-        self.conclude("kept_in_doubt", f"confidence {sure:.2f} is below {usual:.2f}; {kept}")
+        self.conclude("kept_in_doubt", f"{self.sureness} {sure:.2f} is below {usual:.2f}; {kept}")
 
     def _source(self) -> Source:
         """From what was shown; without text, from the last successful attempt."""
@@ -229,7 +229,7 @@ class TextFlow(Flow):
 
     @override
     def surety(self) -> str:
-        return f"confidence {self.draft.confidence:.2f} is {self.draft.enough}"
+        return f"{self.draft.sureness} {self.draft.confidence:.2f} is {self.draft.enough}"
 
 
 class Chat(TextFlow):

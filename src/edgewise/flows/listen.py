@@ -336,7 +336,7 @@ def _conclude(draft: TranscriptDraft) -> None:
         draft.degraded_code = failure.code
     words = f"{doubted} of {len(draft.segments)} segments in doubt"
     if draft.code == "started_local":
-        draft.conclude("kept_confident", f"every segment's confidence is {draft.enough}")
+        draft.conclude("kept_confident", f"every segment's {draft.sureness} is {draft.enough}")
         if doubted and draft.request.handoff == "signal":
             draft.conclude("signalled_low_confidence", words)
         elif doubted and draft.sent_seconds:

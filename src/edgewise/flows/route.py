@@ -26,9 +26,10 @@ from edgewise.errors import (
     SchemaUnsupported,
 )
 from edgewise.local.backend import DeviceFacts
+from edgewise.types.measured import is_verified
 from edgewise.types.messages import Request, Source
 from edgewise.types.objectives import high_enough, needed
-from edgewise.types.replies import Attempt, Decision, Event, Switched, Usage
+from edgewise.types.replies import Attempt, Decision, Event, Place, Switched, Usage
 from edgewise.types.tokens import Finish
 
 # The runtime found these before it computed anything: the request is planned again.
@@ -66,7 +67,17 @@ class Draft:
         return high_enough(self.objective)
 
     def too_low(self, confidence: float | None) -> str:
-        return f"confidence {confidence or 0.0:.2f} is below {self.needed}"
+        return f"{self.sureness} {confidence or 0.0:.2f} is below {self.needed}"
+
+    @property
+    def sureness(self) -> str:
+        """What to call its confidence: of a model that nobody has calibrated, it is a guess."""
+        return "confidence" if is_verified(self.calibration) else "unverified confidence"
+
+    def switched(self, to: Place, code: str, reason: str) -> Switched:
+        sure = self.confidence
+        known = sure is not None and is_verified(self.calibration)
+        return Switched(to, code, reason, sure, confidence_verified=known)
 
     @property
     def needed(self) -> str:
@@ -255,7 +266,7 @@ def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
     """The cloud's answer, or the device's if the plan has it as a backup."""
     draft = flow.draft
     if draft.code.startswith("handoff_"):
-        yield Switched("cloud", draft.code, draft.reason, draft.confidence)
+        yield draft.switched("cloud", draft.code, draft.reason)
     try:
         yield from flow.ask_cloud(flow.patience_s if plan.hurried else None)
     except CloudError as error:
@@ -272,7 +283,7 @@ def _fall_back(flow: Flow, error: CloudError) -> Iterator[Event]:
     draft = flow.draft
     draft.degraded_code = error.code
     draft.conclude("fallback_local", f"{draft.reason}; but the cloud did not answer: {error}")
-    yield Switched("local", error.code, str(error), draft.confidence)
+    yield draft.switched("local", error.code, str(error))
     try:
         yield from flow.fall_back()
     except LOOKED_CLOSER as closer:  # planning again would only ask the cloud again

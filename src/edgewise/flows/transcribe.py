@@ -191,7 +191,7 @@ class Transcribing(Flow):
 
     @override
     def surety(self) -> str:
-        return f"every segment's confidence is {self.draft.enough}"
+        return f"every segment's {self.draft.sureness} is {self.draft.enough}"
 
     @override
     def conclude_kept(self, plan: Plan) -> None:

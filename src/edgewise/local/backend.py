@@ -37,6 +37,7 @@ class DeviceFacts:
     tools: bool = False
     schemas: bool = False  # can enforce a JSON Schema
     states: bool = False  # gives hidden states with its tokens
+    layers: int = 0  # of a model that does
     slots: int = 1  # requests that it works on at once
     ahead: int = 0  # further requests that it accepts, so that no slot is idle
     languages: tuple[str, ...] = ()  # of a speech or embedding model; empty: many

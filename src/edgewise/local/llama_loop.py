@@ -17,7 +17,7 @@ from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
 from edgewise.local.llama_api import LAYER_ARCHITECTURES, load_api
 from edgewise.local.response_grammar import compile_answer
-from edgewise.local.store.gguf_header import architecture_of, spelt_bytes
+from edgewise.local.store.gguf_header import architecture_of, layers_of, spelt_bytes
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish
@@ -40,13 +40,15 @@ class LlamaLoop:
         self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
     ) -> None:
         self._system = model.row.default_system if model.row else ""
+        states = architecture_of(model.path) in LAYER_ARCHITECTURES
         self._facts = DeviceFacts(
             backend="llama_cpp",
             model=model.name,
             quantisation=model.quantisation,
             context_tokens=context_tokens,
             schemas=True,
-            states=architecture_of(model.path) in LAYER_ARCHITECTURES,
+            states=states,
+            layers=layers_of(model.path) if states else 0,
             slots=slots,
             ahead=slots // 2,
         )

@@ -16,6 +16,7 @@ from edgewise.errors import SettingsError
 from edgewise.record.audits import AuditReport, audit_report
 from edgewise.record.budget import Budget, BudgetState, budget_states
 from edgewise.record.rows import bindable, masked_start
+from edgewise.types.measured import is_verified
 
 _AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -209,7 +210,7 @@ def recent_requests(connection: sqlite3.Connection, limit: int) -> list[dict[str
     found = connection.execute(
         "SELECT * FROM requests ORDER BY created_at DESC, rowid DESC LIMIT ?", (max(0, limit),)
     )
-    rows = _as_dicts(found)
+    rows = [_with_verified(row) for row in _as_dicts(found)]
     return [{k: v for k, v in row.items() if k not in _TEXT_COLUMNS} for row in rows]
 
 
@@ -219,7 +220,13 @@ def one_request(connection: sqlite3.Connection, request_id: str) -> dict[str, An
     if not found:
         return None
     attempts = connection.execute("SELECT * FROM attempts WHERE request_id = ? ORDER BY rowid", key)
-    return found[0] | {"attempts": _as_dicts(attempts)}
+    return _with_verified(found[0]) | {"attempts": _as_dicts(attempts)}
+
+
+def _with_verified(row: dict[str, Any]) -> dict[str, Any]:
+    """The name of the calibration tells it, also for rows that are older than the word."""
+    verified = row["confidence"] is not None and is_verified(row["calibration"])
+    return row | {"confidence_verified": verified}
 
 
 def judged_requests(

@@ -52,6 +52,7 @@ class Served:
                 "source": self.reply.source,
                 "answered_by": self.reply.model,
                 "confidence": self.reply.confidence,
+                "confidence_verified": self.reply.confidence_verified,
                 "degraded": self.reply.decision.degraded_code,
                 "needs_cloud_handoff": self.reply.needs_cloud_handoff,
                 "cost_microdollars": self.reply.usage.cost_microdollars,
@@ -98,7 +99,8 @@ class AccessLog:
     def _count_reply(self, reply: Reply) -> None:
         metrics = self.metrics
         if reply.confidence is not None:
-            metrics.confidence.observe(reply.confidence)
+            verified = str(reply.confidence_verified).lower()
+            metrics.confidence.labels(verified=verified).observe(reply.confidence)
         if reply.degraded:
             metrics.degraded.labels(code=reply.decision.degraded_code).inc()
         metrics.cost.inc(reply.usage.cost_microdollars)

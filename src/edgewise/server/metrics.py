@@ -70,7 +70,8 @@ class Metrics(Collector):
         )
         self.confidence = histogram(
             "edgewise_confidence",
-            "Calibrated confidence of the device's answers.",
+            "Confidence of the device's answers; verified: by a calibration of the same model.",
+            "verified",
             buckets=CONFIDENCES,
         )
         self.tokens = counter(

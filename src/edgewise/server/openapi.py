@@ -214,6 +214,7 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             "id": WORD,
             "source": TypeAdapter(Source).json_schema(),
             **dict.fromkeys(("reason", "cost", "confidence", "degraded"), WORD),
+            "confidence-verified": {"const": "false"},
         }
         return {
             "operationId": name,

@@ -133,6 +133,7 @@ def _request_attributes(served: Served) -> dict[str, Any]:
     }
     if reply.confidence is not None:
         known["edgewise.confidence"] = reply.confidence
+        known["edgewise.confidence_verified"] = reply.confidence_verified
     return known
 
 

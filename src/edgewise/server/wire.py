@@ -94,6 +94,7 @@ class Opening:
                 "code": self.switched.code,
                 "reason": masked_start(self.switched.reason)[0],
                 "confidence": self.switched.confidence,
+                "confidence_verified": self.switched.confidence_verified,
             }
         return known
 
@@ -103,7 +104,7 @@ class Opening:
         if self.switched is not None:
             found[HEADER + "reason"] = self.switched.code
             if self.switched.confidence is not None:
-                found[HEADER + "confidence"] = f"{self.switched.confidence:.4f}"
+                found |= _confidence(self.switched.confidence, self.switched.confidence_verified)
         return found
 
 
@@ -185,6 +186,9 @@ class Report(TypedDict):
     source: Source
     model: Annotated[str, Field(description="empty where only signalled")]
     confidence: Chance | None
+    confidence_verified: Annotated[
+        bool, Field(description="false: a guess from other models, or none; see calibrate.md")
+    ]
     cloud_handoff: bool
     needs_cloud_handoff: bool
     decision: DecisionReport
@@ -210,6 +214,7 @@ def report(reply: Reply) -> Report:
         "source": reply.source,
         "model": reply.model,
         "confidence": reply.confidence,
+        "confidence_verified": reply.confidence_verified,
         "cloud_handoff": reply.cloud_handoff,
         "needs_cloud_handoff": reply.needs_cloud_handoff,
         "decision": {
@@ -259,12 +264,17 @@ def report_headers(reply: Reply) -> dict[str, str]:
         HEADER + "reason": reply.decision.code,
     }
     if reply.confidence is not None:
-        found[HEADER + "confidence"] = f"{reply.confidence:.4f}"
+        found |= _confidence(reply.confidence, reply.confidence_verified)
     if reply.degraded:
         found[HEADER + "degraded"] = reply.decision.degraded_code
     if reply.signalled:
         found[HEADER + "handoff"] = "signal"
     return found
+
+
+def _confidence(value: float, verified: bool) -> dict[str, str]:
+    found = {HEADER + "confidence": f"{value:.4f}"}
+    return found if verified else found | {HEADER + "confidence-verified": "false"}
 
 
 def switch_note(event: Switched) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from typing import Any, Literal, NamedTuple
 Judged = Literal["whole", "stream"]
 QUANTILES = 21  # 0, 5, ... 100 %
 
+# Calibrations that were not measured on the model that answers: a plain order of answers, and what
+# other models showed. Their numbers are called unverified wherever they are shown.
+UNCALIBRATED, TRANSFER = "uncalibrated", "transfer"
 
 NOTHING_CLEAR = (0.0, 1.0)  # no score is below the first or above the second
 Stops = Mapping[int, tuple[float, float]]  # tokens seen: (drop_below, keep_above)
@@ -69,6 +72,11 @@ class Measured:
 
     def map_of(self, score: str) -> ScoreMap:
         return self.maps.get(score, UNMAPPED)
+
+
+def is_verified(calibration: str) -> bool:
+    """Whether the confidences of a calibration were measured on answers of the same model."""
+    return bool(calibration) and calibration not in (UNCALIBRATED, TRANSFER)
 
 
 UNMAPPED = ScoreMap()

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from typing_extensions import override
 
 from edgewise.types.calls import Complaint, Intent
+from edgewise.types.measured import is_verified
 from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
@@ -74,6 +75,11 @@ class Decision:
     features: Mapping[str, float] = field(default_factory=dict)
     evidence: tuple[Token, ...] = ()
 
+    @property
+    def verified(self) -> bool:
+        """Whether the confidence comes from a calibration of the very model that answered."""
+        return is_verified(self.calibration)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -95,6 +101,14 @@ class Reply:
     first_token_ms: float | None = None
 
     @property
+    def confidence_verified(self) -> bool:
+        """False: nobody has measured what this model's confidence is worth, or there is none.
+
+        Such a number comes from other models' answers, or only orders answers (docs/calibrate.md).
+        """
+        return self.confidence is not None and self.decision.verified
+
+    @property
     def signalled(self) -> bool:
         """True if the device only said "hand this off" and nobody has answered yet."""
         return self.cloud_handoff and self.source == "none"
@@ -114,6 +128,7 @@ class Reply:
             "cloud_handoff": self.cloud_handoff,
             "response": None if self.signalled else self.text,
             "confidence": self.confidence,
+            "confidence_verified": self.confidence_verified,
             "needs_cloud_handoff": self.needs_cloud_handoff,
             "source": self.source,
             "model": self.model,
@@ -206,6 +221,7 @@ class Switched:
     code: str
     reason: str
     confidence: float | None = None
+    confidence_verified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from gguf import GGUFWriter
 
 from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import StoreError
-from edgewise.local.store.gguf_header import quantisation_of, spelt_bytes
+from edgewise.local.store.gguf_header import layers_of, quantisation_of, spelt_bytes
 from tests.local.fake_packages import real_default_weights, write_tiny_gguf
 
 
@@ -22,6 +22,7 @@ def test_a_file_written_by_the_gguf_package_is_read(tmp_path: Path) -> None:
 @pytest.mark.real_model
 def test_the_real_default_weights_are_read() -> None:
     assert quantisation_of(real_default_weights()) == "Q4_1"
+    assert layers_of(real_default_weights()) == 30
 
 
 def test_the_type_is_found_behind_values_of_every_kind(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads quantisation, architecture and spellable bytes from the header of a GGUF file."""
+"""Reads quantisation, architecture, layers and spellable bytes from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -78,6 +78,11 @@ def architecture_of(path: Path) -> str:
         return ""  # whoever loads it will say what is wrong
 
 
+def layers_of(path: Path) -> int:
+    """How many layers the model has; 0 if the file does not say."""
+    return _read(path, _read_layers)
+
+
 def spelt_bytes(path: Path) -> frozenset[int]:
     """The bytes that the model has a token for, so that it can write any text of them.
 
@@ -111,6 +116,15 @@ def _read_architecture(file: BinaryIO) -> str:
             return _read_string(file).decode()
         _skip_value(file, kind)
     return ""
+
+
+def _read_layers(file: BinaryIO) -> int:
+    for key, kind in _keys(file):
+        if key.endswith(b".block_count") and kind == _UINT32:
+            (number,) = struct.unpack("<I", file.read(4))
+            return int(number)
+        _skip_value(file, kind)
+    return 0
 
 
 def _read_bytes(file: BinaryIO) -> frozenset[int]:

@@ -96,6 +96,7 @@ class LedgerRow(TypedDict):
     decision_code: str
     reason: str
     confidence: Chance | None
+    confidence_verified: bool
     threshold: Chance | None
     degraded: bool
     cost_microdollars: Count

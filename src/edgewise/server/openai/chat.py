@@ -553,7 +553,8 @@ class ChatWriter:
         yield self._chunk({"content": delta.text}, logprobs=evidence)
 
     def switched(self, event: Switched) -> Iterator[bytes]:
-        note = switch_note(event) | {"confidence": event.confidence}
+        sure = {"confidence": event.confidence, "confidence_verified": event.confidence_verified}
+        note = switch_note(event) | sure
         yield self._chunk({}, edgewise=note)
 
     def end(self, reply: Reply, extra: Report) -> Iterator[bytes]:

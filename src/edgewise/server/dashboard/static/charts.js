@@ -1,7 +1,7 @@
 // The pictures. Each is a plain SVG with a name for those who cannot see it; its numbers stand in
 // a table beside it.
 
-import { PLACES, SOURCES, clock, count, day, draw, duration, make } from "./page_parts.js";
+import { PLACES, SOURCES, clock, count, day, draw, duration, make, unverifiedBadge } from "./page_parts.js";
 
 const NARROW = 640; // below this there is room for fewer labels
 
@@ -129,9 +129,11 @@ export function binned(rows, threshold) {
   return bins;
 }
 
-export function confidenceBar(confidence, source) {
+export function confidenceBar(confidence, source, verified) {
   const svg = draw("svg", { width: 52, height: 6, "aria-hidden": "true", class: source },
     draw("rect", { class: "back", width: 52, height: 6, rx: 3 }),
     draw("rect", { class: "fill", width: Math.max(2, 52 * confidence), height: 6, rx: 3 }));
-  return make("span", { class: "bar-cell" }, svg, make("span", { text: confidence.toFixed(2) }));
+  const cell = make("span", { class: "bar-cell" }, svg, make("span", { text: confidence.toFixed(2) }));
+  if (!verified) cell.append(unverifiedBadge());
+  return cell;
 }

@@ -44,7 +44,7 @@ async function follow() {
 function fromLedger(row) {
   return {
     id: row.id, at: row.created_at, what: row.task, model: row.model, source: row.source,
-    confidence: row.confidence, code: row.error_code || row.decision_code, reason: row.error || row.reason,
+    confidence: row.confidence, verified: row.confidence_verified, code: row.error_code || row.decision_code, reason: row.error || row.reason,
     degraded: row.degraded_code, cost: row.cost_microdollars, took: row.total_ms, failed: Boolean(row.error_code),
   };
 }
@@ -54,7 +54,7 @@ const TASKS = { "chat.completions": "chat", responses: "chat", messages: "chat",
 function fromJournal(row) {
   return {
     id: row.id, at: row.at, what: TASKS[row.endpoint] || row.endpoint, model: row.answered_by || row.model,
-    source: row.source || "none", confidence: row.confidence ?? null, code: row.code, reason: "",
+    source: row.source || "none", confidence: row.confidence ?? null, verified: row.confidence_verified, code: row.code, reason: "",
     degraded: row.degraded, cost: row.cost_microdollars || 0, took: row.total_ms, failed: row.status >= 400 || row.left,
   };
 }
@@ -70,7 +70,7 @@ function line(row, fresh = false) {
       : when),
     make("td", { class: "what" }, row.what, make("small", { text: row.model })),
     make("td", { class: "by" }, make("span", { class: `pill ${row.source}`, text: PLACES[row.source] })),
-    make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source)),
+    make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source, row.verified)),
     why,
     make("td", { class: "number cost", text: row.cost ? money(row.cost) : "–" }),
     make("td", { class: "number took", text: duration(row.took) }));
@@ -89,7 +89,7 @@ function arrive(row) {
   // Said aloud, but not faster than anybody can listen.
   if (Date.now() - said > SAY_MS) {
     said = Date.now();
-    const sure = row.confidence === null ? "" : `, confidence ${row.confidence.toFixed(2)}`;
+    const sure = row.confidence === null ? "" : `, ${row.verified ? "" : "unverified "}confidence ${row.confidence.toFixed(2)}`;
     byId("feed-news").textContent = row.failed
       ? `A request failed: ${words(row.code)}` : `Answered by ${PLACES[row.source]}${sure}: ${words(row.code)}`;
   }
@@ -129,7 +129,7 @@ function describe(row) {
     ["What would have changed it", row.why.changes.join(" ")], ["Note", row.why.notes.join("; ")],
     ["Code", row.error_code || row.decision_code],
     ["Kept from the cloud by", row.degraded_code],
-    ["Confidence", row.confidence === null ? "" : `${row.confidence.toFixed(3)}${row.threshold === null ? "" : ` (threshold ${row.threshold.toFixed(3)})`}`],
+    ["Confidence", row.confidence === null ? "" : `${row.confidence.toFixed(3)}${row.confidence_verified ? "" : ", unverified"}${row.threshold === null ? "" : ` (threshold ${row.threshold.toFixed(3)})`}`],
     ["Calibration", row.calibration], ["Policy", `${row.policy}, handoff ${row.handoff}${row.private ? ", private" : ""}`],
     ["Tokens", `${row.input_tokens} in, ${row.output_tokens} out`],
     ["Cost", `${money(row.cost_microdollars)}; avoided ${money(row.cost_avoided_microdollars)}`],

@@ -30,6 +30,12 @@ export function table(columns, rows) {
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
 }
 
+// Beside a confidence that nobody has measured for the model that answered.
+export const unverifiedBadge = () => make("span", {
+  class: "badge", text: "unverified",
+  title: "Learnt from other models: it promises no risk. `edgewise calibrate --builtin` measures this one.",
+});
+
 export const SOURCES = ["local", "mixed", "cloud", "none"];
 export const PLACES = { local: "device", cloud: "cloud", mixed: "both", none: "nobody" };
 

@@ -151,7 +151,7 @@ function showSource(turn, edgewise) {
   const { decision } = edgewise;
   turn.facts.textContent = [
     edgewise.model,
-    edgewise.confidence === null ? null : `confidence ${edgewise.confidence.toFixed(2)}`,
+    edgewise.confidence === null ? null : `${edgewise.confidence_verified ? "" : "unverified "}confidence ${edgewise.confidence.toFixed(2)}`,
     words(decision.code), edgewise.degraded ? `kept from the cloud: ${words(edgewise.degraded_code)}` : null,
     duration(edgewise.total_ms), money(edgewise.cost_microdollars),
   ].filter(Boolean).join(" · ");

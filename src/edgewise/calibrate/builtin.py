@@ -1,0 +1,359 @@
+"""Calibrates any chat model with our own questions: `edgewise calibrate --builtin`.
+
+Questions of all kinds take turns, so what was asked when the time is up is a fair part. Every
+answer is written down at once, and a later run goes on behind the last one. All figures, and the
+risk tables, come from scores that were fitted without the kind of question that they judge.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgewise.assembly.calibrations import transfer_document
+from edgewise.calibrate.answers import Question
+from edgewise.calibrate.folds import FOLDS, folds_of
+from edgewise.calibrate.held_out import EARLY, Early, Rows, fit_sound, part
+from edgewise.calibrate.logistic import Numbers
+from edgewise.calibrate.own import used_part
+from edgewise.calibrate.report import Comparison, compare_confidences, curve, promises, refuse_few
+from edgewise.calibrate.traces import (
+    Trace,
+    key_of,
+    pack_token,
+    read_answers,
+    readings_of,
+    request_of,
+    write_answer,
+)
+from edgewise.decide.calibration import FORMAT, Calibration, parse_calibration
+from edgewise.decide.meter import Reading
+from edgewise.decide.score import Head
+from edgewise.errors import InvalidRequest
+from edgewise.local.backend import ChatBackend, DeviceFacts
+from edgewise.types.measured import read_measured
+from edgewise.types.tokens import Finish, Token
+
+MAX_TOKENS = 64
+MINUTES = 15.0
+LEAST_OF_EACH = 5  # right and wrong answers
+HEAD_GAIN = 0.01  # nats per answer that it must save on kinds that it has not seen
+LEAST_FOR_HEAD = 300  # answers; fewer fit no stable head
+DEPTH = 2 / 3  # of the layers: where a head reads best in the models that we tried
+STRENGTH = 1000.0  # of the prior on a head's weights, fixed so that no choice flatters the figures
+CLIP = 8.0  # deviations
+_STEPS = 15
+
+States = NDArray[np.float32]
+Progress = Callable[[int, int], None]  # answers known, and answers to be expected in all
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question, its answer, and the mean state of its beginnings and of the whole."""
+
+    trace: Trace
+    states: Mapping[int, States]  # tokens: mean state; 0 is the whole answer
+
+    @cached_property
+    def readings(self) -> list[Reading]:
+        return readings_of(token for token in self.trace.tokens if token.has_evidence)
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+
+def layer_to_read(facts: DeviceFacts, in_force: Calibration) -> int:
+    """That of the head in force, so that the two can be compared; 0: there are no states."""
+    if not facts.states:
+        return 0
+    return in_force.layer_of("state") or round(DEPTH * facts.layers)
+
+
+def ask_questions(
+    backend: ChatBackend,
+    questions: Sequence[Question],
+    path: Path,
+    *,
+    seconds: float,
+    layer: int = 0,
+    progress: Progress = lambda done, total: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[Answered]:
+    """Answers in the order of the questions, until their time is spent, earlier runs included."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = read_answers(path)
+    spent = sum(float(entry["seconds"]) for entry in known.values())
+    found: list[Answered] = []
+    with path.open("a", encoding="utf-8") as file:
+        for question in questions:
+            key = key_of(question)
+            if key not in known:
+                if spent >= seconds:
+                    break
+                began = clock()
+                entry = _generate(backend, question, layer)
+                entry["seconds"] = round(clock() - began, 3)
+                spent += entry["seconds"]
+                known[key] = entry
+                write_answer(file, key, entry)
+            found.append(_answered(question, known[key]))
+            left = (seconds - spent) / max(spent / len(known), 1e-6)
+            progress(len(found), min(len(questions), max(len(known), round(len(known) + left))))
+    return found
+
+
+def _generate(backend: ChatBackend, question: Question, layer: int) -> dict[str, Any]:
+    """As users are answered: greedily. A state comes with the token behind it."""
+    request = request_of(question, MAX_TOKENS)
+    items = list(backend.generate(request, layer=layer) if layer else backend.generate(request))
+    tokens = [item for item in items if isinstance(item, Token)]
+    seen = [token for token in tokens if token.has_evidence]
+    states = [token.state for token in seen[1:]]
+    states += [item.state for item in items if isinstance(item, Finish)]
+    states = [state for state in states if state is not None]
+    counts = [count for count in EARLY if count < len(seen)] if states else []
+    kept = {str(count): _packed(np.mean(states[:count], axis=0)) for count in counts}
+    if states:
+        kept["0"] = _packed(np.mean(states, axis=0))
+    return {
+        "tokens": [pack_token(token) for token in tokens],
+        "ended": any(isinstance(item, Finish) and item.reason == "stop" for item in items),
+        "states": kept,
+    }
+
+
+def _packed(state: Any) -> str:
+    return base64.b64encode(np.asarray(state, "<f2").tobytes()).decode("ascii")
+
+
+def _answered(question: Question, entry: Mapping[str, Any]) -> Answered:
+    tokens = tuple(Token(*packed) for packed in entry["tokens"])
+    states = {
+        int(count): np.frombuffer(base64.b64decode(packed), "<f2").astype(np.float32)
+        for count, packed in entry["states"].items()
+    }
+    return Answered(Trace(question, tokens, entry["ended"]), states)
+
+
+# -- heads -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FittedHead:
+    """A linear reading of states that tells right answers from wrong ones."""
+
+    centre: States
+    spread: States
+    weights: States
+
+    def of(self, states: States) -> Numbers:
+        distances = np.clip((states - self.centre) / self.spread, -CLIP, CLIP)
+        read: Numbers = (distances @ self.weights).astype(np.float64)
+        return read
+
+    def document(self, layer: int) -> dict[str, Any]:
+        arrays = {"centre": self.centre, "spread": self.spread, "weights": self.weights}
+        packed = {
+            name: base64.b64encode(np.asarray(values, "<f4").tobytes()).decode("ascii")
+            for name, values in arrays.items()
+        }
+        return {"layer": layer, "clip": CLIP, **packed}
+
+
+def fit_head(states: States, right: Numbers) -> FittedHead:
+    """Logistic regression with a strong prior, solved in the space of the rows: they are few."""
+    centre, spread = states.mean(axis=0), states.std(axis=0)
+    spread = np.where(spread > 1e-6, spread, 1.0).astype(np.float32)
+    distances = np.clip((states - centre) / spread, -CLIP, CLIP).astype(np.float64)
+    likeness, count = distances @ distances.T, len(right)
+    duals, bias = np.zeros(count), 0.0
+    for _ in range(_STEPS):
+        logits = likeness @ duals + bias
+        chances = 1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))
+        certainty = np.maximum(chances * (1 - chances), 1e-4)
+        system = np.ones((count + 1, count + 1))
+        system[:count, :count] = likeness + np.diag(STRENGTH / certainty)
+        system[count, count] = 0.0
+        target = np.append(logits + (right - chances) / certainty, 0.0)
+        solved = np.linalg.solve(system, target)
+        moved = np.abs(solved[:count] - duals).max()
+        duals, bias = solved[:count], solved[count]
+        if moved < 1e-5:
+            break
+    return FittedHead(centre, spread, (distances.T @ duals).astype(np.float32))
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the answers show: rows for the fit, and the head of all of them, if they have states."""
+
+    answers: Sequence[Answered]
+    rows: Rows
+    head: FittedHead | None
+
+
+def make_material(answers: Sequence[Answered], names: Sequence[str]) -> Material:
+    """`names` are the features of the words. An answer without evidence is left out."""
+    told = [each for each in answers if each.readings]
+    right = np.array([each.trace.right for each in told], np.float64)
+    refuse_few(len(told))
+    few = min(right.sum(), len(right) - right.sum())
+    if few < LEAST_OF_EACH:
+        raise InvalidRequest(
+            f"of {len(told)} answers {int(right.sum())} are right: a confidence is learnt from "
+            f"at least {LEAST_OF_EACH} right and {LEAST_OF_EACH} wrong ones"
+        )
+    folds = folds_of([each.trace.question.kind for each in told])
+    heads: list[FittedHead] = []
+    if len(told) >= LEAST_FOR_HEAD and all(0 in each.states for each in told):
+        whole = np.array([each.states[0] for each in told])
+        heads = [fit_head(whole[folds != fold], right[folds != fold]) for fold in range(FOLDS)]
+        heads.append(fit_head(whole, right))
+    early = {}
+    for count in EARLY:
+        there = [at for at, each in enumerate(told) if len(each.readings) > count]
+        words = [_features(told[at].readings[count], names) for at in there]
+        begun = [told[at].states[count] for at in there] if heads else []
+        early[count] = Early(
+            np.array(there, np.int64),
+            _read(heads, begun, folds[there]) if heads else None,
+            np.array(words).reshape(len(there), len(names)),
+        )
+    rows = Rows(
+        folds=folds,
+        right=right,
+        words=np.array([_features(each.readings[-1], names) for each in told]),
+        state=_read(heads, [each.states[0] for each in told], folds) if heads else None,
+        before=None,
+        early=early,
+        names=tuple(names),
+    )
+    return Material(told, rows, heads[-1] if heads else None)
+
+
+def _read(heads: Sequence[FittedHead], states: Sequence[States], folds: Any) -> Numbers:
+    """What the heads say of states whose kinds they have not seen."""
+    found = np.zeros(len(states))
+    for fold in range(FOLDS):
+        held: list[int] = np.flatnonzero(folds == fold).tolist()
+        if held:
+            found[held] = heads[fold].of(np.array([states[at] for at in held]))
+    return found
+
+
+def _features(reading: Reading, names: Iterable[str]) -> list[float]:
+    return [reading.get(name) for name in names]
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose answers they are, and how the file is called."""
+
+    name: str
+    fitted_at: str
+    data: Mapping[str, Any]
+    model: Mapping[str, Any]
+    layer: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A new file. `comparison` is about the part that will be used, `words` about words alone."""
+
+    document: dict[str, Any]
+    comparison: Comparison
+    words: Comparison
+
+
+def fit_builtin(answers: Sequence[Answered], in_force: Calibration, source: Source) -> Outcome:
+    """The contents of the file, what it is worth, and how it compares with what is in force."""
+    names = tuple((transfer_document("chat") or {})["final"]["weights"])
+    material = make_material(answers, names)
+    rows = material.rows
+    right = [bool(each) for each in rows.right]
+    words = _chances(rows, with_state=False)
+    states = None if rows.state is None else _chances(rows, with_state=True)
+    before = [_in_force(in_force, each) for each in material.answers]
+    by_words = compare_confidences(before, list(map(float, words)), right)
+    best = by_words
+    document = {
+        "format": FORMAT,
+        "name": source.name,
+        **source.model,
+        "fitted_at": source.fitted_at,
+        "data": dict(source.data),
+        **part(rows, with_state=False),
+    }
+    _say_worth(document, by_words, rows)
+    if states is not None and material.head is not None:
+        with_states = compare_confidences(before, list(map(float, states)), right)
+        if with_states.after.beats(by_words.after, HEAD_GAIN):
+            both = part(rows, with_state=True)
+            both["heads"] = {"state": material.head.document(source.layer)}
+            _say_worth(both, with_states, rows)
+            document["with_state"], best = both, with_states
+    parse_calibration(document, source.name)
+    return Outcome(document, best, by_words)
+
+
+def _chances(rows: Rows, *, with_state: bool) -> Numbers:
+    """The final chance of each row, by a score that has not seen its kind."""
+    names, columns = list(rows.names), rows.words
+    if with_state and rows.state is not None:
+        names, columns = ["state", *names], np.column_stack([rows.state, rows.words])
+    return fit_sound(names, columns, rows.right, rows.folds).chances(columns, rows.folds)
+
+
+def _in_force(calibration: Calibration, answered: Answered) -> float:
+    """The confidence that a user would be shown today."""
+    features = answered.readings[-1].features()
+    head: Head | None = calibration.heads.get("state")
+    if head is not None and 0 in answered.states:
+        features["state"] = head.of(answered.states[0])
+    return calibration.final.of(features)
+
+
+def _say_worth(document: dict[str, Any], told: Comparison, rows: Rows) -> None:
+    """Into the report: figures with whole kinds held out, and what they promise."""
+    count = len(rows.right)
+    table = read_measured(document).risk["whole"]
+    document["report"] |= {
+        "rows": count,
+        "questions": count,
+        "accuracy": round(float(rows.right.mean()), 4),
+        **told.after.to_dict(),
+        "in_use": told.before.to_dict(),
+        **promises(table, count),
+    }
+    document["curve"] = curve(table, count)
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """What `--json` prints; all figures are of kinds that were held out."""
+    report = used_part(outcome.document)["report"]
+    return {
+        "name": outcome.document["name"],
+        "questions": report["questions"],
+        "kinds": outcome.document["data"]["kinds"],
+        "right_share": report["accuracy"],
+        "score": "words and states" if "with_state" in outcome.document else "words",
+        **outcome.comparison.after.to_dict(),
+        "auroc_words": outcome.words.after.to_dict()["auroc"],
+        "risk": [each for each in report["promises"] if each["max_error"] >= 0.05],
+        "in_force": outcome.comparison.before.to_dict(),
+    }
