@@ -1,9 +1,10 @@
-"""Write into the shipped calibrations of calls and of speech what published rows say of them.
+"""Write the shipped calibrations of speech, and what published rows say of that of calls.
 
     python scripts/measure_calibrations.py [--check]
 
 Risk tables, quantiles and the features' means: on answers to requests that the calibration of calls
-was not fitted on, and on segments as fits without their voice judge them.
+was not fitted on, and on segments as fits without their voice judge them. The scores of speech are
+fitted here; those of calls by training/fit_calls.py.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from edgewise.calibrate.report import measured_keys
 from edgewise_bench.risk import risk_table
 from edgewise_bench.routing.rows import (
     FUNCTION_MODEL,
-    TRANSCRIBER,
+    TRANSCRIBERS,
     Rows,
     call_rows,
     read_calls,
     read_speech,
     speech_rows,
 )
+from edgewise_bench.speech.fit import fit_speech
 
 ROOT = Path(__file__).parents[1]
 TRACES = ROOT / "benchmarks" / "traces"
 SHIPPED = ROOT / "src" / "edgewise" / "calibrations"
 CALLS = f"{FUNCTION_MODEL}-q8_0.calls.json"
-SPEECH = f"{TRANSCRIBER}-int8.speech.json"
 
 
 def measured(rows: Rows, features: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -42,17 +43,24 @@ def measured(rows: Rows, features: Sequence[Mapping[str, float]]) -> dict[str, A
 
 def documents() -> dict[str, dict[str, Any]]:
     """File names, and what should be in them."""
-    calls, speech = TRACES / f"{FUNCTION_MODEL}.jsonl.gz", TRACES / f"{TRANSCRIBER}.jsonl.gz"
+    calls = TRACES / f"{FUNCTION_MODEL}.jsonl.gz"
     each_call = [one for row in read_calls(calls) if not row.fitted for one in row.features]
-    segments = [one.features for trace in read_speech(speech) for one in trace.segments]
-    return {
-        CALLS: _read(CALLS) | measured(call_rows(calls), each_call),
-        SPEECH: _read(SPEECH) | measured(speech_rows(speech), segments),
-    }
+    found = {CALLS: _read(CALLS) | measured(call_rows(calls), each_call)}
+    return found | {f"{model}-int8.speech.json": speech(model) for model in TRANSCRIBERS}
+
+
+def speech(model: str) -> dict[str, Any]:
+    """The whole calibration of a speech model, from its published traces alone."""
+    path = TRACES / f"{model}.jsonl.gz"
+    traces = read_speech(path)
+    fitted, _ = fit_speech(traces, f"{model}-int8")
+    segments = [one.features for trace in traces for one in trace.segments]
+    return fitted | measured(speech_rows(path), segments)
 
 
 def _read(name: str) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((SHIPPED / name).read_text("utf-8"))
+    path = SHIPPED / name
+    data: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return data
 
 
