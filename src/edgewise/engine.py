@@ -19,6 +19,7 @@ from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import CHAT, Calibration
+from edgewise.decide.pace import Pace
 from edgewise.errors import EdgewiseError
 from edgewise.flows import chat
 from edgewise.local.backend import (
@@ -90,7 +91,8 @@ class Engine:
         self._auditor = audits.open_auditor(self, self._streams)
         self._watch = drift.open_watch(self.settings, self.ledger, self._streams)
         self._steer = pacing.open_steer(self.settings, self.ledger, self._watch)
-        watchers = (*audits.watching(self._auditor), self._watch.watcher)
+        self._pace = Pace(self.settings.slow_after_s)
+        watchers = (*audits.watching(self._auditor), self._watch.watcher, self._pace.watch)
         self._recorder = RequestRecorder(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
@@ -214,6 +216,7 @@ class Engine:
             calibration=self._calibration,
             patience_s=self.settings.patience_s,
             clock=time.perf_counter,
+            pace=self._pace,
         )
         if request.has_images:
             from edgewise.assembly import pictures  # noqa: PLC0415  # as in _calls

@@ -132,6 +132,7 @@ class Settings:
     cloud_share: float | None = None
     error_probability: float = ERROR_PROBABILITY
     max_tokens: int = 256
+    slow_after_s: float = 10.0  # above it a device slower than the cloud hands off; 0: never
     # Function calls: up to this difficulty the device is trusted; above this one the cloud is asked
     # first; how many tools the device is offered; weights of the difficulty's features
     call_easy: float = 0.30
@@ -190,6 +191,7 @@ class Settings:
         words = "report, widen or cloud"
         _check(self.on_drift in get_args(OnDrift), "on_drift", self.on_drift, words)
         _check(0 <= self.audit_share <= 1, "audit_share", self.audit_share, "between 0 and 1")
+        _check(self.slow_after_s >= 0, "slow_after_s", self.slow_after_s, "0 or more seconds")
         _check(self.speech_drain_s >= 0, "speech_drain_s", self.speech_drain_s, "0 or more seconds")
 
     @property

@@ -282,6 +282,8 @@ def test_a_policy_and_a_misfit_name_what_would_have_to_change() -> None:
     assert 'policy="prefer_local"' in policy
     (late,) = changes(LEFT, code="handoff_deadline", **nothing)
     assert "deadline_ms" in late
+    (slow,) = changes(LEFT, code="handoff_slow_device", **nothing)
+    assert "slow_after_s = 0" in slow
     (signalled,) = changes(LEFT, code="signalled_deadline", **nothing)
     assert signalled == late
 

@@ -12,6 +12,7 @@ from edgewise.decide.fit import (
     Capacity,
     drop_oldest,
     estimate_tokens,
+    find_late_hearing,
     find_misfit,
     outside_script,
 )
@@ -61,6 +62,17 @@ def test_a_deadline_is_compared_with_the_measured_speed(deadline: float, late: b
 
 def test_no_deadline_is_judged_before_any_speed_was_measured() -> None:
     assert find_misfit(ask(deadline_ms=1), DEVICE) is None
+    assert find_late_hearing(ask(deadline_ms=1), 60.0, None) is None
+
+
+def test_hearing_is_late_when_the_rest_of_the_sound_would_end_after_the_deadline() -> None:
+    minute = ask(deadline_ms=10_000)
+    assert find_late_hearing(minute, 60.0, 0.1) is None
+    assert find_late_hearing(ask(), 60.0, 100.0) is None, "no deadline"
+    assert find_late_hearing(minute, 0.0, 100.0) is None, "a file that hides its length"
+    late = find_late_hearing(minute, 60.0, 0.1, spent_s=4.1)
+    assert late is not None and (late.code, late.soft) == ("deadline", True)
+    assert "10,100 ms in all, with 60 s of sound to go" in late.reason
 
 
 @given(

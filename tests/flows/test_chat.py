@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from edgewise.cloud.provider import Chunk
 from edgewise.decide import policy as policies
 from edgewise.decide.calibration import CHAT, Calibration
+from edgewise.decide.pace import Pace
 from edgewise.decide.score import Head, Score
 from edgewise.errors import (
     CloudClosed,
@@ -44,6 +47,8 @@ def parts(
     cloud: PlayedCloud,
     policy: str = "prefer_local",
     calibration: Calibration = CHAT.uncalibrated,
+    pace: Pace | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Parts:
     def get() -> ChatBackend:
         if backend is None:
@@ -56,7 +61,8 @@ def parts(
         policy=getattr(policies, policy),
         calibration=lambda _: calibration,
         patience_s=2.0,
-        clock=time.perf_counter,
+        clock=clock,
+        pace=pace,
     )
 
 
@@ -535,3 +541,91 @@ def test_the_same_answer_as_to_an_earlier_question_is_doubted() -> None:
     assert isinstance(last, Finished)
     assert last.reply.source == "cloud"
     assert "repeats an earlier one" in last.reply.decision.reason
+
+
+class Days:
+    """A clock that runs only while somebody works: the device 1 s a token, the cloud 2 s in all."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pace = Pace(10.0, self)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def ask(self, cloud: PlayedCloud, **options: Any) -> Reply:
+        backend = Slow(self, LONG, certain=options.pop("certain", True))
+        request = Request(messages=(Message("user", "Where is it?"),), **options)
+        lent = parts(backend, cloud, request.policy, pace=self.pace, clock=self)
+        attempts: list[Attempt] = []
+        *_, last = answer(request, lent, attempts, live=True)
+        assert isinstance(last, Finished)
+        self.pace.watch(request, last.reply)
+        return last.reply
+
+
+class Slow(ScriptedBackend):
+    def __init__(self, clock: Days, text: str, *, certain: bool) -> None:
+        super().__init__([word_tokens(text, logprob=-0.01 if certain else -5.0)])
+        self.clock = clock
+
+    @override
+    def generate(self, request: Request, **options: Any) -> TokenStream:
+        for item in super().generate(request, **options):
+            self.clock.now += 1.0
+            yield item
+
+
+class Quick(PlayedCloud):
+    def __init__(self, clock: Days, **options: Any) -> None:
+        super().__init__(**options)
+        self.clock = clock
+
+    @override
+    def stream(
+        self, request: Request, journal: list[Attempt], **options: Any
+    ) -> Generator[Chunk, None, None]:
+        yield from super().stream(request, journal, **options)
+        self.clock.now += 2.0
+        journal[-1] = replace(journal[-1], total_ms=2000.0)
+
+
+def test_a_device_that_is_slower_than_the_cloud_hands_off_when_both_are_known() -> None:
+    days = Days()
+    cloud = Quick(days)
+    for _ in range(3):
+        assert days.ask(cloud).source == "local"
+    for _ in range(3):
+        doubted = days.ask(cloud, certain=False)
+        assert doubted.decision.code == "handoff_low_confidence"
+    cloud.patience.clear()
+    slow = days.ask(cloud)
+    assert (slow.source, slow.decision.code) == ("cloud", "handoff_slow_device")
+    assert slow.decision.reason.startswith("the device would need about ")
+    assert slow.decision.reason.endswith(" s, the cloud usually takes 2.0 s")
+    assert [attempt.place for attempt in slow.attempts] == ["cloud"], "the device did not begin"
+    assert cloud.patience == [None], "a quicker cloud is not hurried"
+
+
+def known() -> Days:
+    days = Days()
+    for certain in (True, False):
+        for _ in range(3):
+            days.ask(Quick(days), certain=certain)
+    return days
+
+
+def test_what_may_not_leave_or_wants_to_stay_is_answered_slowly_and_is_not_degraded() -> None:
+    days = known()
+    for options in ({"private": True}, {"policy": "local_only"}, {"threshold": 0.0}):
+        reply = days.ask(Quick(days), **options)
+        assert (reply.source, reply.degraded) == ("local", False), options
+    shut = days.ask(Quick(days, shut=NO_KEY))
+    assert (shut.source, shut.decision.code, shut.degraded) == ("local", "kept_confident", False)
+
+
+def test_if_the_quicker_cloud_fails_the_slow_device_answers() -> None:
+    days = known()
+    reply = days.ask(PlayedCloud((), error=DOWN))
+    assert (reply.source, reply.decision.code) == ("local", "fallback_local")
+    assert reply.decision.degraded_code == "cloud_refused"

@@ -4,6 +4,7 @@ import io
 import itertools
 import threading
 import wave
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
 from edgewise.local.backend import DeviceFacts, SpeechBackend
 from edgewise.speech.confidence import SPEECH
 from edgewise.testing import ScriptedTranscriber, heard
+from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard, Transcript
@@ -389,3 +391,66 @@ def test_what_is_not_sound_is_refused_before_anything_is_opened() -> None:
     for data, words in ((b"", "empty"), (b"dear diary, " * 50, "not sound")):
         with pytest.raises(InvalidRequest, match=words):
             run(AssertionError("opened"), HearingCloud(), data)
+
+
+def paced(factor: float | None) -> DeviceFacts:
+    return replace(SCRIPTED_TRANSCRIBER_FACTS, real_time_factor=factor)
+
+
+def test_a_sound_that_would_be_heard_too_late_goes_to_the_cloud_at_once() -> None:
+    cloud, slow = HearingCloud(), ScriptedTranscriber([TWO], facts=paced(0.5))
+    result = run(slow, cloud, deadline_ms=2_000)
+    assert (result.source, result.decision.code) == ("cloud", "handoff_deadline")
+    assert result.decision.reason == (
+        "at its measured speed the device needs about 3,000 ms for 6 s of sound, "
+        "the deadline is 2,000 ms"
+    )
+    assert cloud.asked and not slow.listened, "the device lost no time on it"
+
+
+def test_a_device_that_is_quick_enough_or_unmeasured_hears_it_itself() -> None:
+    for factor in (0.01, None):
+        device = ScriptedTranscriber([TWO[:1]], facts=paced(factor))
+        result = run(device, HearingCloud(), deadline_ms=60_000)
+        assert (result.source, result.decision.code) == ("local", "kept_confident")
+
+
+def test_without_a_cloud_the_device_hears_it_late_and_says_so() -> None:
+    shut = HearingCloud(shut=CloudClosed("no provider has a key", code="no_key"))
+    slow = ScriptedTranscriber([TWO], facts=paced(0.5))
+    result = run(slow, shut, deadline_ms=2_000)
+    assert (result.source, result.decision.code) == ("local", "deadline")
+    assert result.degraded and result.decision.degraded_code == "no_key"
+    assert "the deadline is 2,000 ms" in result.decision.reason
+    alone = run(slow, HearingCloud(), deadline_ms=2_000, policy="local_only")
+    assert (alone.source, alone.degraded) == ("local", False)
+    private = run(slow, HearingCloud(), deadline_ms=2_000, private=True)
+    assert (private.source, private.decision.degraded_code) == ("local", "private")
+
+
+class FirstFile(ScriptedTranscriber):
+    """Knows its speed when it has heard something."""
+
+    @override
+    def hear(self, samples: Samples, **options: Any) -> list[Heard]:
+        self._facts = paced(2.0)
+        return super().hear(samples, **options)
+
+
+LATE = wav(voice(3.0), silence(6.0), voice(3.0))
+ONE_EACH = [[heard("one", 0.5, 1.5, SURE)], [heard("two", 0.5, 1.5, SURE)]]
+
+
+def test_the_first_file_shows_how_slow_the_device_is_and_the_rest_of_it_leaves() -> None:
+    result = run(FirstFile(ONE_EACH), HearingCloud(), LATE, deadline_ms=9_000)
+    assert [segment.source for segment in result.segments] == ["local", "cloud"]
+    assert (result.source, result.decision.code) == ("mixed", "handoff_deadline")
+    assert "of sound to go" in result.decision.reason
+
+
+def test_a_rest_that_the_cloud_cannot_hear_is_heard_by_the_device() -> None:
+    down = HearingCloud(otherwise=CloudFailed("500"))
+    result = run(FirstFile(ONE_EACH), down, LATE, deadline_ms=9_000)
+    assert [segment.text for segment in result.segments] == ["one", "two"]
+    assert (result.source, result.decision.code) == ("local", "fallback_local")
+    assert result.degraded

@@ -28,6 +28,7 @@ def test_it_transcribes_a_person_with_times_and_probabilities(
 ) -> None:
     samples = sound_of(beckett)
     heard = transcriber.hear(samples)
+    assert (transcriber.facts().real_time_factor or 0.0) > 0.0
     text = " ".join(each.text for each in heard)
     assert word_errors(BECKETT_WORDS, text).rate <= 0.1
     words = [word for each in heard for word in each.words]

@@ -32,6 +32,7 @@ def transcriber() -> Iterator[Moonshine]:
 def test_it_transcribes_a_person_with_probabilities(transcriber: Moonshine, beckett: Path) -> None:
     samples = sound_of(beckett)
     (heard,) = transcriber.hear(samples)
+    assert (transcriber.facts().real_time_factor or 0.0) > 0.0
     assert word_errors(BECKETT_WORDS, heard.text).rate <= 0.1
     assert [word.text for word in heard.words] == heard.text.split()
     assert all(0.0 < (word.probability or 0.0) <= 1.0 for word in heard.words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from edgewise.monitor.why import (
     known_today,
 )
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
+from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise.types.messages import Message, Request
+from edgewise.types.replies import Attempt
 from tests.flows.calling import function_model
 
 SHIPPED = "smollm2-135m-instruct-q8_0"
@@ -191,3 +195,37 @@ def test_embeddings_have_no_score_and_still_a_sentence(tmp_path: Path) -> None:
     found = explain_row(row, settings)
     assert found.sentence == "It stayed on the device: the device made the vectors."
     assert not found.notes
+
+
+def test_an_answer_that_left_for_time_says_how_long_each_side_takes(settings: Settings) -> None:
+    here = Attempt(
+        place="local",
+        backend="scripted",
+        model=SCRIPTED_FACTS.model,
+        outcome="answered",
+        first_token_ms=2000.0,
+        total_ms=14_000.0,
+        input_tokens=1000,
+        output_tokens=61,
+    )
+    there = Attempt(place="cloud", backend="openai", model="m", outcome="answered", total_ms=2100.0)
+    with LoopbackCloud() as cloud:
+        cloud.always("Canberra.")
+        environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+        settings = Settings.load(
+            environment, data_dir=settings.data_dir, calibration=settings.calibration
+        )
+        with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
+            kept = engine.complete("What is the capital of Australia?")
+            assert kept.source == "local"
+            for attempt in (here, there) * 3:
+                request = Request(messages=(Message("user", "Where is it?"),))
+                engine._pace.watch(request, replace(kept, attempts=(attempt,)))
+            left = engine.complete("What is the capital of Australia?")
+            found = explain_row(row_of(engine, left.id), settings)
+    assert left.decision.code == "handoff_slow_device"
+    assert found.sentence == (
+        "It left for the cloud before the device began: "
+        "the device would need about 12 s, the cloud usually takes 2.1 s."
+    )
+    assert found.changes[0].startswith("With slow_after_s = 0")

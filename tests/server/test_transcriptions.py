@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -9,6 +10,7 @@ import pytest
 from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status, heard
+from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from tests.conftest import MODELS_DIR
 from tests.server.conftest import Serving
 from tests.server.served import Served
@@ -210,3 +212,14 @@ def test_a_temperature_that_is_none_is_refused(sure: Served, temperature: str) -
     form = {"model": "auto", "temperature": temperature}
     answer = sure.http.post("/v1/audio/transcriptions", data=form, files={"file": TALK})
     assert answer.status_code == 400 and answer.json()["error"]["param"] == "temperature"
+
+
+def test_a_deadline_that_the_device_would_miss_sends_the_sound_to_the_cloud(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always("heard by the cloud")
+    slow = replace(SCRIPTED_TRANSCRIBER_FACTS, real_time_factor=2.0)
+    served = serving(transcriber=ScriptedTranscriber([SURE], facts=slow))
+    answer = ask(served, extra_headers={"x-edgewise-deadline-ms": "3000"})
+    assert answer.text == "heard by the cloud"
+    assert answer.edgewise["decision"]["code"] == "handoff_deadline"

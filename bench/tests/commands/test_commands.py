@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.speech.made_voice import silence, voice, wav
 
 from edgewise.decide.calibration import parse_calibration
 from edgewise.local.store.store import InstalledModel
+from edgewise.testing import ScriptedTranscriber, heard
 from edgewise_bench.commands import bench
+from edgewise_bench.routing.rows import read_speech
 
 KEYS = ["name", "command", "versions", "date", "metrics"]
 
@@ -78,3 +82,27 @@ def test_caller_prints_one_object_and_names_its_command(default_model: Installed
     assert list(card) == KEYS
     assert card["command"] == f"edgewise bench caller --model {default_model.path} --quick"
     assert card["metrics"]["call_ms_p50"] > 0
+
+
+def test_speech_can_judge_only_the_confidence_and_publish_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "what people say to one another"
+    for name, words in (("right", said), ("wrong", "nothing of the kind was heard here")):
+        (tmp_path / f"{name}.wav").write_bytes(wav(silence(0.5), voice(5.0), silence(0.5)))
+        row = {"path": f"{name}.wav", "text": words, "voice": name, "kind": "human"}
+        with (tmp_path / "clips.jsonl").open("a", encoding="utf-8") as clips:
+            clips.write(json.dumps(row) + "\n")
+    model = ScriptedTranscriber([[heard(said, 0.5, 4.0)]])
+    monkeypatch.setattr("edgewise.assembly.parts.open_transcriber", lambda _: model)
+    traces = tmp_path / "traces.jsonl.gz"
+    arguments = ["speech", "--confidence-only", "--clips", str(tmp_path / "clips.jsonl"), "--json"]
+    arguments += ["--work", str(tmp_path / "work"), "--traces", str(traces)]
+    result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    card = json.loads(result.stdout)
+    assert card["command"] == "edgewise bench speech --clips clips.jsonl --confidence-only"
+    assert card["metrics"]["segment_error_auroc"] >= 0.5
+    assert not {"runtime_ratio", "live_delay_ms_p50", "deferral_gain"} & set(card["metrics"])
+    published = read_speech(traces)
+    assert {trace.voice for trace in published} == {"right", "wrong"}
+    assert said.encode() not in gzip.decompress(traces.read_bytes())

@@ -64,6 +64,11 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
     metavar="[PROVIDER=]KEY",
     help="A provider's key for this run only; it is not stored.",
 )
+@click.option(
+    "--deadline-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="Go to the cloud if the device is too slow.",
+)
 @click.option("--store-text", is_flag=True, help="Keep the words in the ledger.")
 @click.option(
     "--why", "explain", is_flag=True, help="Say what was in doubt, and whether it was corrected."

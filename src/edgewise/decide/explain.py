@@ -32,6 +32,7 @@ _MISFITS = {
     "no_local_model": "with weights on the device it would have been asked first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
     "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
+    "slow_device": "with slow_after_s = 0 or above that time, the device would have answered first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
 }
 _POLICIES = {

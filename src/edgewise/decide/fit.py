@@ -82,12 +82,31 @@ def find_lateness(
     if request.deadline_ms is None or not prompt_speed or not output_speed:
         return None
     seconds = prompt_tokens / prompt_speed + output_tokens / output_speed
-    if seconds * 1000 <= request.deadline_ms:
+    return _late(request.deadline_ms, seconds, f"for up to {output_tokens} tokens")
+
+
+def find_late_hearing(
+    request: Request, sound_s: float, real_time_factor: float | None, spent_s: float = 0.0
+) -> Misfit | None:
+    """Whether the device, at its measured speed, would still be listening after the deadline.
+
+    `sound_s` is how much sound is left, 0 if nobody knows; `spent_s` is the time already spent.
+    """
+    if request.deadline_ms is None or not real_time_factor or not sound_s:
+        return None
+    seconds = spent_s + sound_s * real_time_factor
+    if not spent_s:
+        return _late(request.deadline_ms, seconds, f"for {sound_s:,.0f} s of sound")
+    return _late(request.deadline_ms, seconds, f"in all, with {sound_s:,.0f} s of sound to go")
+
+
+def _late(deadline_ms: float, seconds: float, work: str) -> Misfit | None:
+    if seconds * 1000 <= deadline_ms:
         return None
     return Misfit(
         "deadline",
-        f"at its measured speed the device needs about {seconds * 1000:,.0f} ms "
-        f"for up to {output_tokens} tokens, the deadline is {request.deadline_ms:,.0f} ms",
+        f"at its measured speed the device needs about {seconds * 1000:,.0f} ms {work}, "
+        f"the deadline is {deadline_ms:,.0f} ms",
         soft=True,
     )
 

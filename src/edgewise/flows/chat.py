@@ -19,6 +19,7 @@ from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
 from edgewise.decide.gate import Gate, Verdict
 from edgewise.decide.meter import Meter
 from edgewise.decide.objective import find_objective
+from edgewise.decide.pace import Pace
 from edgewise.decide.policy import Plan, Policy
 from edgewise.decide.repetition import RepetitionWatch, repeats_a_turn
 from edgewise.errors import ContextExceeded, LocalError, ModelNotFound
@@ -43,6 +44,7 @@ class Parts:
     calibration: Callable[[ChatBackend | None], Calibration]
     patience_s: float
     clock: Callable[[], float]
+    pace: Pace | None = None  # None: time is no reason to hand off
 
 
 def answer(
@@ -60,6 +62,8 @@ def answer(
         objective = find_objective(request, calibration, judged, paced=True)
         gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
         misfit = misfit or objective.misfit
+    if backend is not None and gate.threshold > 0:  # 0 keeps everything
+        misfit = misfit or _find_slowness(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
     yield from route(flow)
     yield Finished(flow.draft.reply(parts.clock()))
@@ -75,6 +79,13 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
     facts = backend.facts()
     read = {each.name: getattr(facts, each.name) for each in fields(Capacity)}
     return backend, find_misfit(request, Capacity(**read))
+
+
+def _find_slowness(request: Request, parts: Parts, backend: ChatBackend) -> Misfit | None:
+    """Time as a reason. A request that cannot leave is not told that it should."""
+    pace = parts.pace
+    slow = None if pace is None else pace.find_slowness(request, backend.facts().model)
+    return slow if slow is not None and parts.cloud.closed(request) is None else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,6 +264,12 @@ class Chat(TextFlow):
         self.local_done = False
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
+
+    @override
+    def adjust(self, plan: Plan) -> Plan:
+        """A cloud that is waited for because the device is slower is not hurried."""
+        slow = self.misfit is not None and self.misfit.code == "slow_device"
+        return replace(plan, hurried=False) if slow else plan
 
     @override
     def may_start_over(self) -> bool:

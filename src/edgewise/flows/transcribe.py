@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.fit import Misfit
+from edgewise.decide.fit import Misfit, find_late_hearing
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy
 from edgewise.errors import CloudError, CloudMalformed, DoesNotFit, LocalError, ModelNotFound
@@ -119,7 +119,8 @@ class Transcribing(Flow):
         objective = find_objective(request, calibration)
         if transcriber is not None and request.handoff == "automatic":
             # Otherwise every segment says that it is in doubt.
-            self.misfit = self.misfit or objective.misfit
+            late = find_late_hearing(request, sound.seconds, transcriber.facts().real_time_factor)
+            self.misfit = self.misfit or late or objective.misfit
         self.draft = TranscriptDraft(
             request=request,
             attempts=attempts,
@@ -213,6 +214,12 @@ class Transcribing(Flow):
             self.parts.progress(self.sound.read_seconds, self.sound.seconds)
 
     def _on_device(self, chunk: Chunk) -> None:
+        if self.may_ask and (late := self._lateness(chunk)) is not None:
+            # The cloud hears the rest. What it cannot hear, the device still can.
+            self.plan = replace(self.plan, local_backup=True)
+            self.draft.conclude(f"handoff_{late.code}", late.reason)
+            self._in_cloud(chunk)
+            return
         try:
             segments = self._hear(chunk)
         except LocalError as error:
@@ -225,6 +232,16 @@ class Transcribing(Flow):
         for segment in doubtful if self.may_ask else ():
             before = next((s.text for s in segments if s.id == segment.id - 1), "")
             self._send(segment.id, audio_of(segment, segments, chunk), before)
+
+    def _lateness(self, chunk: Chunk) -> Misfit | None:
+        """Whether the rest, from this chunk on, would be heard too late.
+
+        Asked before every chunk: a file may be the first that this device hears.
+        """
+        assert self.draft.transcriber is not None, "a plan that starts on the device has one"
+        left_s = max(chunk.seconds, self.sound.seconds - chunk.start)
+        factor = self.draft.transcriber.facts().real_time_factor
+        return find_late_hearing(self.request, left_s, factor, self.clock() - self.draft.started)
 
     def _hear(self, chunk: Chunk) -> list[Segment]:
         assert self.hearing is not None, "a plan that uses the device has one"

@@ -47,6 +47,7 @@ class DeviceFacts:
     # Measured while serving, as moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None
     output_tokens_per_second: float | None = None
+    real_time_factor: float | None = None  # of a speech model: seconds of work per second of sound
 
 
 class ChatBackend(Protocol):

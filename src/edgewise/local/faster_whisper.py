@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.local.backend import DeviceFacts
-from edgewise.local.lazy_model import LazyModel
+from edgewise.local.backend import SPEECH_RATE, DeviceFacts
+from edgewise.local.lazy_model import LazyTranscriber
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
@@ -25,7 +26,7 @@ def open_backend(model: InstalledModel, *, threads: int) -> FasterWhisper:
     return FasterWhisper(model, threads=threads)
 
 
-class FasterWhisper(LazyModel[Any]):
+class FasterWhisper(LazyTranscriber[Any]):
     """`model.path` is model.bin in CTranslate2's folder."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
@@ -54,6 +55,7 @@ class FasterWhisper(LazyModel[Any]):
             model = self._loaded()
             import ctranslate2  # noqa: PLC0415  # installed with what was just loaded
 
+            started = time.perf_counter()
             ctranslate2.set_random_seed(SEED)  # or a later try would depend on earlier ones
             try:
                 found, info = model.transcribe(
@@ -66,9 +68,11 @@ class FasterWhisper(LazyModel[Any]):
                     condition_on_previous_text=False,  # one loop must not lead to the next
                     word_timestamps=words,
                 )
-                return [_heard(segment, info.language) for segment in found]
+                heard = [_heard(segment, info.language) for segment in found]
             except (RuntimeError, ValueError) as error:
                 raise self._broke_off(error) from error
+            self._took(time.perf_counter() - started, len(samples) / SPEECH_RATE)
+            return heard
 
     def runtime(self) -> Any:
         """The loaded runtime itself, for comparison in benchmarks."""

@@ -7,6 +7,7 @@ short stretches. It has no word times: words share the stretch by their length.
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts
-from edgewise.local.lazy_model import LazyModel
+from edgewise.local.lazy_model import LazyTranscriber
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
@@ -32,7 +33,7 @@ def open_backend(model: InstalledModel, *, threads: int) -> Moonshine:
     return Moonshine(model, threads=threads)
 
 
-class Moonshine(LazyModel["_Parts"]):
+class Moonshine(LazyTranscriber["_Parts"]):
     """`model.path` is its decoder; the other files are beside it."""
 
     def __init__(self, model: InstalledModel, *, threads: int) -> None:
@@ -64,11 +65,13 @@ class Moonshine(LazyModel["_Parts"]):
             return []
         with self._lock:
             parts = self._loaded()
+            started = time.perf_counter()
             try:
                 tokens = parts.write(samples)
             # ONNX Runtime raises its own classes, which have no common base.
             except Exception as error:
                 raise self._broke_off(error) from error
+            self._took(time.perf_counter() - started, len(samples) / SPEECH_RATE)
             text = parts.text([token for token, _ in tokens])
             if not text:
                 return []

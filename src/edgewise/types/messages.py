@@ -290,6 +290,7 @@ class SpeechOptions(HearingOptions, total=False):
     file does not say).
     """
 
+    deadline_ms: float
     progress: Callable[[float, float], None]
 
 

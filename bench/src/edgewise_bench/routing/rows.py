@@ -29,6 +29,7 @@ from edgewise_bench.speech.traces import Trace, TracedSegment
 DIGITS = 6
 CHAT, CLOUD = "smollm2-135m-instruct", "qwen2.5-coder-1.5b-instruct"
 FUNCTION_MODEL, TRANSCRIBER = "edgewise-caller", "whisper-tiny.en"
+TRANSCRIBERS = (TRANSCRIBER, "whisper-base", "moonshine-tiny", "moonshine-base")
 _FOLDS = 10
 
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
-from edgewise.server.answer import Incoming, fault_to_tell, noted, only, routed_options
+from edgewise.server.answer import Incoming, fault_to_tell, noted, routed_options
 from edgewise.server.body import (
     BadField,
     Many,
@@ -235,7 +235,7 @@ def _read(state: ServerState, incoming: Incoming) -> Asked:
             logprobs="logprobs" in given.include,
         ),
         stream=given.stream,
-        options=only(options, without=("deadline_ms",)) | guide,
+        options=options | guide,
     )
 
 
