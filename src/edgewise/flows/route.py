@@ -19,6 +19,7 @@ from edgewise.errors import (
     CloudClosed,
     CloudError,
     ContextExceeded,
+    DeadlinePassed,
     DoesNotFit,
     EdgewiseError,
     LocalError,
@@ -31,8 +32,8 @@ from edgewise.types.objectives import high_enough, needed
 from edgewise.types.replies import Attempt, Decision, Event, Switched, Usage
 from edgewise.types.tokens import Finish
 
-# The runtime found these before it computed anything: the request is planned again.
-LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported)
+# What the runtime found when it looked closer: the request is planned again.
+LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported, DeadlinePassed)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,7 +204,8 @@ def route(flow: Flow) -> Iterator[Event]:
         if flow.misfit is not None and flow.misfit.code == error.code:
             raise
         shorter = flow.request.truncate and isinstance(error, ContextExceeded)
-        flow.misfit = Misfit(error.code, str(error), soft=shorter)
+        late = isinstance(error, DeadlinePassed)
+        flow.misfit = Misfit(error.code, str(error), soft=shorter or late)
         yield from _follow(flow)
 
 
