@@ -29,6 +29,7 @@ _MISFITS = {
     "language_unsupported": "a local model that knows the language would have heard it first",
     "no_local_model": "with weights on the device it would have been asked first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
+    "schema_broken": "an answer that follows its schema would have been kept",
     "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
 }
@@ -43,6 +44,7 @@ _OWN_DOORS = {
     "budget_paced": "with pace_budget = false it would have left for the cloud",
     "budget_spent": "with money left in the budget it would have left for the cloud",
     "deadline": "if the cloud might have been asked, it would have left when the time was up",
+    "schema_broken": "an answer that follows its schema would not have been degraded",
     "no_key": "with a key for a provider it would have left for the cloud",
 }
 

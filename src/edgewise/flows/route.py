@@ -126,6 +126,7 @@ class Flow(ABC):
     clock: Callable[[], float]
     patience_s: float | None = None  # for the cloud's first token, if the device has an answer
     misfit: Misfit | None = None
+    doubt_code: str = "low_confidence"  # what follows `handoff_` if the answer is in doubt
 
     @property
     def request(self) -> Request:
@@ -245,10 +246,10 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
         yield from _from_cloud(flow, replace(plan, local_backup=False))
         return
     if doubtful and may_ask:
-        draft.conclude("handoff_low_confidence", flow.doubt())
+        draft.conclude(f"handoff_{flow.doubt_code}", flow.doubt())
         yield from _from_cloud(flow, replace(plan, local_backup=True, hurried=True))
     elif doubtful and plan.may_hand_off:
-        flow.signal("low_confidence", flow.doubt())
+        flow.signal(flow.doubt_code, flow.doubt())
     elif plan.code == "started_local":  # otherwise the policy's own reason stands
         flow.conclude_kept(plan)
 
