@@ -85,6 +85,7 @@ MOST_TOKENS = 200
 # changed no answer.
 MOST_RETRIES = 4
 DEADLINE_MS = 2_500.0  # of a request that sets none itself
+STOPPING = 0.02  # of the deadline: the device is cut so much before it, because stopping takes time
 LEAST_TOOLS = 1
 # A less likely answer is written again in narrower ways. Of the 4,000 validation answers above
 # this, too few improve to be worth the extra runs.
@@ -478,7 +479,8 @@ class Calling(Flow):
         thrifty = plan.may_hand_off and self.tier == "local"
         known_late = self.misfit is not None and self.misfit.code == DeadlinePassed.code
         may_cut = plan.may_hand_off and not known_late
-        self.cut_at = self.draft.started + self.deadline_ms / 1000 if may_cut else None
+        allowed_s = (1 - STOPPING) * self.deadline_ms / 1000
+        self.cut_at = self.draft.started + allowed_s if may_cut else None
         self._write_and_judge(EASY_RETRIES if thrifty else MOST_RETRIES)
         return bool(self.failed)
 
