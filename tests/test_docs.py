@@ -349,8 +349,8 @@ LIMITS_BEGIN, LIMITS_END = "<!-- begin schema limits -->", "<!-- end schema limi
 
 
 def schema_limits() -> str:
+    from edgewise.calls import pattern_grammar as patterns
     from edgewise.calls.grammar import MOST_OPEN
-    from edgewise.local import pattern_grammar as patterns
     from edgewise.local import response_grammar as answers
 
     rows = [

@@ -198,7 +198,7 @@ def answer(
         cloud=_ShutCloud(),
         policy=plugins.load("policies", "local_only"),
         calibration=lambda _: calibration,
-        rules=rules or CallRules(retry_deadline_ms=math.inf),
+        rules=rules or CallRules(deadline_ms=math.inf),
         patience_s=1.0,
         clock=clock,
         today=lambda: datetime.date(2026, 1, 15),

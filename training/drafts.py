@@ -186,7 +186,7 @@ def retry_figures(
     right, runs, times = 0, 0, []
     for row in kept:
         model = KeptAll(row["rows"])
-        rules = CallRules(retry_deadline_ms=deadline_ms)
+        rules = CallRules(deadline_ms=deadline_ms)
         reply = answer(
             row["case"]["query"], offered(row["case"]), model, calibration,
             rules=rules, clock=lambda model=model: model.now,  # type: ignore[misc]

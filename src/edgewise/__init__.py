@@ -25,10 +25,10 @@ _MODULES = {
     "edgewise.errors": (
         "BudgetExceeded Cancelled CloudAuthFailed CloudClosed CloudCut CloudEmpty CloudError "
         "CloudFailed CloudMalformed CloudRateLimited CloudRejected CloudTimeout "
-        "CloudUnreachable ContextExceeded DeviceBusy DoesNotFit EdgewiseError ExtraMissing "
-        "GenerationFailed IndexUnavailable InvalidRequest LedgerError LedgerUnavailable "
-        "LocalError ModelNotFound NoMicrophone SchemaUnsupported SettingsError SpaceMismatch "
-        "StoreError Unreadable"
+        "CloudUnreachable ContextExceeded DeadlinePassed DeviceBusy DoesNotFit EdgewiseError "
+        "ExtraMissing GenerationFailed IndexUnavailable InvalidRequest LedgerError "
+        "LedgerUnavailable LocalError ModelNotFound NoMicrophone SchemaUnsupported "
+        "SettingsError SpaceMismatch StoreError Unreadable"
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",

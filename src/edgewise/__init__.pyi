@@ -16,6 +16,7 @@ from edgewise.errors import CloudRejected as CloudRejected
 from edgewise.errors import CloudTimeout as CloudTimeout
 from edgewise.errors import CloudUnreachable as CloudUnreachable
 from edgewise.errors import ContextExceeded as ContextExceeded
+from edgewise.errors import DeadlinePassed as DeadlinePassed
 from edgewise.errors import DeviceBusy as DeviceBusy
 from edgewise.errors import DoesNotFit as DoesNotFit
 from edgewise.errors import EdgewiseError as EdgewiseError

@@ -15,6 +15,7 @@
     │   ├── SchemaUnsupported      the device cannot enforce this JSON Schema
     │   ├── StoreError             weights could not be fetched, joined or verified
     │   ├── GenerationFailed       the runtime broke off
+    │   ├── DeadlinePassed         function calls that were not written in time
     │   └── DeviceBusy             too many requests wait for the model (only on a server)
     ├── CloudError                 something over the network; always names its provider
     │   ├── CloudClosed            nothing was sent: private, no key, budget spent, breaker open
@@ -121,6 +122,12 @@ class StoreError(LocalError):
 
 class GenerationFailed(LocalError):
     code = "generation_failed"
+
+
+class DeadlinePassed(LocalError):
+    """The device was cut because the time was up. The request is planned again."""
+
+    code = "deadline"
 
 
 class DeviceBusy(LocalError):

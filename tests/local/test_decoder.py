@@ -32,7 +32,7 @@ from edgewise.local.llama_server import LlamaServer
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Message, Request
 from edgewise.types.tokens import Finish, Token
-from tests.campaigns import rounds
+from tests.campaigns import LONG, rounds
 
 pytestmark = pytest.mark.real_model
 
@@ -45,8 +45,15 @@ QUESTIONS = [
         ("Is it good to know about", "?"),
         ("Repeat these words and go on:", ", blue, red, blue, red,"),
     )
-    for thing in ("the moon", "gold", "a poem", "the number seven", "Oslo", "rain", "tea", "12 + 7")
-]
+    for thing in (
+        "the moon", "gold", "a poem", "the number seven", "Oslo", "rain", "tea", "12 + 7",
+        "a bicycle", "salt", "the Roman army", "a prime number", "Lisbon", "snow", "bread", "9 x 3",
+        "a whale", "iron", "a sonnet", "the letter q", "Nairobi", "thunder", "coffee", "100 - 41",
+        "a violin", "glass", "the year 1969", "a triangle", "Lima", "fog", "honey", "half of 50",
+        "an oak tree", "copper", "a fable", "zero", "Kyoto", "the tide", "rice", "2 to the 8th",
+    )
+]  # fmt: skip
+FEW = QUESTIONS if LONG else QUESTIONS[::5]  # 200, or 40
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +101,7 @@ def test_answers_and_evidence_are_those_of_the_server_api(
 ) -> None:
     server = LlamaServer(default_model, threads=1, context_tokens=512)
     try:
-        for question in QUESTIONS[:: max(1, 40 // rounds(160))]:
+        for question in FEW:
             ours = tokens_of(loop.generate(ask(question, max_tokens=12)))
             theirs = tokens_of(server.generate(ask(question, max_tokens=12)))
             assert [each.text for each in ours] == [each.text for each in theirs], question
@@ -146,7 +153,7 @@ def test_slots_share_passes_and_each_answers_as_if_alone(default_model: Installe
     alone = LlamaLoop(default_model, threads=1, context_tokens=256)
     shared = LlamaLoop(default_model, threads=1, context_tokens=256, slots=4)
     try:
-        questions = QUESTIONS[:: max(1, 40 // rounds(40))][:10]
+        questions = QUESTIONS[:: max(1, len(QUESTIONS) // rounds(40))][:10]
         expected = [text_of(alone.generate(ask(each))) for each in questions]
         found = dict[int, str]()
 

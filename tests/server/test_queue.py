@@ -16,7 +16,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise.assembly import pictures as vision_requests
-from edgewise.errors import Cancelled, DeviceBusy
+from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
 from edgewise.local.backend import DeviceFacts
 from edgewise.server.bridge import Cancellation
 from edgewise.server.queue import FairQueue, QueuedModel
@@ -117,6 +117,30 @@ def test_a_call_in_turn_is_asked_for_like_any_other() -> None:
     list(queued.write_call("five minutes", **options))
     asked = function_model.asked[0]
     assert {name: getattr(asked, name) for name in options} == options
+
+
+def test_a_stream_that_is_called_off_leaves_the_queue_and_its_request_goes_on() -> None:
+    fair_queue = FairQueue(1, 8)
+    function_model = ScriptedFunctionModel(["set_timer {}"])
+    queued = QueuedModel(function_model, fair_queue)
+    waiting = queued.write_call("five minutes")
+    with fair_queue.turn(Cancellation("a")):
+
+        def call_off() -> None:
+            wait_until(lambda: fair_queue.waiting == 1)
+            waiting.abort()
+
+        threading.Thread(target=call_off, daemon=True).start()
+        with pytest.raises(GenerationFailed, match="called off"):
+            next(waiting)
+        assert (fair_queue.waiting, function_model.asked) == (0, [])
+    begun = queued.write_call("five minutes")
+    next(begun)
+    begun.abort()
+    with pytest.raises(GenerationFailed, match="called off"):
+        next(begun)
+    assert (fair_queue.busy, function_model.closed_early) == (0, 1)
+    assert len(list(queued.write_call("five minutes"))) > 2
 
 
 def test_one_who_leaves_the_queue_is_passed_over() -> None:

@@ -24,13 +24,14 @@ _ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # the values of max_error
 # Why the device did not start, and what would have let it.
 _MISFITS = {
     "context_exceeded": "a prompt that fits the device's context window would have started there",
-    "deadline": "without deadline_ms, or with more of it, the device would have answered first",
+    "deadline": "with more time (deadline_ms) the device would have answered first",
     "difficult": "with call_hard above its difficulty the device would have been asked first",
     "drifted": 'with on_drift = "report" the device would have answered first',
     "images_unsupported": "a local model that sees would have been asked first",
     "language_unsupported": "a local model that knows the language would have heard it first",
     "no_local_model": "with weights on the device it would have been asked first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
+    "schema_broken": "an answer that follows its schema would have been kept",
     "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
     "slow_device": "with slow_after_s = 0 or above that time, the device would have answered first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
@@ -45,6 +46,8 @@ _OWN_DOORS = {
     "private": "if it had not been private, the cloud could have answered",
     "budget_paced": "with pace_budget = false it would have left for the cloud",
     "budget_spent": "with money left in the budget it would have left for the cloud",
+    "deadline": "if the cloud might have been asked, it would have left when the time was up",
+    "schema_broken": "an answer that follows its schema would not have been degraded",
     "no_key": "with a key for a provider it would have left for the cloud",
 }
 

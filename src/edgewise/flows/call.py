@@ -63,12 +63,14 @@ from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy
 from edgewise.errors import (
     ContextExceeded,
+    DeadlinePassed,
+    GenerationFailed,
     InvalidRequest,
     LocalError,
     ModelNotFound,
 )
 from edgewise.flows.route import Draft, Flow, LocalAttempt, run
-from edgewise.local.backend import CallBackend
+from edgewise.local.backend import CallBackend, TokenStream
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import Message, Request, Source, Tool, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Event
@@ -77,11 +79,13 @@ from edgewise.types.tokens import Finish, Token
 USUAL_CALL_TOKENS = 40  # for a request of one or two calls
 EASY_RETRIES = 1  # for an easy request that the cloud may also answer
 CLOUD_TOOLS = 128  # OpenAI takes no more
-MOST_TOKENS = 400
+# Of one answer. The longest right one on validation data has 116; nested values need more.
+MOST_TOKENS = 200
 # Runs of the function model for one request, after the first. On 333 validation requests, four more
 # changed no answer.
 MOST_RETRIES = 4
-RETRY_DEADLINE_MS = 2_500.0  # no retry ends later, if the request sets no deadline itself
+DEADLINE_MS = 2_500.0  # of a request that sets none itself
+STOPPING = 0.02  # of the deadline: the device is cut so much before it, because stopping takes time
 LEAST_TOOLS = 1
 # A less likely answer is written again in narrower ways. Of the 4,000 validation answers above
 # this, too few improve to be worth the extra runs.
@@ -100,6 +104,7 @@ def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply
     finally:
         if flow.ahead is not None:
             flow.ahead.cancel(attempts)
+    flow.own_up()
     parts.record.note([(flow.tools[one.tool], one.confirmed) for one in flow.draft.verdicts])
     return flow.draft.reply(parts.clock())
 
@@ -331,12 +336,11 @@ class CallDraft(Draft):
 class CallRules:
     """Settings of this flow.
 
-    `retry_deadline_ms` counts from the beginning of a request that has no `deadline_ms`: the first
-    answer may take longer, but no retry is begun that would.
+    `deadline_ms` is for requests that have none of their own.
     """
 
     tools_limit: int = 24
-    retry_deadline_ms: float = RETRY_DEADLINE_MS
+    deadline_ms: float = DEADLINE_MS
     tiers: tuple[float, float] = (0.30, 0.60)
     weights: Weights = field(default_factory=Weights)
 
@@ -375,9 +379,11 @@ class Calling(Flow):
     ahead: Speculation | None = None  # the cloud, asked while the device works
     retries: int = 0  # remaining runs of the function model, after the first
     slowest_s: float = 0.0  # run of the function model for this request
+    wrote_at: float = 0.0  # by the clock: when its last run ended
     longest_tokens: int = 0  # answer of the function model to this request
     failed: Sequence[int] = ()  # intents whose answer on the device is in doubt
     tried: bool = False  # the device has written its calls
+    cut_at: float | None = None  # by the clock: the device stops here; None: it goes on to its end
 
     def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
         started = parts.clock()
@@ -471,6 +477,10 @@ class Calling(Flow):
             self.ahead = Speculation(self.cloud, self._asking(), self.parts.patience_s)
         # An easy request that fails twice should go to the cloud, if there is one.
         thrifty = plan.may_hand_off and self.tier == "local"
+        known_late = self.misfit is not None and self.misfit.code == DeadlinePassed.code
+        may_cut = plan.may_hand_off and not known_late
+        allowed_s = (1 - STOPPING) * self.deadline_ms / 1000
+        self.cut_at = self.draft.started + allowed_s if may_cut else None
         self._write_and_judge(EASY_RETRIES if thrifty else MOST_RETRIES)
         return bool(self.failed)
 
@@ -497,6 +507,7 @@ class Calling(Flow):
     @override
     def fall_back(self) -> Iterator[Event]:
         yield from ()
+        self.cut_at = None  # late calls are better than none
         if not self.tried:  # else the device's calls stand
             self._write_and_judge(MOST_RETRIES)
 
@@ -551,6 +562,56 @@ class Calling(Flow):
         self.check()
 
     @property
+    def deadline_ms(self) -> float:
+        return self.request.deadline_ms or self.parts.rules.deadline_ms
+
+    @contextmanager
+    def in_time(self, stream: TokenStream) -> Iterator[None]:
+        """While inside, a stream is cut when the time is up, also while the model still reads.
+
+        A runtime without `abort` is left at its next token.
+        """
+        abort: Callable[[], None] | None = getattr(stream, "abort", None)
+        if self.cut_at is None or abort is None:
+            yield
+            return
+        cut = threading.Event()
+
+        def cut_stream() -> None:
+            cut.set()
+            abort()
+
+        timer = threading.Timer(max(0.0, self.cut_at - self.clock()), cut_stream)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except GenerationFailed as error:
+            if cut.is_set():
+                raise self._too_late() from error
+            raise
+        finally:
+            timer.cancel()
+
+    def check_time(self) -> None:
+        """Raises DeadlinePassed where the device must stop."""
+        if self.cut_at is not None and self.clock() >= self.cut_at:
+            raise self._too_late()
+
+    def _too_late(self) -> DeadlinePassed:
+        if self.longest_tokens:  # there is a first answer
+            self.draft.out_of_time = f"another try was cut after {self.deadline_ms:,.0f} ms"
+        return DeadlinePassed(f"the device had no answer after {self.deadline_ms:,.0f} ms")
+
+    def own_up(self) -> None:
+        """Say so if the device's answer came late because nobody else might give one."""
+        draft, took_ms = self.draft, 1000 * (self.wrote_at - self.draft.started)
+        if took_ms <= self.deadline_ms or draft.cloud_answered or draft.signalled:
+            return
+        draft.degraded_code = draft.degraded_code or DeadlinePassed.code
+        draft.reason += f"; it took {took_ms:,.0f} ms, the deadline is {self.deadline_ms:,.0f} ms"
+
+    @property
     def tier(self) -> Tier:
         return tier(self.draft.difficulty, self.parts.rules.tiers)
 
@@ -589,7 +650,7 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
     asked alone. So is one whose call contains invented text, and then text may only be copied from
     the request. If another tool fits an intent better, it is asked without the first tool. The
     model runs once, and at most `retries` times more; none of these is begun that would end after
-    the deadline.
+    the deadline. Raises DeadlinePassed if the first answer was cut.
     """
     draft, text = flow.draft, flow.request.messages[-1].content
     flow.retries = retries
@@ -614,7 +675,7 @@ def _may_retry(flow: Calling, texts: Sequence[str], offered: Sequence[Tool] = ()
         return False
     needed_ms = 1000 * _seconds_for(flow, texts, offered or flow.offered)
     spent_ms = 1000 * (flow.parts.clock() - flow.draft.started)
-    deadline_ms = flow.request.deadline_ms or flow.parts.rules.retry_deadline_ms
+    deadline_ms = flow.deadline_ms
     if spent_ms + needed_ms > deadline_ms:
         flow.draft.took("not_retried", needed_ms)
         flow.draft.out_of_time = (
@@ -782,6 +843,7 @@ def _write(
 def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) -> Written:
     function_model, parts = flow.function_model, flow.parts
     assert function_model is not None, "a plan that starts on the device has a model"
+    flow.check_time()
     prompt = render_prompt(tools, text)
     room = function_model.facts().context_tokens
     if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # cheaper than a grammar and a count
@@ -805,6 +867,7 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
         LocalAttempt(
             flow.request, flow.draft.attempts, function_model.facts(), parts.clock
         ) as attempt,
+        flow.in_time(stream),
         closing(stream) as items,
     ):
         for item in items:
@@ -813,9 +876,11 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
                 break
             attempt.count()
             tokens.append(item)
+            flow.check_time()
         attempt.outcome = "answered"
         note(function_model, prompt)
-    flow.slowest_s = max(flow.slowest_s, parts.clock() - begin)
+    flow.wrote_at = parts.clock()
+    flow.slowest_s = max(flow.slowest_s, flow.wrote_at - begin)
     flow.longest_tokens = max(flow.longest_tokens, len(tokens))
     written = "".join(token.text for token in tokens)
     repaired = repair(written, tools, text, source="local")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
+from edgewise.calls.response_check import Checked, check_answer
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
@@ -66,6 +67,7 @@ def answer(
         misfit = misfit or _find_slowness(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
     yield from route(flow)
+    flow.own_up()
     yield Finished(flow.draft.reply(parts.clock()))
 
 
@@ -234,6 +236,26 @@ class TextFlow(Flow):
                 elif isinstance(chunk, Finish):
                     draft.finish = chunk
 
+    def check(self, text: str) -> Checked:
+        """Whether a text is what the response format asks for."""
+        wanted = self.request.response_format
+        return Checked() if wanted is None else check_answer(text, wanted.schema)
+
+    def own_up(self) -> None:
+        """Say so if the answer breaks its schema, whoever wrote it, or could not be checked."""
+        draft = self.draft
+        if draft.signalled or draft.tool_calls:
+            return
+        checked = self.check(draft.text)
+        if checked.fault:
+            draft.degraded_code = draft.degraded_code or "schema_broken"
+        for words in (
+            f"the answer breaks its schema: {checked.fault}" if checked.fault else "",
+            f"not checked against its schema: {checked.unchecked}" if checked.unchecked else "",
+        ):
+            if words and words not in draft.reason:
+                draft.reason += f"; {words}"
+
     @override
     def doubt(self) -> str:
         return self.draft.too_low(self.draft.confidence)
@@ -264,6 +286,7 @@ class Chat(TextFlow):
         self.local_done = False
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
+        self.fault = ""  # where the answer breaks its schema, in words
 
     @override
     def adjust(self, plan: Plan) -> Plan:
@@ -292,6 +315,8 @@ class Chat(TextFlow):
 
     @override
     def doubt(self) -> str:
+        if self.fault:
+            return f"the answer breaks its schema: {self.fault}"
         if self.repeats:
             return f"the answer repeats {self.repeats}"
         if not self.skipped:
@@ -366,11 +391,11 @@ class Chat(TextFlow):
                     break
                 if verdict is Verdict.KEEP and not judge_whole:
                     yield from self._show_held()
-            if self.local_done and not self.repeats:
-                self._compare_with_earlier_turns()
+            if self.local_done:
+                self._look_for_failure()
             if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
                 verdict = draft.gate.judge_whole(draft.meter.reading())
-                verdict = Verdict.HAND_OFF if self.repeats else verdict
+                verdict = Verdict.HAND_OFF if self.repeats or self.fault else verdict
             if verdict is Verdict.KEEP:
                 yield from self._show_held()
             attempt.outcome = "handed_off" if verdict is Verdict.HAND_OFF else "answered"
@@ -388,10 +413,15 @@ class Chat(TextFlow):
             prompt_layer=0 if already else calibration.layer_of("before"),
         )
 
-    def _compare_with_earlier_turns(self) -> None:
+    def _look_for_failure(self) -> None:
+        """However sure the model was: a whole answer may repeat a turn, or break its schema."""
+        text = self.draft.text + self.held
         earlier = [each.content for each in self.request.messages if each.role == "assistant"]
-        if repeats_a_turn(self.draft.text + self.held, earlier):
+        if not self.repeats and repeats_a_turn(text, earlier):
             self.repeats = "an earlier one"
+        self.fault = self.check(text).fault
+        if self.fault:
+            self.doubt_code = "schema_broken"
 
     def _judge(self, tokens: int) -> Verdict:
         """The verdict on a beginning; the first token brings the state behind the prompt."""
@@ -410,7 +440,8 @@ class Chat(TextFlow):
     def _measure(self) -> None:
         draft = self.draft
         draft.confidence = draft.gate.confidence(draft.meter.reading())
-        draft.doubted = draft.doubted or bool(self.repeats) or draft.gate.doubts(draft.confidence)
+        failed = bool(self.repeats or self.fault)
+        draft.doubted = draft.doubted or failed or draft.gate.doubts(draft.confidence)
 
     def _truncate(self, error: ContextExceeded) -> None:
         room = min(self.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS

@@ -19,6 +19,7 @@ from edgewise.errors import (
     CloudClosed,
     CloudError,
     ContextExceeded,
+    DeadlinePassed,
     DoesNotFit,
     EdgewiseError,
     LocalError,
@@ -32,8 +33,8 @@ from edgewise.types.objectives import high_enough, needed
 from edgewise.types.replies import Attempt, Decision, Event, Place, Switched, Usage
 from edgewise.types.tokens import Finish
 
-# The runtime found these before it computed anything: the request is planned again.
-LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported)
+# What the runtime found when it looked closer: the request is planned again.
+LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported, DeadlinePassed)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +137,7 @@ class Flow(ABC):
     clock: Callable[[], float]
     patience_s: float | None = None  # for the cloud's first token, if the device has an answer
     misfit: Misfit | None = None
+    doubt_code: str = "low_confidence"  # what follows `handoff_` if the answer is in doubt
 
     @property
     def request(self) -> Request:
@@ -214,7 +216,8 @@ def route(flow: Flow) -> Iterator[Event]:
         if flow.misfit is not None and flow.misfit.code == error.code:
             raise
         shorter = flow.request.truncate and isinstance(error, ContextExceeded)
-        flow.misfit = Misfit(error.code, str(error), soft=shorter)
+        late = isinstance(error, DeadlinePassed)
+        flow.misfit = Misfit(error.code, str(error), soft=shorter or late)
         yield from _follow(flow)
 
 
@@ -254,10 +257,10 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
         yield from _from_cloud(flow, replace(plan, local_backup=False))
         return
     if doubtful and may_ask:
-        draft.conclude("handoff_low_confidence", flow.doubt())
+        draft.conclude(f"handoff_{flow.doubt_code}", flow.doubt())
         yield from _from_cloud(flow, replace(plan, local_backup=True, hurried=True))
     elif doubtful and plan.may_hand_off:
-        flow.signal("low_confidence", flow.doubt())
+        flow.signal(flow.doubt_code, flow.doubt())
     elif plan.code == "started_local":  # otherwise the policy's own reason stands
         flow.conclude_kept(plan)
 

@@ -67,6 +67,7 @@ def answer(
     flow = Seeing(request, parts, attempts, live=live, gate=gate, misfit=misfit or objective.misfit)
     flow.lent, flow.pictures, flow.wanted = parts, pictures, wanted
     yield from route(flow)
+    flow.own_up()
     yield Finished(flow.reply(notes))
 
 

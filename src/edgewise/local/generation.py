@@ -33,18 +33,21 @@ class Channel(Generic[Item]):
         if self.interrupt is not None:
             self.interrupt()
 
+    def abort(self) -> None:
+        """From another thread: the runtime stops; its reader gets an error at once."""
+        self.cancel()
+        self.queue.put(RuntimeError("called off"))
+
 
 class Generation(Generator[Token | Finish, None, None]):
-    """A `TokenStream` with one thing more: `abort`."""
+    """A `TokenStream` with one thing more: `abort`, from another thread.
 
-    def __init__(self, inner: TokenStream, channel: Channel[Any]) -> None:
+    The runtime stops, and the reader gets a GenerationFailed at once.
+    """
+
+    def __init__(self, inner: TokenStream, abort: Callable[[], None]) -> None:
         self._inner = inner
-        self._channel = channel
-
-    def abort(self) -> None:
-        """From another thread: the runtime stops; its reader gets a GenerationFailed at once."""
-        self._channel.cancel()
-        self._channel.queue.put(RuntimeError("called off"))
+        self.abort = abort
 
     @override
     def send(self, value: None) -> Token | Finish:

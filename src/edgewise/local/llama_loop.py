@@ -75,7 +75,7 @@ class LlamaLoop:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
         channel: Answer = Channel()
         layers = prompt_layer or layer, layer
-        return Generation(self._chat(request, already, rules, layers, channel), channel)
+        return Generation(self._chat(request, already, rules, layers, channel), channel.abort)
 
     def write_call(
         self,
@@ -94,7 +94,8 @@ class LlamaLoop:
         channel: Answer = Channel()
         begun = [draft.removeprefix(already) for draft in drafts if draft.startswith(already)]
         text = prompt + already
-        return Generation(self._call(text, prefix, grammar, max_tokens, begun, channel), channel)
+        written = self._call(text, prefix, grammar, max_tokens, begun, channel)
+        return Generation(written, channel.abort)
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""

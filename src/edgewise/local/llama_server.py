@@ -135,7 +135,7 @@ class LlamaServer:
         self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
     ) -> Generation:
         channel: _Chunks = Channel()
-        return Generation(self._tokens(endpoint, body, channel, alternatives), channel)
+        return Generation(self._tokens(endpoint, body, channel, alternatives), channel.abort)
 
     def _tokens(
         self, endpoint: str, body: Mapping[str, Any], channel: _Chunks, alternatives: bool

@@ -22,9 +22,9 @@ from edgewise.calls.grammar import (
     number_rule,
     spelled_json,
 )
+from edgewise.calls.pattern_grammar import Work, automaton, string_rules
 from edgewise.calls.schema import Shape, has_room
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.local.pattern_grammar import Work, automaton, string_rules
 
 # Limits; the error names the one that was passed.
 MOST_VALUES = 20_000  # of any kind in the schema's JSON

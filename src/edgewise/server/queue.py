@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
-from edgewise.errors import DeviceBusy, GenerationFailed
+from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
 from edgewise.local.backend import (
     DeviceFacts,
     EmbedBackend,
@@ -21,6 +21,7 @@ from edgewise.local.backend import (
     VisionBackend,
     VisionSkills,
 )
+from edgewise.local.generation import Generation
 from edgewise.server.bridge import Cancellation, current
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
@@ -175,7 +176,7 @@ class _Queued(Generic[Local]):
 class QueuedModel(_Queued[Any]):
     """Chats and writes calls, as far as the model does."""
 
-    def generate(self, request: Request, *, already: str = "", **layers: int) -> TokenStream:
+    def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
         return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
 
     def write_call(
@@ -188,7 +189,7 @@ class QueuedModel(_Queued[Any]):
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
-    ) -> TokenStream:
+    ) -> Generation:
         return self._in_turn(
             lambda: self._model.write_call(
                 prompt,
@@ -201,19 +202,31 @@ class QueuedModel(_Queued[Any]):
             )
         )
 
-    def _in_turn(self, begin: Callable[[], TokenStream]) -> TokenStream:
-        cancellation = current.get() or Cancellation()
-        with self.fair_queue.turn(cancellation), closing(begin()) as tokens:
-            # A backend without `abort` is left at its next token.
-            abort = getattr(tokens, "abort", _nothing)
-            with cancellation.waking(abort):
-                try:
-                    for item in tokens:
-                        cancellation.check()
-                        yield item
-                except GenerationFailed:
-                    cancellation.check()  # it was called off
-                    raise
+    def _in_turn(self, begin: Callable[[], TokenStream]) -> Generation:
+        """Called off with its request, or alone by `abort`: in the queue as well as at work."""
+        request = current.get() or Cancellation()
+        alone = Cancellation(request.client, cloud=request.cloud)
+        return Generation(self._tokens(begin, request, alone), alone.leave)
+
+    def _tokens(
+        self, begin: Callable[[], TokenStream], request: Cancellation, alone: Cancellation
+    ) -> TokenStream:
+        try:
+            with (
+                request.waking(alone.leave),
+                self.fair_queue.turn(alone),
+                closing(begin()) as tokens,
+                # A backend without `abort` is left at its next token.
+                alone.waking(getattr(tokens, "abort", _nothing)),
+            ):
+                for item in tokens:
+                    alone.check()
+                    yield item
+        except (Cancelled, GenerationFailed) as error:
+            request.check()
+            if alone.left:
+                raise GenerationFailed("called off") from error
+            raise
 
 
 def _nothing() -> None:

@@ -3,6 +3,7 @@
 llama.cpp follows every way through a grammar at once, so a pattern such as `((a?){50}){50}` stalls
 it. Here a pattern first becomes a deterministic automaton. Its states are the rules, and each
 character leads out of a state in one way. The size of the automaton and the work are limited.
+`Matcher` follows the same states through a text, for what somebody else wrote.
 """
 
 from __future__ import annotations
@@ -344,6 +345,18 @@ class _Network:
                 return self._repeat(inner, least, most, start)
         raise AssertionError("anchors are taken away before")
 
+    def closed(self, states: set[int]) -> frozenset[int]:
+        """These states and all that are reached from them without a character."""
+        found, waiting = set(states), list(states)
+        while waiting:
+            state = waiting.pop()
+            self.work.spend(1)
+            for each in self.free[state]:
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+        return frozenset(found)
+
     def _repeat(self, inner: Part, least: int, most: int | None, start: int) -> int:
         for _ in range(least):
             start = self.add(inner, start)
@@ -378,12 +391,45 @@ def automaton(
     Raises InvalidRequest if it cannot be read or no text matches, SchemaUnsupported if it exceeds
     the limits of this file.
     """
+    network, start, end = _read(pattern, work)
+    return _useful(_Determined(network, end, shortest, longest).follow(start))
+
+
+class Matcher:
+    """Finds a pattern in texts, in time that grows with the lengths of both at most.
+
+    Raises InvalidRequest if the pattern cannot be read, SchemaUnsupported if it exceeds the limits
+    of this file or the work that is left.
+    """
+
+    def __init__(self, pattern: str, work: Work | None = None) -> None:
+        self._network, self._start, self._end = _read(pattern, work)
+
+    def found_in(self, text: str) -> bool:
+        network = self._network
+        states = network.closed({self._start})
+        for letter in text:
+            moves = [move for state in states if (move := network.moves[state])]
+            network.work.spend(sum(len(ranges) for ranges, _ in moves))
+            point = ord(letter)
+            reached = {
+                target
+                for ranges, target in moves
+                if any(low <= point <= high for low, high in ranges)
+            }
+            if not reached:
+                return False
+            states = network.closed(reached)
+        return self._end in states
+
+
+def _read(pattern: str, work: Work | None) -> tuple[_Network, int, int]:
+    """The network of a pattern, and its first and its last state."""
     if len(pattern) > LONGEST_PATTERN:
         raise SchemaUnsupported(f"it is longer than {LONGEST_PATTERN} characters")
     network = _Network(work or Work())
     start = network.state()
-    end = network.add(_Parser(pattern).whole(), start)
-    return _useful(_Determined(network, end, shortest, longest).follow(start))
+    return network, start, network.add(_Parser(pattern).whole(), start)
 
 
 class _Determined:
@@ -397,7 +443,7 @@ class _Determined:
         self._counted = max(shortest, longest or 0)  # beyond this, all lengths are equal
 
     def follow(self, start: int) -> Automaton:
-        first = (self._closed({start}), 0)
+        first = (self._network.closed({start}), 0)
         numbers = {first: 0}
         waiting = [first]
         moves: list[list[tuple[Ranges, int]]] = []
@@ -435,19 +481,10 @@ class _Determined:
                     targets.setdefault(number, set()).add(target)
         ways: dict[frozenset[int], list[tuple[int, int]]] = {}
         for number, reached in targets.items():
-            ways.setdefault(self._closed(reached), []).append((cuts[number], cuts[number + 1] - 1))
+            ways.setdefault(self._network.closed(reached), []).append(
+                (cuts[number], cuts[number + 1] - 1)
+            )
         return {reached: united(tuple(ranges)) for reached, ranges in ways.items()}
-
-    def _closed(self, states: set[int]) -> frozenset[int]:
-        found, waiting = set(states), list(states)
-        while waiting:
-            state = waiting.pop()
-            self._network.work.spend(1)
-            for each in self._network.free[state]:
-                if each not in found:
-                    found.add(each)
-                    waiting.append(each)
-        return frozenset(found)
 
 
 def _useful(whole: Automaton) -> Automaton:

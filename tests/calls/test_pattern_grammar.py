@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgewise.calls.pattern_grammar import MOST_STATES, Matcher, Work, automaton, string_rules
 from edgewise.errors import InvalidRequest, SchemaUnsupported
-from edgewise.local.pattern_grammar import MOST_STATES, automaton, string_rules
 from tests.calls.gbnf_walker import Grammar
 from tests.campaigns import rounds
 
@@ -135,3 +135,31 @@ def test_the_same_texts_fit_as_in_pythons_own_expressions(
         found = reference.match(text) if begins else reference.search(text)
         if "\xa0" not in text and "\r" not in text:  # where the two languages differ
             assert rules.accepts(json.dumps(text, ensure_ascii=False)) == bool(found), text
+
+
+PATTERNS = st.recursive(
+    st.sampled_from(["a", "b", ".", r"\d", "[^a]", "[ab]", "5"]),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"({'|'.join(parts)})"),
+        st.builds(
+            lambda part, sign: f"({part}){sign}", inner, st.sampled_from(["*", "+", "?", "{1,2}"])
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=rounds(600), deadline=None)
+@given(PATTERNS, st.booleans(), st.booleans(), st.text("ab5x", max_size=8))
+def test_a_matcher_finds_what_pythons_own_engine_finds(
+    pattern: str, starts: bool, ends: bool, text: str
+) -> None:
+    whole = f"{'^' * starts}({pattern}){'$' * ends}"
+    assert Matcher(whole).found_in(text) == bool(re.search(whole, text))
+
+
+def test_a_matcher_gives_up_when_its_work_is_done() -> None:
+    matcher = Matcher("^(a+)+b$", Work(5_000))
+    with pytest.raises(SchemaUnsupported, match="too many ways"):
+        matcher.found_in("a" * 5_000)
