@@ -284,6 +284,7 @@ def test_at_a_terminal_the_user_decides(
     rows = str(rows_file(tmp_path))
     no = run("calibrate", rows, stdin="n\n")
     assert no.code == 130 and "Replace it?" in no.err
+    assert "AUROC" in no.out, "the report comes before the question"
     assert not Settings.load().calibrations_dir.exists()
     yes = run("calibrate", rows, stdin="y\n")
     assert yes.code == 0 and "written to " in yes.out
