@@ -28,6 +28,7 @@ from edgewise.assembly.calibrations import (
     find_document,
     model_key,
     own_path,
+    transfer_document,
     undo_own,
     write_own,
 )
@@ -360,8 +361,10 @@ def _write(settings: Settings, new: New, out: Path | None, yes: bool) -> Path | 
         return out
     path = own_path(settings, new.key, new.kind)
     in_use = find_document(settings, new.key, new.kind)
+    base = in_use or transfer_document(new.kind)
+    if base is not None:
+        _say_change(new.document, base)
     if in_use is not None:
-        _say_change(new.document, in_use)
         if not yes and not at_a_terminal():
             message = "Nothing is written: another calibration is in use. --yes replaces it."
             console(stderr=True).say((message, "yellow"))
