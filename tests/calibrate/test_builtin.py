@@ -81,7 +81,7 @@ class Knower:
 
 
 class Clock:
-    """Every answer takes a second."""
+    """Every answer takes half a second."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -125,14 +125,14 @@ def test_an_answer_that_was_cut_by_a_crash_is_asked_again(tmp_path: Path) -> Non
 
 
 def test_progress_says_how_many_there_will_be_in_the_time(tmp_path: Path) -> None:
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[int, int, float]] = []
     path = tmp_path / "answers.jsonl"
-    step = lambda done, total: steps.append((done, total))  # noqa: E731
+    step = lambda *told: steps.append(told)  # noqa: E731
     ask_questions(Knower(1, 1), QUESTIONS, path, seconds=10, progress=step, clock=Clock())
-    assert steps[0] == (1, 20) and steps[-1] == (20, 20)
+    assert steps[0] == (1, 20, 9.5) and steps[-1] == (20, 20, 0.0)
     few = QUESTIONS[:5]
     ask_questions(Knower(1, 1), few, tmp_path / "b.jsonl", seconds=10, progress=step, clock=Clock())
-    assert steps[-1] == (5, 5), "never more than there are"
+    assert steps[-1] == (5, 5, 0.0), "never more than there are"
 
 
 def test_states_are_read_where_the_head_in_use_reads_them() -> None:

@@ -284,6 +284,7 @@ def test_at_a_terminal_the_user_decides(
     rows = str(rows_file(tmp_path))
     no = run("calibrate", rows, stdin="n\n")
     assert no.code == 130 and "Replace it?" in no.err
+    assert "AUROC" in no.out, "the report comes before the question"
     assert not Settings.load().calibrations_dir.exists()
     yes = run("calibrate", rows, stdin="y\n")
     assert yes.code == 0 and "written to " in yes.out
@@ -351,6 +352,7 @@ def test_a_model_nobody_knows_is_calibrated_with_our_questions(run: Run, pupil: 
     assert (told["questions"], pupil.asked, told["score"]) == (120, 120, "words")
     assert 0.2 < told["right_share"] < 0.8 and told["auroc"] > 0.7 and told["ece"] < 0.2
     assert [each["max_error"] for each in told["risk"]] == [0.05, 0.1, 0.2]
+    assert "In use is transfer. On the same 120 answers the new one is" in ran.err
     path = Path(told["file"])
     assert path == Settings.load().calibrations_dir / "scripted-1-none.json"
     with Engine(backend=ScriptedBackend.confident("Paris.")) as engine:

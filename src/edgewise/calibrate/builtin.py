@@ -53,7 +53,7 @@ CLIP = 8.0  # deviations
 _STEPS = 15
 
 States = NDArray[np.float32]
-Progress = Callable[[int, int], None]  # answers known, and answers to be expected in all
+Progress = Callable[[int, int, float], None]  # answers, those to be expected, seconds left
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def ask_questions(
     *,
     seconds: float,
     layer: int = 0,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = lambda done, total, left_s: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Answered]:
     """Answers in the order of the questions, until their time is spent, earlier runs included."""
@@ -106,8 +106,9 @@ def ask_questions(
                 known[key] = entry
                 write_answer(file, key, entry)
             found.append(_answered(question, known[key]))
-            left = (seconds - spent) / max(spent / len(known), 1e-6)
-            progress(len(found), min(len(questions), max(len(known), round(len(known) + left))))
+            each_s = max(spent / len(known), 1e-6)
+            more = max(0, min(round((seconds - spent) / each_s), len(questions) - len(known)))
+            progress(len(found), len(known) + more, more * each_s)
     return found
 
 

@@ -19,7 +19,6 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from edgewise.assembly.calibrations import (
     find_document,
     model_key,
     own_path,
+    transfer_document,
     undo_own,
     write_own,
 )
@@ -134,24 +134,32 @@ def calibrate(
     if undo:
         _undo(settings, task or "chat", model, as_json)
         return
-    if builtin:
-        new = _fit_builtin(settings, model, seed, minutes, questions)
-    elif file is not None:
-        new = _fit_file(settings, file, model, seed)
-    else:
-        new = _fit_audits(settings, task or "chat", model, seed)
+    new = (
+        _fit_builtin(settings, model, seed, minutes, questions)
+        if builtin
+        else _fit_audits(settings, task or "chat", model, seed)
+        if file is None
+        else _fit_file(settings, file, model, seed)
+    )
+    if not as_json:
+        (print_builtin if builtin else print_fitted)(new.document)
     path = None if dry_run else _write(settings, new, out, yes)
+    _say_where(settings, new, path, as_json)
+    if path is None and not dry_run:
+        context.exit(EXIT_NOT_WRITTEN)
+
+
+def _say_where(settings: Settings, new: New, path: Path | None, as_json: bool) -> None:
     if as_json:
-        place = {"file": str(path) if path else None, "path": str(path) if path else None}
-        print_json(place | {"kind": new.kind} | new.told)
+        place = str(path) if path else None
+        print_json({"file": place, "path": place, "kind": new.kind} | new.told)
     else:
-        (print_builtin if builtin else print_fitted)(new.document, path)
-    if settings.calibration and new.kind == "chat" and path is not None and out is None:
+        console().say(f"written to {path}" if path else "nothing written")
+    ours = own_path(settings, new.key, new.kind)
+    if settings.calibration and new.kind == "chat" and path == ours:
         console(stderr=True).say(
             (f"The settings name {settings.calibration}, which is used instead.", "yellow")
         )
-    if path is None and not dry_run:
-        context.exit(EXIT_NOT_WRITTEN)
 
 
 def _told(document: dict[str, Any]) -> dict[str, Any]:
@@ -353,8 +361,10 @@ def _write(settings: Settings, new: New, out: Path | None, yes: bool) -> Path | 
         return out
     path = own_path(settings, new.key, new.kind)
     in_use = find_document(settings, new.key, new.kind)
+    base = in_use or transfer_document(new.kind)
+    if base is not None:
+        _say_change(new.document, base)
     if in_use is not None:
-        _say_change(new.document, in_use)
         if not yes and not at_a_terminal():
             message = "Nothing is written: another calibration is in use. --yes replaces it."
             console(stderr=True).say((message, "yellow"))
@@ -408,7 +418,7 @@ def _undo(settings: Settings, task: str, model: str | None, as_json: bool) -> No
         console().say(f"{back}; what it replaced is {path.name}.undone")
 
 
-def print_fitted(document: dict[str, Any], path: Path | None) -> None:
+def print_fitted(document: dict[str, Any]) -> None:
     """The report of a new file."""
     from edgewise.calibrate.own import used_part  # noqa: PLC0415
 
@@ -423,10 +433,10 @@ def print_fitted(document: dict[str, Any], path: Path | None) -> None:
         f"AUROC {report['auroc']:.3f} · calibration error {report['ece']:.3f}"
         f" (was {report['in_use']['ece']:.3f}) · {_SCORES[report['score']]}, map: {report['map']}"
     )
-    _print_kept(used_part(document), path)
+    _print_kept(used_part(document))
 
 
-def print_builtin(document: dict[str, Any], path: Path | None) -> None:
+def print_builtin(document: dict[str, Any]) -> None:
     """The report of a file that our own questions made."""
     from edgewise.calibrate.own import used_part  # noqa: PLC0415
 
@@ -446,11 +456,11 @@ def print_builtin(document: dict[str, Any], path: Path | None) -> None:
         screen.say(f"by words and hidden states (words alone: AUROC {words:.3f})")
     else:
         screen.say("by words alone: hidden states are not given, too few, or no better")
-    _print_kept(used_part(document), path)
+    _print_kept(used_part(document))
 
 
-def _print_kept(part: Mapping[str, Any], path: Path | None) -> None:
-    """What thresholds keep, what can be promised, and where it was written."""
+def _print_kept(part: Mapping[str, Any]) -> None:
+    """What thresholds keep, and what can be promised."""
     screen = console()
     table = Table(box=None, pad_edge=False)
     for column in ("threshold", "kept", "right among the kept"):
@@ -461,7 +471,6 @@ def _print_kept(part: Mapping[str, Any], path: Path | None) -> None:
     screen.print(table)
     for line in promised(part["report"]):
         screen.say(line)
-    screen.say(f"written to {path}" if path else "nothing written")
 
 
 def promised(report: dict[str, Any]) -> list[str]:
@@ -551,15 +560,21 @@ def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def asking_bar(most: int) -> Iterator[Callable[[int, int], None]]:
+def asking_bar(most: int) -> Iterator[Callable[[int, int, float], None]]:
     """A bar with the time left; how many are asked depends on how fast the model is."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]} left"),
     )
     shown = sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), disable=not shown) as bar:
-        task = bar.add_task("asking", total=most)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("asking", total=most, left="?")
+
+        def show(done: int, total: int, left_s: float) -> None:
+            # By the answers' own times: those that were known take none.
+            left = f"{left_s // 60:.0f}:{left_s % 60:02.0f}"
+            bar.update(task, completed=done, total=total, left=left)
+
+        yield show
