@@ -47,7 +47,9 @@ def test_the_bar_is_told_of_every_step() -> None:
 
 @pytest.mark.real_model
 def test_a_quick_run_finds_every_metric(default_model: InstalledModel, tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli, ["bench", "serve", "--quick", "--json", "--save", str(tmp_path)])
+    done = CliRunner().invoke(
+        cli, ["bench", "serve", "--quick", "--slots", "2", "--json", "--save", str(tmp_path)]
+    )
     assert done.exit_code == 0, done.output
     metrics = json.loads((tmp_path / "serve.json").read_text("utf-8"))["metrics"]
     assert set(TARGETS) <= set(metrics)
