@@ -48,7 +48,7 @@ class LlamaLoop:
             schemas=True,
             states=architecture_of(model.path) in LAYER_ARCHITECTURES,
             slots=slots,
-            ahead=slots // 2,
+            ahead=slots,  # answers of one length end together: then a whole batch must be waiting
         )
         self._path = model.path
         self._threads = threads
