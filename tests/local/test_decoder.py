@@ -383,3 +383,9 @@ def test_the_prompt_may_be_read_in_another_layer_than_the_answer(loop: LlamaLoop
     assert not np.allclose(both[0].state, answer[0].state, atol=1e-3)
     for one, other in zip(both[1:], answer[1:], strict=True):
         assert np.allclose(one.state, other.state, rtol=1e-2, atol=1e-2)
+
+
+def test_as_many_requests_are_lined_up_as_there_are_slots(default_model: InstalledModel) -> None:
+    """Slots that end in the same pass are filled in the next one, or the batch stays small."""
+    facts = LlamaLoop(default_model, threads=1, context_tokens=512, slots=3).facts()
+    assert (facts.slots, facts.ahead) == (3, 3)

@@ -50,7 +50,7 @@ class LlamaLoop:
             states=states,
             layers=layers_of(model.path) if states else 0,
             slots=slots,
-            ahead=slots // 2,
+            ahead=slots,  # answers of one length end together: then a whole batch must be waiting
         )
         self._path = model.path
         self._threads = threads
