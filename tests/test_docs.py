@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -22,16 +23,13 @@ import pytest
 
 import edgewise
 from edgewise.assembly import parts
-from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.calls.check import (
     EASY_GATE,
     FULL_GATE,
 )
 from edgewise.cli.main import cli
 from edgewise.cloud.providers import PROVIDERS, Provider
-from edgewise.decide.calibration import CHAT
 from edgewise.errors import EdgewiseError
-from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import InstalledModel
 from edgewise.settings import (
     KeySettings,
@@ -444,17 +442,22 @@ def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
     assert "make demo" in first_screen and "make test" in first_screen
 
 
-def test_the_readme_quotes_the_shipped_calibration() -> None:
-    chosen = Settings()
-    facts = DeviceFacts(
-        backend=chosen.backend, model=chosen.model, quantisation="Q8_0", context_tokens=1
-    )
-    report = find_calibration(chosen, model_key(facts), CHAT).report
-    limits = words("README.md").partition("\n- `tiny`")[2].partition("\n- ")[0]
-    assert f"{report['questions']:,} short questions" in limits
-    shares = [f"{share} %" for share in re.findall(r"(\d+) %", limits)]
-    names = ("accuracy", "kept_share", "kept_accuracy", "handed_off_accuracy")
-    assert shares == [f"{report[name]:.0%}".replace("%", " %") for name in names]
+@pytest.mark.parametrize(
+    ("rung", "name", "kept"),
+    [
+        ("standard", "qwen2.5-coder-1.5b-instruct-q4_k_m", (0.48, 0.52)),  # "half of its answers"
+        ("tiny", "smollm2-135m-instruct-q8_0", (0.0, 0.01)),  # "none of its answers"
+    ],
+)
+def test_the_readme_quotes_the_shipped_calibrations(
+    rung: str, name: str, kept: tuple[float, float]
+) -> None:
+    file = ROOT / "src" / "edgewise" / "calibrations" / f"{name}.json"
+    report = json.loads(file.read_text("utf-8"))["with_state"]["report"]
+    limits = words("README.md").partition(f"\n- `{rung}`")[2].partition("\n- ")[0]
+    assert f"{report['accuracy']:.0%}".replace("%", " %") in limits
+    assert f"{report['questions']:,}" in words("README.md")
+    assert kept[0] <= report["kinds_kept_share_at_0.90"] <= kept[1]
 
 
 def test_every_room_is_in_the_plan_of_the_house() -> None:

@@ -29,7 +29,6 @@ from edgewise_bench.risk import ece_floor, violations
 
 FORMAT = 1
 MAX_TOKENS = 64  # as in the traces
-ASKED = 500  # where nobody says how many, and none are published
 SPLITS = ("rows", "kinds")
 PRECISION = 0.90  # of what is kept
 RISKS = (0.10, 0.20)

@@ -68,8 +68,8 @@ def calibration(
 
     Every answer is judged by a head that was fitted without it (auroc), or without its whole kind
     of question (everything else). The answers are llama.cpp's, on a processor: those published in
-    benchmarks/traces, or with --ask those of the model here. The figures that begin with traces_
-    are of the answers that the shipped confidence was fitted on.
+    benchmarks/traces (for the standard model), or with --ask those of the model here. The figures
+    that begin with traces_ are of the answers that the shipped confidence was fitted on.
 
     --fit fits a confidence by words alone. The part for words of the smallest model is made by
 
@@ -128,19 +128,18 @@ def _judge(
             " confidence of its own: edgewise calibrate --builtin"
         )
     heads = held_out.read_held_out(path)
-    published = held_out.answers_path(folder, name)
-    if ask is None and published.exists():
-        rows = held_out.read_judged(published)
-    else:
+    rows: list[held_out.Judged] = []
+    if ask is not None:
         backend = open_backend(settings)
         try:
-            count = ask or held_out.ASKED
-            with progress("asking", count) as step:
+            with progress("asking", ask) as step:
                 kept = judged_path(settings, installed)
-                rows = held_out.ask(backend, heads, count, kept, step)
+                rows = held_out.ask(backend, heads, ask, kept, step)
         finally:
             backend.close()
-    metrics = held_out.figures(rows)
+    elif (published := held_out.answers_path(folder, name)).exists():
+        rows = held_out.read_judged(published)
+    metrics = held_out.figures(rows) if rows else {}
     for each, value in held_out.figures(heads.traces).items():
         metrics[f"traces_{each}"] = value
     command = command_line("calibration", model=model, ask=ask)
