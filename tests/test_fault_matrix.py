@@ -99,8 +99,9 @@ def ask(url: str, fault: str, policy: str, live: bool, folder: Path) -> Cell:
         data_dir=folder / "data",
         config_dir=folder / "config",
         cooldown_s=600.0,
-        **({"first_token_s": 2.0} if fault in ENDLESS else PATIENT),
     )
+    limits = {"first_token_s": 2.0} if fault in ENDLESS else PATIENT
+    settings = settings.with_changes(**limits)
     backend = ScriptedBackend.doubtful(LOCAL)
     with Engine(settings, backend=backend) as engine:
         engine.complete("warm up", policy="local_only")
