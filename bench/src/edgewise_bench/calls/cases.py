@@ -7,14 +7,17 @@ second the file has `tools`, and a case names one `intent` with its `arguments` 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgewise.calibrate.answers import Call, OneOf
 from edgewise.errors import SettingsError
 from edgewise.types.messages import Tool
+
+Case = TypeVar("Case")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +39,29 @@ class CallCase:
 
 def read_cases(path: Path, limit: int | None = None) -> list[CallCase]:
     """The cases of a file, in its order; with a limit so many, spread over the whole file."""
-    try:
+    with reading(path):
         document = json.loads(path.read_text("utf-8"))
         rows = document["cases"]
         shared = [read_tool(row) for row in _listed(document.get("tools", []))]
         cases = [_case(path.stem, number, row, shared) for number, row in enumerate(rows)]
-    except FileNotFoundError as error:
-        raise SettingsError(f"no file {path}: give the path of a file of cases") from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"{path} is not a file of function-calling cases: {reason}") from error
     if not cases:
         raise SettingsError(f"{path} holds no case")
     return spread(cases, limit)
 
 
-def spread(cases: Sequence[CallCase], limit: int | None) -> list[CallCase]:
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Says in words what is wrong with a file of cases."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise SettingsError(f"no file {path}: give the path of a file of cases") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"{path} is not a file of function-calling cases: {reason}") from error
+
+
+def spread(cases: Sequence[Case], limit: int | None) -> list[Case]:
     if limit is None or limit >= len(cases):
         return list(cases)
     return [cases[number * len(cases) // limit] for number in range(limit)]

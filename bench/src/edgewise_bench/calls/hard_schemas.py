@@ -23,7 +23,7 @@ from edgewise.local.llama_cpp import open_backend
 from edgewise.settings import Settings
 from edgewise.types.messages import Tool
 from edgewise.types.replies import CallReply
-from edgewise_bench.calls.cases import read_tool
+from edgewise_bench.calls.cases import read_tool, reading, spread
 
 MOST = 60
 
@@ -39,7 +39,7 @@ def read_hard_requests(path: Path, limit: int = MOST) -> list[HardRequest]:
 
     The file is JSON with `cases`, or JSON lines, also gzipped. A case has `query` and `tools`.
     """
-    try:
+    with reading(path):
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
         found = [
@@ -47,15 +47,9 @@ def read_hard_requests(path: Path, limit: int = MOST) -> list[HardRequest]:
             for row in _rows(text)
             if any(is_nested(read_tool(tool).parameters) for tool in row["tools"])
         ]
-    except FileNotFoundError as error:
-        raise SettingsError(f"no file {path}: give the path of a file of cases") from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"{path} is not a file of function-calling cases: {reason}") from error
     if not found:
         raise SettingsError(f"{path} has no request with a nested tool")
-    most = min(limit, len(found))
-    return [found[number * len(found) // most] for number in range(most)]
+    return spread(found, limit)
 
 
 def _rows(text: str) -> Iterator[Mapping[str, Any]]:
