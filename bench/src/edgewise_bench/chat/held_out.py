@@ -15,17 +15,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy
-
 from edgewise.calibrate.answers import Question, is_right
 from edgewise.calibrate.kinds.builtin import family_of, make_builtin_questions
-from edgewise.calibrate.metrics import auroc, expected_calibration_error
+from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
 from edgewise.decide.meter import Meter
 from edgewise.decide.score import Head, Score, read_head
 from edgewise.local.backend import ChatBackend
 from edgewise.types.messages import Message, Request
 from edgewise.types.tokens import Finish, Token
-from edgewise_bench.risk import ece_floor, violations
+from edgewise_bench.risk import coverage_at, ece_floor, violations
 
 FORMAT = 1
 MAX_TOKENS = 64  # as in the traces
@@ -228,7 +226,7 @@ def figures(rows: Sequence[Judged]) -> dict[str, float]:
     """Kinds are held out, but for `auroc`: rows alone."""
     right = [row.right for row in rows]
     chances = [row.kinds for row in rows]
-    share, accuracy = kept_at(chances, right)
+    kept, accuracy = kept_at(chances, right)
     found = {
         "questions": float(len(rows)),
         "accuracy": sum(right) / len(right),
@@ -236,7 +234,7 @@ def figures(rows: Sequence[Judged]) -> dict[str, float]:
         "auroc_kinds": auroc(chances, right),
         "ece": expected_calibration_error(chances, right),
         "ece_by_chance": ece_floor(chances),
-        "kept_share": share,
+        "kept_share": kept,
         "kept_accuracy": accuracy,
     }
     before = [row.before for row in rows if row.before is not None]
@@ -251,9 +249,6 @@ def figures(rows: Sequence[Judged]) -> dict[str, float]:
 
 def kept_at(chances: Sequence[float], right: Sequence[bool]) -> tuple[float, float]:
     """The largest share, surest first, of which nine in ten are right; and how many are."""
-    order = numpy.argsort(-numpy.asarray(chances), kind="stable")
-    accuracy = numpy.cumsum(numpy.asarray(right)[order]) / numpy.arange(1, len(right) + 1)
-    enough = numpy.flatnonzero(accuracy >= PRECISION)
-    if not len(enough):
-        return 0.0, 0.0
-    return float((enough[-1] + 1) / len(right)), float(accuracy[enough[-1]])
+    kept = round(coverage_at(chances, right, PRECISION) * len(right))
+    surest = sorted(zip(chances, right, strict=True), key=lambda pair: -pair[0])[:kept]
+    return kept / len(right), share([was_right for _, was_right in surest])
