@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,30 @@ def run() -> Run:
     return runner
 
 
+@contextmanager
+def piped(data: bytes | None) -> Iterator[int | None]:
+    """A pipe that is full and closed before anybody reads: a slow writer would look silent."""
+    if data is None:
+        yield None
+        return
+    reading, writing = os.pipe()
+    try:
+        with open(writing, "wb") as pipe:
+            assert len(data) < 2**16, "more than a pipe holds"
+            pipe.write(data)
+        yield reading
+    finally:
+        os.close(reading)
+
+
 @pytest.fixture
 def script() -> Run:
     """The installed `edgewise` script, as a shell would run it."""
 
     def runner(*args: str, stdin: str | bytes | None = "") -> Ran:
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        ran = subprocess.run([SCRIPT, *args], input=data, capture_output=True, timeout=60)
+        with piped(data) as pipe:
+            ran = subprocess.run([SCRIPT, *args], stdin=pipe, capture_output=True, timeout=60)
         return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     return runner

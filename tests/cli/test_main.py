@@ -149,7 +149,7 @@ def test_exit_2_for_wrong_usage_and_wrong_settings(script: Run, own_home: Path) 
 
 @pytest.mark.real_model
 def test_exit_3_when_it_fits_neither_side(script: Run, default_model: object) -> None:
-    ran = script("ask", "--json", stdin="word " * 20_000)
+    ran = script("ask", "--json", stdin="word " * 12_000)
     assert ran.code == 3
     assert ran.json["code"] == "does_not_fit"
 

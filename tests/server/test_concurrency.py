@@ -187,6 +187,13 @@ def test_a_request_that_takes_too_long_is_ended(serving: Serving, cloud: Loopbac
     late = served.chat(model="cloud/openai")
     assert (late.status_code, late.json()["error"]["code"]) == (504, "timeout")
     cloud.wait_for(lambda seen: seen.disconnects == 1)
+    served.settle()
+
+
+def test_a_stream_that_takes_too_long_ends_with_an_error(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(total_s=5.0)  # time enough for the first words on a slow machine
     cloud.always(Silence(after_chunks=1))
     chunks = served.chunks(model="cloud/openai")
     assert chunks[-1]["error"]["code"] == "timeout"
