@@ -17,6 +17,11 @@ from edgewise.types.messages import Tool, ToolCall
 _LINE = re.compile(r"[ \t]*ask[ \t]+(\S[^{}\n]*):[ \t]+([^{}\n]+)")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _LONGEST_DESCRIPTION = 60
+_NO_THING = re.compile(
+    r"(who\w*|what|when|where|how|which|whether|if|only|all|any|every|not?|leave|set|use|give|include|"
+    r"to|for|by|as|at|in|on|required|optional|new|must|can|should|is|has)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def _thing(tool: Tool | None, name: str) -> str:
     short = re.sub(r"^(?:the|an?) ", "", short, flags=re.IGNORECASE)
     plain = short and len(short) <= _LONGEST_DESCRIPTION and re.fullmatch(r"[\w' \-/]+", short)
     # "Whom to bill" is no thing: "What is the whom to bill?"
-    if not plain or re.match(r"(who|what|when|where|how|which|whether|if)", short, re.IGNORECASE):
+    if not plain or _NO_THING.match(short):
         return words
     return short[0].lower() + short[1:] if short[1:2].islower() else short
 
