@@ -22,24 +22,24 @@ from training.rounds import rounds
 from training.sample import Clause, Piece, clause_from, sample_clause
 from training.world import World, tool_count
 
-# Shares of the kinds, in percent.
+# Shares of the kinds, relative to each other; the sum is about a hundred.
 SHARES = {
-    "single_one": 8,
-    "single_many": 11,
+    "single_one": 9,
+    "single_many": 13,
     "correction": 1.5,
-    "parallel": 9,
-    "parallel_multiple": 9,
+    "parallel": 12,
+    "parallel_multiple": 12,
     "pronoun": 1.5,
     "irrelevant": 6,
     "missing": 4,
     "confusable": 5,
-    "ranked": 4,
+    "ranked": 3,
     "taken_away": 4,
-    "nested": 8,
-    "dialogue": 14,
-    "rounds": 3,
-    "facts": 5,
-    "home": 7,
+    "nested": 7,
+    "dialogue": 12,
+    "rounds": 2.5,
+    "facts": 4,
+    "home": 6,
     "slots": 3,
 }
 DRAWS = 20  # tries at one kind, so that the shares are those above

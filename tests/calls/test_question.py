@@ -25,8 +25,13 @@ TABLE = Tool(
             "date": {"type": "string", "description": "Day of the visit (YYYY-MM-DD)."},
             "people": {"type": "integer", "description": "How many people"},
             "note": {"type": "string"},
+            "guest": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "phone": {"type": "string"}},
+                "required": ["name"],
+            },
         },
-        "required": ["date", "people"],
+        "required": ["date", "people", "guest"],
     },
 )
 LAMP = Tool("lamp", "", {"properties": {"on": {"type": "boolean"}}})
@@ -66,11 +71,17 @@ def test_a_tool_may_be_called_ask() -> None:
 def test_the_grammar_allows_to_ask_for_what_is_required_and_only_if_told_to() -> None:
     asking = Grammar(compile_grammar([TABLE, LAMP], ask=True))
     plain = Grammar(compile_grammar([TABLE, LAMP]))
-    for line in ("ask book table: date", "ask book table: people, date"):
+    for line in ("ask book table: date", "ask book table: guest.name, date"):
         assert asking.accepts(line)
         assert asking.accepts(f"{render_answer([ON])}\n{line}")
         assert not plain.accepts(line)
-    for line in ("ask book table: note", "ask lamp: on", "ask book table: ", "none\nask lamp: on"):
+    for line in (
+        "ask book table: note",
+        "ask book table: guest.phone",
+        "ask lamp: on",
+        "ask book table: ",
+        "none\nask lamp: on",
+    ):
         assert not asking.accepts(line)
     assert asking.accepts("none")
     assert compile_grammar([LAMP], ask=True) == compile_grammar([LAMP])

@@ -326,7 +326,7 @@ class _Writer:
         """A line that asks for required parameters of one tool; "" if none requires any."""
         named = []
         for name, tool in tools.items():
-            lacking = [f.name for f in _read(tool).fields or () if f.required and is_plain(f.name)]
+            lacking = list(dict.fromkeys(_required(_read(tool).fields or (), "", ANY_DEPTH)))
             if lacking:
                 need = self.rule(choose([(one, "") for one in lacking]))
                 # A name twice would be no harm, so their order and number are left open.
@@ -448,6 +448,16 @@ class _Writer:
             starts.append(after)
             gap = '" " ' if unit.start() and text[unit.start() - 1].isspace() else ""
         return self.rule(f'"\\"" ({" | ".join(dict.fromkeys(starts))}) "\\""')
+
+
+def _required(fields: Sequence[Field], prefix: str, depth: int) -> Iterator[str]:
+    """Names of what must be given; `a.b` for what is required inside an object that is."""
+    for field in fields:
+        if not field.required or not is_plain(field.name) or not field.name or "," in field.name:
+            continue
+        yield f"{prefix}{field.name}"
+        for shape in field.shapes if depth else ():
+            yield from _required(shape.fields or (), f"{prefix}{field.name}.", depth - 1)
 
 
 def _either_case(word: str) -> str:
