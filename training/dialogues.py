@@ -21,7 +21,7 @@ from training.noise import add_noise
 from training.offer import offer
 from training.omissions import incomplete_request
 from training.references import REFERENCES, with_pronoun
-from training.sample import Clause, sample_clause
+from training.sample import Clause, clause_from, sample_clause
 from training.styles import StyledTool
 from training.values import Said, sample_value
 from training.world import World, tool_count
@@ -38,6 +38,7 @@ SHARES = {
     "never_mind": 2,
     "other_after_question": 2,
 }
+TRIES = 12  # at one kind, so that the shares are those above
 _DONE = (
     "Done.", "OK, done.", "All set.", "That's done.", "Here you go.", "Done!", "It is set.",
     "Okay.", "Sure, done.", "I've taken care of it.", "Ready.", "Got it.", "There you are.",
@@ -65,7 +66,8 @@ _STATUS = ("ok", "done", "success", "created", "accepted", "scheduled", "queued"
 
 def dialogue(world: World, rng: Random, kind: str | None = None) -> Example | None:
     kind = kind or rng.choices(list(SHARES), list(SHARES.values()))[0]
-    return _MAKERS[kind](world, rng)
+    made = (_MAKERS[kind](world, rng) for _ in range(TRIES))
+    return next((example for example in made if example), None)
 
 
 def said_turn(clauses: Sequence[Clause], pieces: Sequence, rng: Random) -> str:
@@ -106,14 +108,15 @@ def _frame(world: World, rng: Random) -> Frame:
     return rng.choice(world.by_source["frames"] or world.frames)
 
 
-def _earlier(world: World, rng: Random, styled: dict[int, StyledTool]) -> list[Message]:
-    """Now and then another request for one of the tools, before all the others."""
-    if rng.random() < 0.75:
+def _earlier(rng: Random, offered: Sequence[StyledTool], tool: StyledTool) -> list[Message]:
+    """A request for another of the tools, before this one, that says nothing about it."""
+    others = [one for one in offered if one is not tool and one.frame.templates]
+    if not others:
         return []
-    tool = rng.choice(list(styled.values()))
-    clause = sample_clause(tool.frame, rng)
+    other = rng.choice(others)
+    clause = clause_from(other.frame, rng.choice(other.frame.templates), rng)
     request = said_turn([clause], clause.pieces, rng)
-    return called_turns(rng, request, [tool.call(clause.values)])
+    return called_turns(rng, request, [other.call(clause.values)])
 
 
 def _varied(world: World, rng: Random, kind: str, again: bool) -> Example | None:
@@ -172,7 +175,7 @@ def ask(world: World, rng: Random) -> Example | None:
     if found is None:
         return None
     frame, missing, request, clause, tool, offered = found
-    turns = _earlier(world, rng, {0: tool}) if rng.random() < 0.5 else []
+    turns = _earlier(rng, offered, tool) if rng.random() < 0.25 else []
     questions = [Question(tool.tool.name, needs_of(tool, missing))]
     return _example("ask", turns, request, offered, [], questions, frame, [request, clause.text])
 

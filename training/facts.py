@@ -23,6 +23,7 @@ from training.word_pools import from_pool, pool_entries
 from training.world import World, tool_count
 
 Facts = dict[str, Any]
+TRIES = 30
 _IN_A_PLACE = re.compile(r"\b(in|at|around|near|for) $")
 _PAST = re.compile(
     r"\b(bought|born|birth\w*|since|purchase\w*|issued|taken|happened|was|were|did|had|ended|ending|"
@@ -136,17 +137,20 @@ def relative_time(now: str, rng: Random) -> Said | None:
 
 def with_facts(world: World, rng: Random) -> Example | None:
     """A request of which one value must be looked up; now and then the facts are idle."""
-    facts = some_facts(rng)
     if rng.random() < 0.2:
         frame = rng.choice(world.by_source["frames"] or world.frames)
-        clause, kind = sample_clause(frame, rng), "idle"
-    else:
-        pool = rng.choices(list(_LEANING), list(_LEANING.values()))[0]
-        frames = world.users_of(pool)
-        found = _leaning(rng.choice(frames), pool, facts, rng) if frames else None
-        if found is None:
-            return None
-        clause, kind = found
+        return _example(world, rng, some_facts(rng), sample_clause(frame, rng), "idle")
+    pool = rng.choices(list(_LEANING), list(_LEANING.values()))[0]
+    frames = world.users_of(pool)
+    for _ in range(TRIES if frames else 0):  # many requests have no place for such words
+        facts = some_facts(rng)
+        found = _leaning(rng.choice(frames), pool, facts, rng)
+        if found:
+            return _example(world, rng, facts, *found)
+    return None
+
+
+def _example(world: World, rng: Random, facts: Facts, clause: Clause, kind: str) -> Example:
     frame, text = clause.frame, clause.text
     query = said_turn([clause], clause.pieces, rng)
     styled, offered = offer(world, rng, [(frame, [clause.values])], tool_count(rng, 1))

@@ -316,7 +316,8 @@ _CODES = ("id", "phone", "filename", "username", "code", "url", "street", "email
 
 def _near_number(values: Number, value: float, bare: bool, rng: Random) -> Said | None:
     plain = digits(value)
-    ways = [f"{plain}0", plain[:-1], plain[::-1], digits(value + 1), digits(value - 1)]
+    ways = [f"{plain}0", plain[:-1], plain[::-1], digits(round(value + 1, 6))]
+    ways.append(digits(round(value - 1, 6)))
     if len(plain) > 1:
         place = rng.randrange(len(plain) - 1)
         ways.append(plain[:place] + plain[place + 1] + plain[place] + plain[place + 2 :])

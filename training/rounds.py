@@ -53,7 +53,7 @@ def rounds(world: World, rng: Random) -> Example | None:
     if rng.random() < 0.25:
         return _done(world, rng)
     make = _in_one_request if rng.random() < 0.5 else _later
-    for _ in range(20):  # most requests have no place for "that number"
+    for _ in range(60):  # most requests have no place for "that number"
         found = _pair(world, rng)
         example = make(world, rng, *found) if found else None
         if example:
