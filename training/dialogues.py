@@ -13,6 +13,7 @@ from random import Random
 from edgewise.calls.history import render_turns
 from edgewise.calls.question import Question, question_text
 from edgewise.types.messages import Message, ToolCall
+from training.boundaries import join_clauses
 from training.example import Example, written
 from training.followups import answered, brief, varied
 from training.frame_types import Frame
@@ -32,6 +33,7 @@ SHARES = {
     "answer": 18,
     "ask": 8,
     "part_answer": 4,
+    "half": 5,
     "reference": 8,
     "switch": 14,
     "thanks": 4,
@@ -228,6 +230,29 @@ def _part_answer(world: World, rng: Random) -> Example | None:
     return _example("part_answer", turns, query, offered, [], questions, frame, [request])
 
 
+def _half(world: World, rng: Random) -> Example | None:
+    """Two requests in one, of which one lacks something: the other is served at once."""
+    found = incomplete_request(world, rng)
+    if found is None:
+        return None
+    frame, clause = found
+    missing = [name for name in frame.required if name not in clause.values]
+    missing = [name for name in missing if name not in frame.silent]
+    others = world.others([frame], 1, rng, most=0.3)
+    if not missing or not others:
+        return None
+    whole = sample_clause(others[0], rng)
+    pair = [clause, whole] if rng.random() < 0.5 else [whole, clause]
+    query = said_turn(pair, join_clauses(pair, rng), rng)
+    needed = [(frame, []), (others[0], [whole.values])]
+    styled, offered = offer(world, rng, needed, tool_count(rng, 2), strict=True)
+    tool = styled[id(frame)]
+    questions = [Question(tool.tool.name, needs_of(tool, missing))]
+    calls = [styled[id(others[0])].call(whole.values)]
+    texts = [clause.text, whole.text]
+    return _example("half", [], query, offered, calls, questions, frame, texts)
+
+
 def _two(world: World, rng: Random) -> tuple[Clause, Clause] | None:
     first = _frame(world, rng)
     others = world.others([first], 1, rng, most=0.4)
@@ -370,6 +395,7 @@ _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
     "answer": _answer,
     "ask": ask,
     "part_answer": _part_answer,
+    "half": _half,
     "reference": _reference,
     "switch": _switch,
     "thanks": _thanks,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 import time
 from collections import Counter
@@ -28,7 +29,11 @@ from training.public_sources import public_frames, read_seeds, small_talk
 from training.splits import share_of
 from training.world import World
 
+log = logging.getLogger("training")
+
 CHUNK = 2_000
+BROKEN_DRAW = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MOST_BROKEN = 20  # in one chunk; more are no accident
 # Held out: these whole public intents, and by hash a share of domains and of tools.
 HELD_OUT_NAMES = frozenset(
     [
@@ -101,9 +106,16 @@ def examples(
     world: World, keep: Filter | None, rng: Random, count: int, kind: str | None = None
 ) -> Iterator[Example]:
     """`count` examples that resemble no evaluation request, neither whole nor in a part."""
-    made = 0
+    made = broken = 0
     while made < count:
-        example = compose(world, rng, kind)
+        try:
+            example = compose(world, rng, kind)
+        except BROKEN_DRAW:  # one odd draw of a million must not cost a round of data
+            log.exception("a draw that broke")
+            broken += 1
+            if broken > MOST_BROKEN:
+                raise
+            continue
         if example is None or not example.query:
             continue
         if keep and any(keep.bad_query(text) for text in (example.query, *example.clauses)):

@@ -17,7 +17,7 @@ from training import naming
 from training.dialogues import called_turns
 from training.example import Example
 from training.frame_types import Frame
-from training.home_world import Device, Home, build_home, in_split, within
+from training.home_world import Device, Home, build_home, in_split, other_words, within
 from training.houses import pick_house
 from training.number_forms import in_words
 from training.styles import StyledTool
@@ -97,6 +97,10 @@ _RUN = ("run {}", "start {}", "activate {}", "launch {}", "trigger {}", "{} plea
 _BRIGHT = ("set {t} to {v}", "dim {t} to {v}", "{t} at {v}", "{t} to {v} brightness", "brightness of {t} {v}",
            "make {t} {v} bright", "bring {t} to {v}", "I want {t} at {v}", "turn {t} down to {v}",
            "put the brightness of {t} at {v}")  # fmt: skip
+_IN_WORDS = (
+    ("set {} to full brightness", 100), ("{} to maximum brightness", 100), ("{} as bright as it gets", 100),
+    ("{} to half brightness", 50), ("dim {} by half, to half brightness", 50),
+)  # fmt: skip
 _COLOR = ("make {t} {v}", "set {t} to {v}", "turn {t} {v}", "change {t} to {v}", "{t} in {v} please",
           "I'd like {t} {v}", "color {t} {v}")  # fmt: skip
 _POSITION = ("set {t} to {v}", "open {t} to {v}", "move {t} to {v}", "{t} to {v}", "put {t} at {v}",
@@ -212,6 +216,9 @@ class _Speaker:
         name = device.name if device.name.isupper() else device.name.lower()
         if device.domain in ("vacuum", "scene", "script"):
             return device.name if self.rng.random() < 0.5 else device.name.lower()
+        others = other_words(device, self.home, self.valid)
+        if others and self.rng.random() < 0.3:
+            return f"the {self.rng.choice(others)}"
         lead = self.rng.choice(("the ", "the ", "the ", "", "my "))
         if self.rng.random() < 0.2 and device.area and device.area.lower() not in name:
             return f"{lead or 'the '}{name} {within(device.area)}"
@@ -327,6 +334,9 @@ def _light(who: _Speaker) -> Said | None:
         words, slots = found
         slots.pop("domain")
     text = who.way(_COLOR if color else _BRIGHT).format(t=words, v=said)
+    if not color and who.rng.random() < 0.12:
+        form, value = who.rng.choice(_IN_WORDS)
+        text = form.format(words)
     return Said(text, "light_set", {**slots, key: value})
 
 
@@ -651,7 +661,8 @@ def _spoken(text: str, rng: Random) -> str:
                 (".", ".", "!", "?") if text.startswith(("Can ", "Could ")) else (".", "!", "")
             )
     if rng.random() < 0.12:
-        text = rng.choice(("hey, ", "ok, ", "please ", "um, ")) + text[0].lower() + text[1:]
+        polite = () if "please" in text.lower() else ("please ",)
+        text = rng.choice(("hey, ", "ok, ", "um, ", *polite)) + text[0].lower() + text[1:]
     return text
 
 

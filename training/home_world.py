@@ -62,6 +62,37 @@ _CLASSES = {
     "Doorbell": "battery", "Tablet": "battery", "Freezer": "temperature",
 }  # fmt: skip
 
+# Other words for a device, as long as no other device of the home could be meant.
+_ALIASES = {
+    "Desk Lamp": ("lamp on the desk", "lamp over the desk", "desk light"),
+    "Floor Lamp": ("standing lamp", "lamp on the floor"),
+    "Reading Light": ("lamp for reading", "reading lamp"),
+    "Ceiling Light": ("light on the ceiling", "lamp on the ceiling"),
+    "Bedside Lamp": ("lamp by the bed", "lamp next to the bed", "bedside light"),
+    "Mirror Light": ("light over the mirror", "lamp above the mirror"),
+    "Piano Lamp": ("lamp on the piano", "light on the piano"),
+    "Shelf Light": ("light on the shelf", "lamp on the shelf"),
+    "Stair Lights": ("lights on the stairs", "lights along the stairs"),
+    "Aquarium Light": ("light in the aquarium", "fish tank light"),
+    "Cabinet Lights": ("lights in the cabinet", "lights inside the cabinet"),
+    "Night Light": ("little light for the night",),
+    "LED Strip": ("strip of LEDs", "light strip"),
+    "Coffee Maker": ("coffee machine",),
+    "Electric Blanket": ("heated blanket",),
+    "Christmas Tree": ("tree", "lit tree"),
+    "Air Conditioner": ("air con", "AC"),
+    "Underfloor Heating": ("floor heating", "heating under the floor"),
+    "Ceiling Fan": ("fan on the ceiling",),
+    "Desk Fan": ("fan on the desk", "little fan on the desk"),
+    "Record Player": ("turntable",),
+    "TV": ("telly", "television"),
+    "Garage Door": ("door of the garage",),
+    "Front Door": ("door at the front",),
+    "Back Door": ("door at the back",),
+    "Water Pump": ("pump for the water",),
+    "Roller Shutter": ("shutter", "rolling shutter"),
+}
+
 Thing = TypeVar("Thing")
 
 
@@ -100,6 +131,44 @@ def in_split(things: Sequence[Thing], valid: bool) -> list[Thing]:
     return [one for one in things if (share_of(f"home {one}") < HELD_OUT) == valid] or list(things)
 
 
+def other_words(device: Device, home: Home, valid: bool) -> list[str]:
+    """Ways to call a device without its name; none where another one has a word of them."""
+    words = in_split(_ALIASES.get(device.name, ()), valid)
+    taken = {word for other in home.devices if other is not device for word in _words(other.name)}
+    own = set(_words(device.name))
+    return [
+        one for one in words if not (set(_words(one)) - _COMMON) & (taken - own) and own - taken
+    ]
+
+
+def _words(text: str) -> list[str]:
+    return [word.rstrip("s") for word in text.lower().split()]
+
+
+_COMMON = frozenset(
+    [
+        "the",
+        "on",
+        "over",
+        "by",
+        "in",
+        "next",
+        "to",
+        "of",
+        "for",
+        "a",
+        "at",
+        "above",
+        "along",
+        "inside",
+        "under",
+        "little",
+        "light",
+        "lamp",
+    ]
+)
+
+
 def build_home(rng: Random, valid: bool) -> Home:
     """A home of three to seven rooms on one to three floors; no two devices share name and room."""
     levels = rng.sample(list(_ROOMS), rng.randint(1, 3))
@@ -122,15 +191,22 @@ def build_home(rng: Random, valid: bool) -> Home:
         if name in names:
             continue
         names.add(name)
-        words = name.replace("Curtains", "Curtain").split()
-        kind = next((kind for word, kind in _CLASSES.items() if word in words), "")
-        kind = kind if domain in ("cover", "binary_sensor", "sensor") else ""
-        devices.append(Device(name, domain, area, kind))
+        devices.append(Device(name, domain, area, _class_of(name, domain)))
     home = Home(floors, devices)
     if rng.random() < 0.4:
         home.here = rng.choice(list(floors))
     home.told = _facts(home, rng)
     return home
+
+
+def _class_of(name: str, domain: str) -> str:
+    """The device class by the last word of the name: a "Garage Temperature" is a temperature."""
+    if domain not in ("cover", "binary_sensor", "sensor"):
+        return ""
+    if domain == "cover" and name == "Garage Door":
+        return "garage"
+    words = name.replace("Curtains", "Curtain").replace(" Alarm", "").split()
+    return _CLASSES.get(words[-1], "")
 
 
 def within(room: str) -> str:

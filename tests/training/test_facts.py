@@ -6,12 +6,16 @@ import datetime as dt
 import json
 from random import Random
 
+import pytest
+from training.example import Example
 from training.facts import relative_day, relative_time, with_facts
 from training.home import home
-from training.home_world import build_home, in_split
+from training.home_world import Device, Home, build_home, in_split, other_words
 from training.rounds import rounds
+from training.world import World
 
 from tests.training.worlds import family_world
+from training import generate
 
 
 def test_days_are_counted_from_today() -> None:
@@ -82,3 +86,28 @@ def test_rooms_and_ways_to_ask_of_the_validation_are_its_own() -> None:
     assert valid - train
     ways = tuple(f"way {number}" for number in range(40))
     assert not set(in_split(ways, True)) & set(in_split(ways, False))
+
+
+def test_other_words_for_a_device_fit_no_other_one() -> None:
+    desk = Device("Desk Lamp", "light", "Study")
+    alone = Home({"Study": "Attic"}, [desk, Device("Floor Lamp", "light", "Study")])
+    assert "lamp on the desk" in other_words(desk, alone, valid=False)
+    beside = Home({"Study": "Attic"}, [desk, Device("Desk Fan", "fan", "Study")])
+    assert other_words(desk, beside, valid=False)
+    twins = Home({"Study": "Attic"}, [desk, Device("Desk Lamp Left", "light", "Study")])
+    assert not other_words(desk, twins, valid=False)
+
+
+def test_a_draw_that_breaks_costs_one_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = iter(range(100))
+
+    def breaks_once(world: World, rng: Random, kind: str | None = None) -> Example | None:
+        if next(calls) == 1:
+            raise KeyError("an odd draw")
+        return home(world, rng)
+
+    monkeypatch.setattr(generate, "compose", breaks_once)
+    assert len(list(generate.examples(family_world(), None, Random(1), 5))) == 5
+    monkeypatch.setattr(generate, "compose", lambda *_: {}["always"])
+    with pytest.raises(KeyError):
+        list(generate.examples(family_world(), None, Random(1), 5))
