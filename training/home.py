@@ -680,7 +680,7 @@ def _style(rng: Random, needed: list[str]) -> tuple[Callable[[Said], ToolCall], 
     }
     chosen = list(dict.fromkeys(needed))
     rest = [name for name in _TOOLS if name not in chosen]
-    chosen += rng.sample(rest, rng.choice((1, 3, 5, 8, 11, 15)))
+    chosen += rng.sample(rest, rng.choice((1, 3, 5, 8, 11, 15, 22)))
     rng.shuffle(chosen)
     tools, keys = {}, {}
     for name in chosen:

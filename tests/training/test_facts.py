@@ -108,6 +108,6 @@ def test_a_draw_that_breaks_costs_one_example(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(generate, "compose", breaks_once)
     assert len(list(generate.examples(family_world(), None, Random(1), 5))) == 5
-    monkeypatch.setattr(generate, "compose", lambda *_: {}["always"])
+    monkeypatch.setattr(generate, "compose", lambda *_: dict[str, Example]()["always"])
     with pytest.raises(KeyError):
         list(generate.examples(family_world(), None, Random(1), 5))
