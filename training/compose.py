@@ -2,103 +2,78 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 
 from training.boundaries import join_clauses
+from training.dialogues import ask, dialogue
 from training.example import Example, written
-from training.frame_types import Flag, Frame, Parameter, Pool
-from training.houses import pick_house, terse
+from training.facts import with_facts
+from training.frame_types import Flag, Frame, Pool
+from training.home import home
+from training.houses import House, nesting, pick_house, slotted
 from training.noise import add_noise
-from training.parallel import Composed, same_tool, wrong_value
-from training.refusals import irrelevant, missing
-from training.sample import Clause, Piece, clause_from, is_day, is_person, is_place, sample_clause
-from training.siblings import sibling_frames
-from training.styles import StyledTool, style_tool
+from training.offer import offer
+from training.parallel import Composed, confusable, same_tool, wrong_value
+from training.references import REFERENCES, Reference, with_pronoun
+from training.refusals import irrelevant, taken_away
+from training.rounds import rounds
+from training.sample import Clause, Piece, clause_from, sample_clause
 from training.world import World, tool_count
 
-# Shares of the kinds, in percent.
+# Shares of the kinds, relative to each other; the sum is about a hundred.
 SHARES = {
-    "single_one": 19,
-    "single_many": 24,
-    "correction": 3,
-    "parallel": 19,
-    "parallel_multiple": 18,
-    "pronoun": 3,
-    "irrelevant": 15,
-    "missing": 3,
+    "single_one": 9,
+    "single_many": 13,
+    "correction": 1.5,
+    "parallel": 12,
+    "parallel_multiple": 12,
+    "pronoun": 1.5,
+    "irrelevant": 6,
+    "missing": 4,
+    "confusable": 5,
+    "ranked": 3,
+    "taken_away": 4,
+    "nested": 7,
+    "dialogue": 12,
+    "rounds": 2.5,
+    "facts": 4,
+    "home": 6,
+    "slots": 3,
 }
-LONG_LIST = 14  # tools; more of them are described tersely, so that the prompt stays short
+DRAWS = 20  # tries at one kind, so that the shares are those above
+# What the third generation learnt beside the second; each has a validation set of its own.
+FAMILIES = ("dialogue", "rounds", "facts", "nested", "home", "slots", "taken_away", "missing")
 _CORRECTIONS = (
     ", no wait, ", " - sorry, I mean ", ", I mean ", "... actually ", ", or rather ", ", no, ",
     " (scratch that: ", " oh wait ", ", sorry, ",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """Words that stand for something said before, and what they may follow."""
-
-    name: str
-    fits: Callable[[Parameter], bool]
-    after: re.Pattern[str]
-    words: tuple[str, ...]
-    alone: bool  # whether the preposition goes: "there", not "in there"
-
-
-_REFERENCES = (
-    Reference("place", is_place, re.compile(r"\b(in|at|to|for|around|near) $"), ("there",), True),
-    Reference("person", is_person, re.compile(r"\b(to|for|with|from) $"), ("them",), False),
-    Reference(
-        "day",
-        is_day,
-        re.compile(r"\b[Oo]n $"),
-        ("that day", "the same day", "that same day", "the same date", "on that day"),
-        True,
-    ),
-)
-
-
 def compose(world: World, rng: Random, kind: str | None = None) -> Example | None:
-    """One example; None where the draw did not work out and another should be made."""
+    """One example; None where no draw worked out and another kind should be tried."""
     kind = kind or rng.choices(list(SHARES), list(SHARES.values()))[0]
-    return _MAKERS[kind](world, rng)
+    made = (_MAKERS[kind](world, rng) for _ in range(DRAWS))
+    return next((example for example in made if example), None)
 
 
 def _finish(
-    world: World, rng: Random, composed: Composed, kind: str, tool_count: int
+    world: World,
+    rng: Random,
+    composed: Composed,
+    kind: str,
+    tool_count: int,
+    house: House | None = None,
+    others: Sequence[Frame] | None = None,
 ) -> Example | None:
     """Write the request down, offer the tools it needs and others, and make the calls."""
     clauses, pieces = composed
     pieces = add_noise(clauses, [piece for piece in pieces if piece.text], rng)
     query = written(pieces)
-    house = pick_house(rng)
-    if tool_count > LONG_LIST:
-        house = terse(house)
-    needed = list({id(clause.frame): clause.frame for clause in clauses}.values())
-    styled: dict[int, StyledTool] = {}
-    names: set[str] = set()
-    for frame in needed:
-        calls_of = [clause.values for clause in clauses if clause.frame is frame]
-        styled[id(frame)] = style_tool(frame, house, rng, calls_of)
-        names.add(styled[id(frame)].tool.name)
-    offered = list(styled.values())
-    extra = world.others(needed, tool_count - len(needed), rng, most=0.5)
-    if rng.random() < 0.3 and extra:
-        siblings = sibling_frames(needed[0], rng, 1)
-        extra[: len(siblings)] = siblings
-    for frame in extra:
-        other = (
-            style_tool(frame, house, rng)
-            if frame.source == "sibling"
-            else world.styled(frame, house, rng, alike=tool_count > LONG_LIST)
-        )
-        if other.tool.name not in names:
-            names.add(other.tool.name)
-            offered.append(other)
-    rng.shuffle(offered)
+    frames = list({id(clause.frame): clause.frame for clause in clauses}.values())
+    needed = [(one, [c.values for c in clauses if c.frame is one]) for one in frames]
+    styled, offered = offer(world, rng, needed, tool_count, house=house, others=others)
     calls = [styled[id(clause.frame)].call(clause.values) for clause in clauses]
     source = "+".join(sorted({clause.frame.source for clause in clauses}))
     return Example(query, offered, calls, kind, source, [clause.text for clause in clauses])
@@ -178,7 +153,7 @@ def _parallel_multiple(world: World, rng: Random) -> Example | None:
 
 def _pronoun(world: World, rng: Random) -> Example | None:
     """ "…in Lyon, and find a dentist there": the second call takes its place from the first."""
-    what = rng.choices(_REFERENCES, (45, 25, 30))[0]
+    what = rng.choices(REFERENCES, (45, 25, 30))[0]
     pools = {"place": world.with_place, "person": world.with_person, "day": world.with_day}
     pool = pools[what.name]
     if len(pool) < 2:
@@ -205,7 +180,7 @@ def _pronoun_once(world: World, rng: Random, what: Reference, pool: list[Frame])
         return None
     said = opening.values[shared[0]]
     closing.values[followed[0]] = said
-    pieces = _with_pronoun(closing.pieces, followed[0], what, rng)
+    pieces = with_pronoun(closing.pieces, followed[0], what, rng)
     if pieces is None:
         return None
     closing.pieces = pieces
@@ -221,22 +196,52 @@ def _pool(frame: Frame, name: str) -> str:
     return f"{values.name.replace('first_name', 'person')} {values.form}"
 
 
-def _with_pronoun(
-    pieces: list[Piece], name: str, what: Reference, rng: Random
-) -> list[Piece] | None:
-    places = [index for index, piece in enumerate(pieces) if piece.slot == name]
-    if len(places) != 1 or places[0] == 0 or pieces[places[0] - 1].slot:
+def _confusable(world: World, rng: Random) -> Example | None:
+    """Several calls of one tool whose values are easily taken for each other."""
+    frame = rng.choice(world.copied) if world.copied and rng.random() < 0.3 else world.frame(rng)
+    composed = confusable(frame, rng, rng.choices((2, 3, 4), (50, 35, 15))[0])
+    if composed is None:
         return None
-    index = places[0]
-    before = pieces[index - 1]
-    match = what.after.search(before.text)
-    after = pieces[index + 1].text if index + 1 < len(pieces) else ""
-    if not match or after.startswith(("'", "-")):
+    return _finish(
+        world, rng, composed, "confusable", 1 if rng.random() < 0.6 else tool_count(rng, 1)
+    )
+
+
+def _ranked(world: World, rng: Random) -> Example | None:
+    """One call among what a ranking by words leaves of many tools, described as they are."""
+    clause = sample_clause(world.frame(rng), rng)
+    others = world.near(clause.frame, clause.text, rng, rng.choice((5, 7, 9, 12, 16, 20, 23)), 0.5)
+    composed = [clause], clause.pieces
+    return _finish(world, rng, composed, "ranked", len(others) + 1, others=others)
+
+
+def _slots(world: World, rng: Random) -> Example | None:
+    """One call of an intent whose slots hold the very words; others of its kind beside it."""
+    if not world.slots:
         return None
-    head, word = before, rng.choice(what.words)
-    if what.alone:
-        head = replace(before, text=before.text[: match.start()])
-    return [*pieces[: index - 1], head, Piece(word), *pieces[index + 1 :]]
+    own = world.own_slots if rng.random() < 0.5 else []
+    frame = rng.choice(own or world.slots)
+    clause = sample_clause(frame, rng)
+    others = world.others([frame], rng.choice((2, 4, 6, 8)), rng, most=0.5)
+    house = slotted(pick_house(rng))
+    composed = [clause], clause.pieces
+    return _finish(world, rng, composed, "slots", 1 + len(others), house=house, others=others)
+
+
+def _nested(world: World, rng: Random) -> Example | None:
+    """Arguments inside objects, long descriptions; now and then several calls."""
+    pool = world.nested if world.nested and rng.random() < 0.5 else None
+    frame = rng.choice(pool) if pool else world.frame(rng)
+    house = nesting(pick_house(rng), rng)
+    if pool and rng.random() < 0.7:
+        house = replace(house, nested=0)  # it is nested as it was written
+    if rng.random() < 0.25:
+        composed = same_tool(frame, rng, 2)
+    else:
+        clause = sample_clause(frame, rng)
+        composed = [clause], clause.pieces
+    count = tool_count(rng, 1) if rng.random() < 0.6 else 1
+    return _finish(world, rng, composed, "nested", min(count, 10), house=house)
 
 
 _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
@@ -247,5 +252,14 @@ _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
     "parallel_multiple": _parallel_multiple,
     "pronoun": _pronoun,
     "irrelevant": irrelevant,
-    "missing": missing,
+    "missing": ask,
+    "confusable": _confusable,
+    "ranked": _ranked,
+    "taken_away": taken_away,
+    "nested": _nested,
+    "dialogue": dialogue,
+    "rounds": rounds,
+    "facts": with_facts,
+    "home": home,
+    "slots": _slots,
 }

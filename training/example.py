@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from edgewise.calls.prompt import render_answer
+from edgewise.calls.question import Question, render_reply
 from edgewise.types.messages import ToolCall
 from training.sample import Piece
 from training.styles import StyledTool
@@ -21,10 +21,13 @@ class Example:
     kind: str
     source: str
     clauses: list[str] = field(default_factory=list)
+    before: str = ""  # facts and turns before the request, rendered
+    after: str = ""  # turns since then
+    questions: list[Question] = field(default_factory=list)
 
     @property
     def answer(self) -> str:
-        return render_answer(self.calls)
+        return render_reply(self.calls, self.questions)
 
 
 def written(pieces: list[Piece]) -> str:

@@ -53,6 +53,8 @@ POOLS = frozenset(
         "id",
         "animal",
         "color",
+        "sentence",
+        "code",
     ]
 )
 _POOL_ALIASES = {

@@ -57,8 +57,8 @@ def phrase(parameter: Parameter, rng: Random) -> str:
     if isinstance(parameter.values, Flag):
         return slot
     options = [f"with {label} {slot}", f"{label} {slot}", f"with the {label} {slot}",
-               f"({label}: {slot})", f"where the {label} {_is(label)} {slot}"]  # fmt: skip
-    if _is(label) == "is":
+               f"({label}: {slot})", f"where the {label} {be_of(label)} {slot}"]  # fmt: skip
+    if be_of(label) == "is":
         options.append(f"with {_a(label)} {label} of {slot}")
     pool = parameter.values.name if isinstance(parameter.values, Pool) else ""
     if pool in _PLACE_POOLS:
@@ -78,13 +78,13 @@ def _a(label: str) -> str:
     return "an" if label[:1] in "aeiou" else "a"
 
 
-def _is(label: str) -> str:
+def be_of(label: str) -> str:
     return "are" if label.endswith("s") and not label.endswith("ss") else "is"
 
 
 def _fact(parameter: Parameter) -> str:
     slot, label = f"{{{parameter.name}}}", label_of(parameter.name)
-    return slot if isinstance(parameter.values, Flag) else f"the {label} {_is(label)} {slot}"
+    return slot if isinstance(parameter.values, Flag) else f"the {label} {be_of(label)} {slot}"
 
 
 def _pair(parameter: Parameter) -> str:

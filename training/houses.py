@@ -19,11 +19,25 @@ class House:
     rename: float
     wordy: float = 0.0
     odd: float = 0.0
+    nested: int = 0  # levels of objects that hold all the arguments
 
 
 def terse(house: House) -> House:
     """The manner of long lists of tools: names and hardly a word about them."""
     return replace(house, describe_tools=0.5, describe_parameters=0.1, wordy=0.0)
+
+
+def slotted(house: House) -> House:
+    """The manner of spoken assistants: intents and slots without a word about them."""
+    return replace(house, describe_tools=0.3, describe_parameters=0.2, wordy=0.0, rename=0.0)
+
+
+def nesting(house: House, rng: Random) -> House:
+    """The manner of big interfaces: arguments inside objects, and many words about them."""
+    wordy = rng.choice((0.0, 0.8, 1.0, 1.0))
+    described = 1.0 if wordy else house.describe_parameters
+    levels = rng.choices((0, 1, 2), (35, 50, 15))[0]
+    return replace(house, nested=levels, wordy=wordy, describe_parameters=described)
 
 
 def pick_house(rng: Random) -> House:

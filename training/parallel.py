@@ -8,8 +8,9 @@ from dataclasses import replace
 from random import Random
 
 from training.boundaries import join_clauses
-from training.frame_types import Choices, Flag, Frame, Number, Pairs, Template
+from training.frame_types import Choices, Flag, Frame, Number, Pairs, Pool, Template
 from training.naming import words_of
+from training.number_forms import digits, say
 from training.sample import (
     Clause,
     Piece,
@@ -19,6 +20,7 @@ from training.sample import (
     pick_template,
     sample_clause,
     sample_values,
+    unit_follows,
 )
 from training.values import Said, join_list, sample_value
 
@@ -254,6 +256,97 @@ def repeat_briefly(frame: Frame, template: Template, rng: Random, count: int) ->
     if pieces[-1].text.rstrip()[-1:] in ".?!" and not pieces[-1].slot:
         lead = " " + lead.lstrip(".,- ").capitalize()
     return clauses, [*pieces, Piece(lead), Piece(tail, names[0]), Piece(end)]
+
+
+def confusable(frame: Frame, rng: Random, count: int) -> Composed | None:
+    """One sentence each, in one form, with values that are nearly those of the one before.
+
+    Numbers differ by a digit, codes by a character, and alike ones change places.
+    """
+    if not frame.templates:
+        return None
+    template = rng.choice(frame.templates)
+    first = clause_from(frame, template, rng)
+    able = [
+        name for name in first.values if _nearly(frame, name, first.values[name], template, rng)
+    ]
+    if not able:
+        return None
+    clauses, seen = [first], {_key(first)}
+    for _ in range(count * 3):
+        values = dict(clauses[-1].values)
+        for name in able if rng.random() < 0.4 else [rng.choice(able)]:
+            near = _nearly(frame, name, values[name], template, rng)
+            values[name] = near or values[name]
+        _exchange(frame, values, rng)
+        clause = Clause(frame, fill(template, values), values, template)
+        if _key(clause) not in seen:
+            seen.add(_key(clause))
+            clauses.append(clause)
+        if len(clauses) == count:
+            return clauses, join_clauses(clauses, rng)
+    return None
+
+
+def _key(clause: Clause) -> str:
+    return repr(sorted((name, str(said.value)) for name, said in clause.values.items()))
+
+
+def _nearly(frame: Frame, name: str, said: Said, template: Template, rng: Random) -> Said | None:
+    """Almost the same value; None where there is no such thing."""
+    parameter = frame.parameters[name]
+    values = parameter.values
+    if parameter.counts is not None:
+        return None
+    if isinstance(values, Number) and not isinstance(said.value, str):
+        return _near_number(values, said.value, unit_follows(template, name, parameter), rng)
+    if isinstance(values, Pool) and values.name in _CODES and said.verbatim:
+        letters = [place for place, letter in enumerate(said.text) if letter.isdigit()]
+        if not letters:
+            return None
+        place = rng.choice(letters)
+        digit = str((int(said.text[place]) + rng.randint(1, 9)) % 10)
+        text = said.text[:place] + digit + said.text[place + 1 :]
+        return Said(text, text, verbatim=True)
+    return None
+
+
+_CODES = ("id", "phone", "filename", "username", "code", "url", "street", "email")
+
+
+def _near_number(values: Number, value: float, bare: bool, rng: Random) -> Said | None:
+    plain = digits(value)
+    ways = [f"{plain}0", plain[:-1], plain[::-1], digits(round(value + 1, 6))]
+    ways.append(digits(round(value - 1, 6)))
+    if len(plain) > 1:
+        place = rng.randrange(len(plain) - 1)
+        ways.append(plain[:place] + plain[place + 1] + plain[place] + plain[place + 2 :])
+        ways.append(plain[:place] + str(rng.randint(1, 9)) + plain[place + 1 :])
+    rng.shuffle(ways)
+    for way in ways:
+        if not re.fullmatch(r"[1-9]\d*(\.\d*[1-9])?", way) or way == plain:
+            continue
+        near = float(way)
+        if not values.low <= near <= values.high or (values.step and near % values.step):
+            continue
+        if values.integral and near != int(near):
+            continue
+        near = int(near) if near == int(near) else near
+        return Said(near, say(values, near, rng, bare))
+    return None
+
+
+def _exchange(frame: Frame, values: dict[str, Said], rng: Random) -> None:
+    """Two places, people or words of one kind change places: "from Rome to Oslo" and back."""
+    groups: dict[str, list[str]] = {}
+    for name in values:
+        pool = frame.parameters[name].values
+        if isinstance(pool, Pool) and not pool.form and frame.parameters[name].counts is None:
+            groups.setdefault(pool.name, []).append(name)
+    for kind, names in groups.items():
+        if len(names) == 2 and kind not in ("date", "time", "datetime") and rng.random() < 0.5:
+            first, second = names
+            values[first], values[second] = values[second], values[first]
 
 
 def _needs_label(frame: Frame, name: str) -> bool:

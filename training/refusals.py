@@ -1,19 +1,19 @@
-"""Requests without a call: nothing offered fits, or something required was not said."""
+"""Requests without a call: nothing offered fits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 from training.example import Example, written
-from training.frame_types import Frame
+from training.frame_types import Frame, Pool
 from training.houses import pick_house
 from training.noise import add_noise
-from training.omissions import left_out, newly_required
 from training.questions import question
 from training.sample import Piece, clause_from, sample_clause
 from training.siblings import sibling_frames
 from training.styles import StyledTool, style_tool
-from training.world import World, content_words, tool_count
+from training.world import World, content_words
 
 
 def irrelevant(world: World, rng: Random) -> Example | None:
@@ -82,31 +82,33 @@ def _refuse(
     house = pick_house(rng)
     tools: dict[str, StyledTool] = {}
     for frame in offered:
-        fresh = frame.source == "sibling" or why == "missing"
-        styled = (
-            style_tool(frame, house, rng, strict=True) if fresh else world.styled(frame, house, rng)
-        )
+        sibling = frame.source == "sibling"
+        styled = style_tool(frame, house, rng) if sibling else world.styled(frame, house, rng)
         tools.setdefault(styled.tool.name, styled)
     shuffled = list(tools.values())
     rng.shuffle(shuffled)
     return Example(query, shuffled, [], f"irrelevant_{why}", offered[0].source, [query])
 
 
-def missing(world: World, rng: Random) -> Example | None:
-    """Something required was not said: no call."""
-    chance = rng.random()
-    found = None
-    if chance > 0.4:
-        frame = rng.choice(world.by_source["frames"] or world.frames)
-        found = left_out(frame, rng) if chance > 0.75 else newly_required(frame, rng)
-    elif world.with_incomplete:
-        frame = rng.choice(world.with_incomplete)
-        found = frame, clause_from(frame, rng.choice(frame.incomplete), rng)
-    if not found:
+def taken_away(world: World, rng: Random) -> Example | None:
+    """The tool that serves the request is missing from a list of others for the same field."""
+    frame = world.frame(rng)
+    clause = sample_clause(frame, rng)
+    near = world.near(frame, clause.text, rng, rng.choice((2, 3, 4, 5, 7, 9, 12)), most=0.2)
+    words = content_words(clause.text)
+    kinds = _kinds(frame, clause.values)
+    offered = [
+        other
+        for other in near
+        if len(words & world.words[id(other)]) < 2
+        and len(kinds & _kinds(other, other.parameters)) < 2
+    ]
+    if len(offered) < 2:
         return None
-    asked, clause = found
-    others = world.others([frame], tool_count(rng, 1) - 1, rng, most=0.3)
-    example = _refuse(world, rng, clause.pieces, [asked, *others], "missing")
-    if example:
-        example.kind = "missing"
-    return example
+    return _refuse(world, rng, clause.pieces, offered, "taken")
+
+
+def _kinds(frame: Frame, names: Iterable[str]) -> set[str]:
+    """Which special things a tool takes: a tool that takes the same ones may well do instead."""
+    values = (frame.parameters[name].values for name in names)
+    return {value.name for value in values if isinstance(value, Pool)}

@@ -98,7 +98,7 @@ def sample_values(
     used: set[str] = set()
     for name in present:
         parameter = frame.parameters[name]
-        bare = _unit_follows(template, name, parameter)
+        bare = unit_follows(template, name, parameter)
         said = sample_value(parameter, rng, bare)
         for _ in range(4):
             if said.text not in used or isinstance(parameter.values, Flag):
@@ -136,7 +136,7 @@ def _in_order(values: dict[str, Said]) -> dict[str, Said]:
     return values
 
 
-def _unit_follows(template: Template, name: str, parameter: Parameter) -> bool:
+def unit_follows(template: Template, name: str, parameter: Parameter) -> bool:
     """Whether the sentence itself names the unit, as in `{width} cm wide` or `${price}`."""
     number = parameter.values
     if not isinstance(number, Number):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgewise.calibrate.answers import Call, exact, value_matches
-from edgewise.calls.prompt import MalformedAnswer, parse_answer
+from edgewise.calls.prompt import ASK, MalformedAnswer
+from edgewise.calls.question import read_reply
 from edgewise_bench.calls.scores import call_matches, f1
 from edgewise_bench.risk import coverage_at
 
@@ -26,11 +27,16 @@ __all__ = [
 
 
 def read_calls(text: str) -> list[Call] | None:
-    """The calls in an answer, None where it is malformed."""
+    """The calls in an answer, None where it is malformed. A question counts as a call of `ask`."""
     try:
-        return [(call.name, call.arguments) for call in parse_answer(text)]
+        reply = read_reply(text)
     except MalformedAnswer:
         return None
+    asked = [
+        (ASK, {"tool": question.tool, "needs": sorted(question.needs)})
+        for question in reply.questions
+    ]
+    return [*((call.name, call.arguments) for call in reply.calls), *asked]
 
 
 def auroc(scores: Sequence[float], right: Sequence[bool]) -> float:

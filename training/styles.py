@@ -17,6 +17,10 @@ from training.spare_parameters import add_spare_parameters
 from training.values import Said, sample_value
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_HOLDERS = (
+    "request", "payload", "input", "body", "data", "query", "args", "order_details", "spec", "job",
+    "config", "resource", "record", "item", "profile", "entry", "attributes", "subject",
+)  # fmt: skip
 _GROUPS = ("options", "filters", "details", "params", "settings", "criteria")
 
 
@@ -76,12 +80,15 @@ def style_tool(
     if rng.random() < 0.3:
         rng.shuffle(names)
     group = rng.choice(_GROUPS) if rng.random() < 0.05 and len(names) > 1 else ""
-    flatten = rng.random() < 0.25
+    flatten = rng.random() < (0.0 if house.nested else 0.25)
+    holders = _holders(house, frame, rng)
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
     styled = StyledTool(frame, Tool(frame.name), {}, manner=rng.random())
     for name in names:
         parameter = frame.parameters[name]
         path = _path(parameter, house, flatten, group, rng)
+        if holders:
+            path = (*holders[len(styled.paths) % len(holders)], *path)
         while _clashes(path, styled.paths.values()):
             path = (*path[:-1], path[-1] + "_2") if len(path) == 1 else _renamed(path, styled)
         styled.paths[name] = path
@@ -98,9 +105,23 @@ def style_tool(
     description = wording.tool_description(frame.description, rng) if described else ""
     if description and rng.random() < house.wordy:
         description = wording.longer_tool_description(description, rng)
+        if house.wordy == 1.0:
+            description = wording.documented(description, rng)
     styled.tool = Tool(name, description, schema)
     styled.rendered = render_tools([styled.tool])
     return styled
+
+
+def _holders(house: House, frame: Frame, rng: Random) -> list[tuple[str, ...]]:
+    """The objects that hold the arguments in a nested schema: one, or two that share them."""
+    if not house.nested or not frame.parameters:
+        return []
+    outer = [
+        naming.parameter_name(name, house.case, False, rng) for name in rng.sample(_HOLDERS, 3)
+    ]
+    if house.nested > 1:
+        return [(outer[0], outer[1])]
+    return [(outer[0],)] if rng.random() < 0.6 else [(outer[0],), (outer[1],)]
 
 
 def _path(

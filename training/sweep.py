@@ -84,7 +84,8 @@ def best_run(results: Sequence[Row]) -> Row | None:
 def table(results: Sequence[Row]) -> str:
     """One line per run, best first."""
     lines = [f"{'run':24} {'status':9} {'Mtok':>6} {'s':>5} {'loss':>7} {'exact':>6} {'f1':>6}"]
-    lines[0] += f" {'auroc':>6} {'cov95':>6} {'MB':>5} {'other':>6} {'Q4_0':>13}"
+    lines[0] += f" {'auroc':>6} {'cov95':>6} {'MB':>5} {'other':>6} {'second':>6} {'famil.':>6}"
+    lines[0] += f" {'Q4_0':>13}"
     ordered = sorted(results, key=lambda row: -float((row.get("valid") or {}).get("exact", -1)))
     for row in ordered:
         valid = row.get("valid") or {}
@@ -96,6 +97,7 @@ def table(results: Sequence[Row]) -> str:
             f"{valid.get('exact', 0):6.4f} {valid.get('f1', 0):6.4f} "
             f"{confidence.get('auroc', 0):6.4f} {confidence.get('coverage_95', 0):6.4f} "
             f"{row.get('adapter_bytes', 0) / 1e6:5.1f} {_exact(row, 'other')} "
+            f"{_exact(row, 'second')} {_exact(row, 'families')} "
             f"{_exact(row, 'valid_Q4_0')} {_exact(row, 'other_Q4_0')}"
         )
     return "\n".join(lines)

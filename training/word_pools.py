@@ -152,6 +152,45 @@ def _street(rng: Random) -> str:
     return address if rng.random() < 0.7 else f"{address}, {rng.choice(pool_entries('city'))}"
 
 
+_WHO = (
+    "the caterer", "Nadia", "the night shift", "our landlord", "somebody from the bank", "Tomasz",
+    "the choir", "the new intern", "my sister", "the inspector", "the bus driver", "the board",
+)  # fmt: skip
+_DOES = (
+    "needs the keys before noon", "will be two hours late", "has moved to the third floor",
+    "left a parcel by the gate", "wants the blue folder back", "cannot open the cellar door",
+    "asked for a smaller table", "forgot the charger again", "is bringing forty chairs",
+    "changed the door code", "found a cat in the stairwell", "starts at a quarter past six",
+)  # fmt: skip
+_BECAUSE = (
+    "because the lift is broken", "so please leave the light on", "and nobody told us",
+    "since the trains are not running", "so we meet in the yard", "but that can wait until spring",
+    "and the soup is getting cold", "although it was agreed last week", "so bring an umbrella",
+    "because the meeting was moved",
+)  # fmt: skip
+
+
+def _sentence(rng: Random) -> str:
+    """Something to write down, of a length that takes care to copy."""
+    who = rng.choice(_WHO)
+    text = f"{who} {rng.choice(_DOES)}"
+    if rng.random() < 0.6:
+        text += f" {rng.choice(_BECAUSE)}"
+    return text
+
+
+def _code(rng: Random) -> str:
+    """Keys, serial numbers and hashes."""
+    chance = rng.random()
+    if chance < 0.3:
+        return "".join(rng.choice("0123456789abcdef") for _ in range(rng.choice((7, 8, 10, 12))))
+    if chance < 0.7:
+        signs = _LETTERS + "23456789"
+        groups = ["".join(rng.choice(signs) for _ in range(4)) for _ in range(rng.randint(2, 4))]
+        return "-".join(groups)
+    return f"{rng.choice(_LETTERS)}{rng.choice(_LETTERS)}{rng.randrange(10**8):08}"
+
+
 _MADE: dict[str, Callable[[Random], str]] = {
     "person": _person,
     "email": _email,
@@ -161,6 +200,8 @@ _MADE: dict[str, Callable[[Random], str]] = {
     "filename": _filename,
     "id": _id,
     "street": _street,
+    "sentence": _sentence,
+    "code": _code,
     "date": time_forms.say_date,
     "time": time_forms.say_time,
     "datetime": time_forms.say_datetime,

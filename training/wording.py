@@ -142,6 +142,25 @@ _MORE_ON_TOOLS = (
     "Arguments that are not needed can be left out.", "Works for signed-in users only.",
     "Provides detailed results suitable for further processing.",
 )  # fmt: skip
+_MANUAL = (
+    "The service answers within two seconds; longer jobs are queued and reported by e-mail.",
+    "Every call is written to the audit log together with the account that made it.",
+    "Dates without a time zone are taken to be local to the account.",
+    "Fields that are left out keep the value they had before.",
+    "Large results come in pages of one hundred entries.",
+    "Version 2 of this interface replaces the older form-based one, which stays available until "
+    "the end of next year.",
+    "Errors carry a code, a sentence for the user and, where it helps, the field that is wrong.",
+    "Values are checked before anything is changed, so a call either succeeds as a whole or "
+    "leaves everything as it was.",
+    "Callers without the right role get an empty answer instead of an error.",
+    "Calls are counted against the monthly quota of the workspace.",
+    "The same call repeated within a minute has no further effect.",
+    "Text may be given in any language and is stored as it comes.",
+    "See the handbook for a list of known limits and for examples in several languages.",
+    "In the test environment nothing leaves the sandbox, and identifiers begin with the letter T.",
+    "A webhook can be registered to learn about changes made by others.",
+)  # fmt: skip
 _MORE_ON_PARAMETERS = {
     "str": ("Given as text.", "A non-empty string.", "Spelling is not checked.", "Free text."),
     "int": ("A whole number.", "Given as an integer.", "Must be a valid number."),
@@ -157,6 +176,12 @@ _MORE_IF_OPTIONAL = (
 def longer_tool_description(text: str, rng: Random) -> str:
     """A second sentence, as in the documentation of big interfaces."""
     return f"{text.rstrip('.')}. {rng.choice(_MORE_ON_TOOLS)}"
+
+
+def documented(text: str, rng: Random) -> str:
+    """A description as long as a page of a manual; the prompt keeps its beginning."""
+    sentences = rng.sample(_MANUAL, rng.randint(3, len(_MANUAL)))
+    return f"{text.rstrip('.')}. {' '.join(sentences)}"
 
 
 def longer_parameter_description(parameter: Parameter, text: str, rng: Random) -> str:

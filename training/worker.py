@@ -11,6 +11,7 @@ import logging
 import shutil
 import time
 import traceback
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,10 @@ log = logging.getLogger("training")
 PIECE_BYTES = 15 * MIB
 # Kept free at the end for evaluating and exporting the last run, unless the plan says otherwise.
 LAST_SECONDS = 60.0
-OTHER_CASES = "other_valid.jsonl"  # tools of another manner than our own; optional
+# Carried along if wanted: cases with tools of another manner than our own, and those that the
+# generation before was chosen by.
+CARRIED_CASES = {"other": "other_valid.jsonl", "second": "second_valid.jsonl"}
+FAMILIES = "families"
 LEAST_SECONDS = 20.0  # no run is started for less training than this
 
 
@@ -50,8 +54,7 @@ class Worker:
         self.results: list[Row] = read_json(self.results_path, [])
         self.attempts: dict[str, int] = read_json(self.attempts_path, {})
         self.base: LoadedBase | None = None
-        self.cases: list[Case] = []
-        self.other: list[Case] = []
+        self.cases: dict[str, list[Case]] = {}
         self.prepared = False
 
     def plan(self) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class Worker:
             if settings.method == "full":  # how much of it does the low-rank form lose?
                 with torch.inference_mode():
                     weights = outcome.trainable.weights(base.machine.dtype)
-                cases = self.cases[: _limit(row, plan)]
+                cases = self.cases["valid"][: _limit(row, plan)]
                 result["valid_unexported"] = summarise(_predict(base, weights, cases))
         return result
 
@@ -205,23 +208,33 @@ class Worker:
 
     def _evaluate(self, settings: RunSettings, base: LoadedBase, limit: int, result: Row) -> None:
         begin, machine = time.monotonic(), base.machine
-        if not self.cases:
-            folder = min((self.keep / "data").glob("round-*.done")).stem
-            self.cases = read_cases(sorted((self.keep / "data" / folder).glob("valid*.jsonl")))
-            other = self.keep / "carry" / OTHER_CASES
-            self.other = read_cases([other]) if other.exists() else []
+        self.cases = self.cases or self._read_cases()
         for served in (settings.served, *settings.also_served):
             adapter = self.keep / "adapters" / f"{settings.name}.gguf"
             with torch.inference_mode():
                 weights = served_weights(machine.base, adapter, served, machine.dtype)
             suffix = "" if served == settings.served else f"_{served}"
-            for key, cases in (("valid", self.cases), ("other", self.other)):
-                predictions = _predict(base, weights, cases[:limit])
+            for key, cases in self.cases.items():
+                chosen = cases[:limit] if key != FAMILIES else _of_each(cases, limit)
+                predictions = _predict(base, weights, chosen)
                 result[key + suffix] = summarise(predictions)
+                if key == FAMILIES:
+                    result[key + suffix]["of"] = _by_family(chosen, predictions)
                 # Only letters, digits, dots and dashes come through on the way home.
                 rounding = served.replace(",", "-").replace("=", "-")
                 self._publish(f"{settings.name}.{rounding}.{key}.jsonl", predictions)
         result["evaluate_seconds"] = round(_since(begin), 1)
+
+    def _read_cases(self) -> dict[str, list[Case]]:
+        """The validation sets: made with the first round of data, and carried along."""
+        folder = self.keep / "data" / min((self.keep / "data").glob("round-*.done")).stem
+        sets = {"valid": read_cases(sorted(folder.glob("valid*.jsonl")))}
+        for key, name in CARRIED_CASES.items():
+            path = self.keep / "carry" / name
+            sets[key] = read_cases([path]) if path.exists() else []
+        families = [read_cases([path]) for path in sorted(folder.glob("family-*.jsonl"))]
+        sets[FAMILIES] = [case for cases in families for case in cases]
+        return {key: cases for key, cases in sets.items() if cases}
 
     def _publish(self, name: str, predictions: list[Case]) -> None:
         path = self.keep / "out" / f"{name}.gz"
@@ -229,6 +242,24 @@ class Worker:
             for prediction in predictions:
                 file.write(json.dumps(prediction, ensure_ascii=False) + "\n")
         shutil.move(path.with_name(f".{path.name}"), path)
+
+
+def _of_each(cases: Sequence[Case], limit: int) -> list[Case]:
+    """The first cases of each family."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for case in cases:
+        seen[case["family"]] += 1
+        if seen[case["family"]] <= limit:
+            chosen.append(case)
+    return chosen
+
+
+def _by_family(cases: Sequence[Case], predictions: Sequence[Case]) -> dict[str, Any]:
+    groups: dict[str, list[Case]] = {}
+    for case, prediction in zip(cases, predictions, strict=True):
+        groups.setdefault(case["family"], []).append(prediction)
+    return {family: summarise(members) for family, members in groups.items()}
 
 
 def _limit(row: Row, plan: Mapping[str, Any]) -> int:

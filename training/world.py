@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from random import Random
 
-from training.frame_types import Frame, Parameter
+from training.frame_types import Frame, Objects, Parameter, Pool
 from training.houses import House, pick_house
 from training.naming import words_of
 from training.sample import is_day, is_person, is_place
@@ -27,8 +27,11 @@ def content_words(text: str) -> frozenset[str]:
 class World:
     """Every tool there is, and how to draw requests and other tools from it."""
 
-    def __init__(self, frames: Sequence[Frame], small_talk: Sequence[str] = ()) -> None:
+    def __init__(
+        self, frames: Sequence[Frame], small_talk: Sequence[str] = (), valid: bool = False
+    ) -> None:
         self.frames = list(frames)
+        self.valid = valid  # whether it is of the validation split
         self.small_talk = [*pool_entries("small_talk"), *small_talk]
         self.by_source: dict[str, list[Frame]] = defaultdict(list)
         self.by_domain: dict[str, list[Frame]] = defaultdict(list)
@@ -44,7 +47,16 @@ class World:
         self.with_place = [frame for frame in self.frames if _says(frame, is_place)]
         self.with_person = [frame for frame in self.frames if _says(frame, is_person)]
         self.with_day = [frame for frame in self.frames if _says(frame, is_day)]
+        self.lookups = self.of_domains("lookups_")
+        self.own_slots = self.of_domains("slots_")
+        self.slots = [*self.own_slots, *self.by_source["snips"], *self.by_source["nlu"]]
+        self.copied = self.of_domains("copied_")
+        self._users: dict[Pool, list[Frame]] = {}
+        self.nested = [frame for frame in self.frames if _is_nested(frame)]
         self._cache: dict[int, list[StyledTool]] = {}
+
+    def of_domains(self, beginning: str) -> list[Frame]:
+        return [frame for frame in self.frames if frame.domain.startswith(beginning)]
 
     def forget(self) -> None:
         """Drop what was kept for speed, so that a chunk depends on nothing but its seed."""
@@ -55,8 +67,13 @@ class World:
         source = rng.choices(self.sources, self.weights)[0]
         return rng.choice(self.by_source[source])
 
+    def words_for(self, frame: Frame) -> frozenset[str]:
+        """What a tool is about; also for one that was made from another meanwhile."""
+        found = self.words.get(id(frame))
+        return content_words(f"{frame.name} {frame.description}") if found is None else found
+
     def likeness(self, one: Frame, other: Frame) -> float:
-        first, second = self.words[id(one)], self.words[id(other)]
+        first, second = self.words_for(one), self.words_for(other)
         union = len(first | second)
         return len(first & second) / union if union else 1.0
 
@@ -79,6 +96,39 @@ class World:
                 found.append(candidate)
         return found
 
+    def users_of(self, pool: Pool) -> list[Frame]:
+        """Tools with written requests that take a thing of this kind, but do not find it."""
+        if pool not in self._users:
+            self._users[pool] = [
+                frame
+                for frame in self.by_source["frames"]
+                if not frame.domain.startswith("lookups_")
+                and frame.templates
+                and any(
+                    one.values == pool and one.counts is None for one in frame.parameters.values()
+                )
+            ]
+        return self._users[pool]
+
+    def near(self, frame: Frame, text: str, rng: Random, count: int, most: float) -> list[Frame]:
+        """The tools that a ranking by words leaves beside the right one, best first."""
+        words = content_words(text) | self.words[id(frame)]
+        domain = self.by_domain[frame.domain]
+        drawn = [*rng.sample(domain, min(len(domain), 12)), *rng.choices(self.frames, k=48)]
+        fit = {
+            id(other): (len(words & self.words[id(other)]), other)
+            for other in drawn
+            if other is not frame and other.name != frame.name
+        }
+        ranked = sorted(fit.values(), key=lambda pair: -pair[0])
+        found: list[Frame] = []
+        for _, other in ranked:
+            if len(found) == count:
+                break
+            if all(self.likeness(other, one) < most for one in (frame, *found)):
+                found.append(other)
+        return found
+
     def styled(self, frame: Frame, house: House, rng: Random, alike: bool = False) -> StyledTool:
         """A tool that is only offered; its writing may be used again in other examples."""
         if alike:
@@ -95,6 +145,13 @@ class World:
 def _says(frame: Frame, wanted: Callable[[Parameter], bool]) -> bool:
     return frame.source == "frames" and any(
         wanted(parameter) and parameter.counts is None for parameter in frame.parameters.values()
+    )
+
+
+def _is_nested(frame: Frame) -> bool:
+    return any(
+        "." in name or isinstance(parameter.values, Objects)
+        for name, parameter in frame.parameters.items()
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from training.compose import SHARES, compose
+from training.compose import FAMILIES, SHARES, compose
 from training.example import Example
 from training.frames_parser import parse_text
 from training.generate import Plan, build_world, generate, held_out, main
@@ -19,12 +19,13 @@ from training.noise import add_noise, lower_everything, make_slips, speak
 from training.parallel import coordinate, repeat_briefly, same_tool
 from training.sample import Piece, clause_from, sample_clause
 
-from edgewise.calls.prompt import parse_answer
-from tests.training.worlds import EXAMPLES, example_frames, frame, small_world
+from edgewise.calls.question import Question, ReadAnswer, read_reply, render_reply
+from edgewise.types.messages import ToolCall
+from tests.training.worlds import EXAMPLES, example_frames, family_world, frame, small_world
 
 
 def made(kind: str, count: int = 60) -> list[Example]:
-    world = small_world()
+    world = small_world() if kind not in FAMILIES and kind != "ranked" else family_world()
     rng = Random(kind)
     found: list[Example] = []
     while len(found) < count:
@@ -32,6 +33,10 @@ def made(kind: str, count: int = 60) -> list[Example]:
         if example:
             found.append(example)
     return found
+
+
+def _parts(reply: ReadAnswer) -> tuple[tuple[ToolCall, ...], tuple[Question, ...]]:
+    return reply.calls, reply.questions
 
 
 def text_values(value: object) -> list[str]:
@@ -48,7 +53,8 @@ def test_every_kind_can_be_made_and_its_calls_name_offered_tools(kind: str) -> N
         names = [styled.tool.name for styled in example.tools]
         assert len(set(names)) == len(names)
         assert {call.name for call in example.calls} <= set(names)
-        parse_answer(example.answer)
+        assert {question.tool for question in example.questions} <= set(names)
+        assert render_reply(*_parts(read_reply(example.answer))) == example.answer
 
 
 def test_kinds_have_the_calls_they_are_named_after() -> None:
@@ -60,7 +66,8 @@ def test_kinds_have_the_calls_they_are_named_after() -> None:
     for example in made("parallel_multiple"):
         assert len({call.name for call in example.calls}) >= 2
     assert all(not e.calls and e.answer == "none" for e in made("irrelevant"))
-    assert all(not e.calls for e in made("missing"))
+    assert all(not e.calls and e.questions for e in made("missing"))
+    assert all(e.answer == "none" for e in made("taken_away"))
 
 
 def test_parallel_calls_differ() -> None:
@@ -202,7 +209,7 @@ def test_the_order_of_sets_has_no_say_in_the_examples() -> None:
 
 
 def test_shares_are_kept() -> None:
-    world = small_world()
+    world = family_world()
     rng = Random(9)
     kinds: Counter[str] = Counter()
     for _ in range(1_500):
@@ -210,9 +217,11 @@ def test_shares_are_kept() -> None:
         if example:
             kinds[example.kind.split("_")[0]] += 1
     total = sum(kinds.values())
-    assert 0.38 < kinds["single"] / total < 0.56
-    assert 0.06 < kinds["irrelevant"] / total < 0.15
-    assert (kinds["irrelevant"] + kinds["missing"]) / total < 0.16
+    whole = sum(SHARES.values())
+    for kind in ("single", "dialogue", "nested", "home", "missing", "slots"):
+        share = sum(SHARES[name] for name in SHARES if name.startswith(kind)) / whole
+        assert 0.6 * share < kinds[kind] / total < 1.6 * share, kind
+    assert 0.05 < kinds["irrelevant"] / total < 0.13
 
 
 def test_held_out_tools_are_never_trained_on() -> None:

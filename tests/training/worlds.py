@@ -22,5 +22,20 @@ def frame(name: str) -> Frame:
     return next(frame for frame in example_frames() if frame.name == name)
 
 
+@cache
+def family_world() -> World:
+    """Beside the examples, what conversations, facts, slots and nested schemas need."""
+    names = (
+        "lookups",
+        "terse_slots",
+        "copied_values",
+        "wild_schemas",
+        "communication_and_calendar",
+    )
+    texts = [(FRAMES / f"{name}.frames").read_text("utf-8") for name in names]
+    more = [frame for text in texts for frame in parse_text(text, "families").frames]
+    return World([*example_frames(), *more])
+
+
 def small_world() -> World:
     return World(example_frames())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
 from edgewise.calls.memory import per_tool, per_toolbox
-from edgewise.calls.prompt import NO_CALL
+from edgewise.calls.prompt import ASK, NO_CALL
 from edgewise.calls.schema import ANY, Field, Shape, encodable, read_parameters, whole_bounds
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Tool
@@ -41,14 +41,18 @@ _UNIT = re.compile(r"\w+|[^\w\s]")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def compile_grammar(tools: Sequence[Tool], request: str = "", *, copy: bool = False) -> str:
+def compile_grammar(
+    tools: Sequence[Tool], request: str = "", *, copy: bool = False, ask: bool = False
+) -> str:
     """A GBNF grammar for the answers to a request.
+
+    `ask` allows lines that ask for what a tool requires, after the calls (`calls.question`).
 
     `copy` limits strings for which the schema sets no choices, format or pattern to words that
     follow each other in the request (or to what the schema gives as default and example).
     Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
     """
-    return _compiled(request if copy else "", tools)
+    return (_compiled_asking if ask else _compiled)(request if copy else "", tools)
 
 
 def check_tools(tools: Sequence[Tool]) -> None:
@@ -59,12 +63,23 @@ def check_tools(tools: Sequence[Tool]) -> None:
 
 @per_toolbox
 def _compiled(copied: str, tools: Sequence[Tool]) -> str:
+    return _root(copied, tools, ask=False)
+
+
+@per_toolbox
+def _compiled_asking(copied: str, tools: Sequence[Tool]) -> str:
+    return _root(copied, tools, ask=True)
+
+
+def _root(copied: str, tools: Sequence[Tool], *, ask: bool) -> str:
     writer = _Writer(copied)
     named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
     root = literal(NO_CALL)
     if named:
         call = writer.rule(choose(named))
-        root += f' | {call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
+        calls = f'{call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
+        question = writer.question(_by_name(tools)) if ask else ""
+        root += f' | {calls} ("\\n" {question})? | {question}' if question else f" | {calls}"
     return f"root ::= {root}\n{writer.text()}"
 
 
@@ -307,6 +322,18 @@ class _Writer:
     def arguments(self, tool: Tool) -> str:
         return self.rule(self._fields(_read(tool).fields or (), top=True))
 
+    def question(self, tools: Mapping[str, Tool]) -> str:
+        """A line that asks for required parameters of one tool; "" if none requires any."""
+        named = []
+        for name, tool in tools.items():
+            lacking = list(dict.fromkeys(_required(_read(tool).fields or (), "", ANY_DEPTH)))
+            if lacking:
+                need = self.rule(choose([(one, "") for one in lacking]))
+                # A name twice would be no harm, so their order and number are left open.
+                more = f'(", " {need}){{0,{len(lacking) - 1}}}' if len(lacking) > 1 else ""
+                named.append((f"{ASK} {name}: ", self.rule(f"{need} {more}".strip())))
+        return self.rule(choose(named)) if named else ""
+
     def _fields(self, fields: Sequence[Field], *, top: bool = False) -> str:
         """An object with these fields in this order; the optional ones may be left out."""
         written = [
@@ -421,6 +448,16 @@ class _Writer:
             starts.append(after)
             gap = '" " ' if unit.start() and text[unit.start() - 1].isspace() else ""
         return self.rule(f'"\\"" ({" | ".join(dict.fromkeys(starts))}) "\\""')
+
+
+def _required(fields: Sequence[Field], prefix: str, depth: int) -> Iterator[str]:
+    """Names of what must be given; `a.b` for what is required inside an object that is."""
+    for field in fields:
+        if not field.required or not is_plain(field.name) or not field.name or "," in field.name:
+            continue
+        yield f"{prefix}{field.name}"
+        for shape in field.shapes if depth else ():
+            yield from _required(shape.fields or (), f"{prefix}{field.name}.", depth - 1)
 
 
 def _either_case(word: str) -> str:

@@ -23,6 +23,7 @@ ENUM_LIMIT = 400
 NESTING_LIMIT = 4
 TOOL_LIMIT = 400_000  # characters: more than any context window holds
 NO_CALL = "none"
+ASK = "ask"  # begins the line that asks for what is missing, see `calls.question`
 _SPECIAL_TOKEN = re.compile(r"<\|(\w+)\|>")
 _LOOKS_LIKE_JSON = re.compile(r"-?\d[\d.eE+-]*|true|false|null|")
 _CUT = "…"
@@ -38,17 +39,23 @@ class MalformedAnswer(ValueError):
     """A text that is neither `none` nor a list of calls."""
 
 
-def render_prompt(tools: Sequence[Tool], query: str) -> str:
-    """The whole text before the answer, special tokens included."""
-    return prompt_around(render_tools(tools), query)
+def render_prompt(tools: Sequence[Tool], query: str, before: str = "", after: str = "") -> str:
+    """The whole text before the answer, special tokens included.
+
+    `before` and `after` the request stand what `calls.history` rendered: facts and other turns.
+    """
+    return prompt_around(render_tools(tools), query, before, after)
 
 
-def prompt_around(rendered_tools: str, query: str) -> str:
+def prompt_around(rendered_tools: str, query: str, before: str = "", after: str = "") -> str:
     """`render_prompt` for tools that are rendered already."""
-    return (
-        f"{_before_query(rendered_tools)}"
-        f"<|im_start|>user\n{_plain(query).strip()}<|im_end|>\n<|im_start|>assistant\n"
-    )
+    asked = turn("user", plain_text(query).strip())
+    return f"{_before_query(rendered_tools)}{before}{asked}{after}<|im_start|>assistant\n"
+
+
+def turn(role: str, text: str) -> str:
+    """One turn of the prompt; the text must be plain."""
+    return f"<|im_start|>{role}\n{text}<|im_end|>\n"
 
 
 def shared_prompt(tools: Sequence[Tool]) -> str:
@@ -57,7 +64,7 @@ def shared_prompt(tools: Sequence[Tool]) -> str:
 
 
 def _before_query(rendered_tools: str) -> str:
-    return f"<|im_start|>system\nTools\n{rendered_tools}<|im_end|>\n"
+    return turn("system", f"Tools\n{rendered_tools}")
 
 
 def render_tools(tools: Sequence[Tool]) -> str:
@@ -80,7 +87,19 @@ def render_answer(calls: Sequence[ToolCall]) -> str:
     """One line `name {"argument":value}` per call, or `none`."""
     if not calls:
         return NO_CALL
-    return "\n".join(f"{_call_name(call)} {_compact(dict(call.arguments))}" for call in calls)
+    return "\n".join(map(_written, calls))
+
+
+def written_call(call: ToolCall) -> str:
+    """A call that somebody made, as one line: for reading only, so any name will do."""
+    try:
+        return _written(call)
+    except (TypeError, ValueError):  # an odd name, or arguments that are no JSON
+        return f"{' '.join(call.name.split())} {{}}"
+
+
+def _written(call: ToolCall) -> str:
+    return f"{_call_name(call)} {_compact(dict(call.arguments))}"
 
 
 def parse_answer(text: str) -> list[ToolCall]:
@@ -135,7 +154,7 @@ def _compact(value: Any) -> str:
 
 def _tool_lines(tool: Tool) -> Iterator[str]:
     description = _description(tool.description, tool.name, TOOL_DESCRIPTION_LIMIT)
-    yield _plain(tool.name) + (f" - {description}" if description else "")
+    yield plain_text(tool.name) + (f" - {description}" if description else "")
     schema = tool.parameters
     yield from _object_lines(schema, "", definitions_of(schema), 1)
 
@@ -153,7 +172,9 @@ def _object_lines(
         field = resolve(raw, definitions)
         # Some schemas mark a parameter itself: {"type": "string", "required": true}.
         star = "*" if name in required or field.get("required") is True else ""
-        head = f"  {_plain(prefix + str(name))}{star} {_type(field, definitions)}{_default(field)}"
+        head = (
+            f"  {plain_text(prefix + str(name))}{star} {_type(field, definitions)}{_default(field)}"
+        )
         description = _description(field.get("description"), name, PARAMETER_DESCRIPTION_LIMIT)
         yield head + (f": {description}" if description else "")
         inner, suffix = _inside(field, definitions)
@@ -201,7 +222,7 @@ def _kind(name: Any, field: Mapping[str, Any], definitions: Mapping[str, Any], d
         return f"list[{TYPE_NAMES.get(inner.rstrip(']').strip(), 'any')}]" if bracket else "list"
     written = field.get("format")
     if kind == "str" and isinstance(written, str) and written:
-        return f"str({_plain(written)})"
+        return f"str({plain_text(written)})"
     return kind
 
 
@@ -229,7 +250,7 @@ def _choices(values: Sequence[Any]) -> str:
 def _value(value: Any) -> str:
     """A choice or default: strings bare, unless they would read as another type."""
     if isinstance(value, str) and not _LOOKS_LIKE_JSON.fullmatch(value):
-        return _plain(value).replace("\n", " ")
+        return plain_text(value).replace("\n", " ")
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -243,7 +264,7 @@ def _default(field: Mapping[str, Any]) -> str:
 
 def _description(text: Any, name: str, limit: int) -> str:
     """One line without its full stop, cut to the limit; empty if it only repeats the name."""
-    line = " ".join(_plain(text).split()) if isinstance(text, str) else ""
+    line = " ".join(plain_text(text).split()) if isinstance(text, str) else ""
     if _words(line) == _words(name):
         return ""
     if len(line) <= limit:
@@ -258,7 +279,7 @@ def _words(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", text.lower())
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text that cannot end a turn: special tokens in it lose their bars."""
     return _SPECIAL_TOKEN.sub(r"<\1>", text)
 
