@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 from edgewise.calls.history import render_turns
 from edgewise.calls.question import Question, question_text
@@ -72,7 +73,7 @@ def dialogue(world: World, rng: Random, kind: str | None = None) -> Example | No
     return next((example for example in made if example), None)
 
 
-def said_turn(clauses: Sequence[Clause], pieces: Sequence, rng: Random) -> str:
+def said_turn(clauses: Sequence[Clause], pieces: Sequence[Any], rng: Random) -> str:
     """A request on paper; values that are copied follow its noise."""
     return written(add_noise(clauses, [piece for piece in pieces if piece.text], rng))
 

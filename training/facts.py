@@ -201,7 +201,8 @@ def _looked_up(clause: Clause, name: str, facts: Facts, rng: Random) -> str:
     if pool == "time 24h":
         facts.setdefault("time", f"{rng.randint(6, 19):02}:{rng.randrange(60):02}")
         said = relative_time(facts["time"], rng)
-        again = clause_from(clause.frame, clause.template, rng, {name: said}) if said else None
+        way = clause.template
+        again = clause_from(clause.frame, way, rng, {name: said}) if said and way else None
         if again is None or name not in again.values or again.values[name] is not said:
             return ""
         if _CLUMSY.search(again.text):

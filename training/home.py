@@ -232,7 +232,7 @@ class _Speaker:
         if chance < 0.55:
             room = rng.choice(home.rooms)
             low = room.lower()
-            forms = (f"the {low} {noun}", f"the {noun} {within(room)}", f"{low} {noun}",
+            forms: tuple[str, ...] = (f"the {low} {noun}", f"the {noun} {within(room)}", f"{low} {noun}",
                      f"all {noun} {within(room)}", f"all the {low} {noun}")  # fmt: skip
             return rng.choice(forms), {"area": room, **slots}
         if chance < 0.72 and "areas" in home.told:
@@ -454,7 +454,12 @@ def _vacuum(who: _Speaker) -> Said | None:
     device = who.device("vacuum")
     if device and who.rng.random() < 0.5:
         if who.rng.random() < 0.4:
-            forms = ("send {} home", "{} back to the base", "{} should go charge", "dock {}")
+            forms: tuple[str, ...] = (
+                "send {} home",
+                "{} back to the base",
+                "{} should go charge",
+                "dock {}",
+            )
             return Said(
                 who.way(forms).format(who.called(device)), "vacuum_return", _by_name(device)
             )
@@ -517,7 +522,7 @@ def _lists(who: _Speaker) -> Said | None:
     rng = who.rng
     if rng.random() < 0.35:
         item = rng.choice(in_split(_ITEMS, who.valid))
-        forms = ("put {} on the shopping list", "we need {}, shopping list", "shopping list: {}",
+        forms: tuple[str, ...] = ("put {} on the shopping list", "we need {}, shopping list", "shopping list: {}",
                  "add {} to the groceries", "we're out of {}, put it on the shopping list")  # fmt: skip
         return Said(who.way(forms).format(item), "shopping_list_add", {"item": item})
     task, name = rng.choice(in_split(_TASKS, who.valid)), rng.choice(in_split(_LISTS, who.valid))

@@ -200,11 +200,11 @@ class Engine:
     ) -> Generator[Event, None, None]:
         """Chat. With tools: the calls first, then chat if no tool fits the request."""
         if request.tools and request.policy != "cloud_only":
-            if request.messages[-1].role == "user" and request.tool_choice == "auto":
+            if self._may_call(request):
                 reply = self._calls(request, attempts)
-                if reply.tool_calls or reply.signalled or reply.source == "cloud":
+                if reply.tool_calls or reply.needs or reply.signalled or reply.source == "cloud":
                     if reply.text:
-                        yield TextDelta(reply.text, "cloud")
+                        yield TextDelta(reply.text, "local" if reply.needs else "cloud")
                     yield Finished(reply)
                     return
             if not request.has_results:  # a cloud that reads tool results must know the tools
@@ -224,6 +224,17 @@ class Engine:
             yield from pictures.answer(self, request, parts, attempts, self._backend, live)
             return
         yield from chat.answer(request, parts, attempts, live=live)
+
+    def _may_call(self, request: Request) -> bool:
+        """Whether the function model is asked: for the user's words, and after a tool's result if
+        it reads results. Where the cloud comes first, chat reads them."""
+        if request.tool_choice != "auto" or request.messages[-1].role == "user":
+            return request.tool_choice == "auto"
+        if request.messages[-1].role != "tool" or request.policy == "prefer_cloud":
+            return False
+        from edgewise.assembly import calls as function_calls  # noqa: PLC0415  # as in _calls
+
+        return function_calls.reads_results(self._open_function_model)
 
     def _calls(self, request: Request, attempts: list[Attempt]) -> CallReply:
         # This import compiles patterns for a tenth of a second; chat need not wait for it.

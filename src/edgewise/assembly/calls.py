@@ -18,10 +18,11 @@ from edgewise.assembly.calibrations import (
 from edgewise.calls.check import FATAL
 from edgewise.calls.confidence import CALLS
 from edgewise.calls.difficulty import Weights
+from edgewise.calls.formats import format_named
 from edgewise.calls.tools import Toolbox
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.errors import InvalidRequest, SettingsError
+from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import (
     CallRules,
@@ -58,6 +59,14 @@ def answer(
         record=record,
     )
     return call_functions.answer(request, parts, attempts)
+
+
+def reads_results(function_model: Callable[[], CallBackend]) -> bool:
+    """Whether there is a function model that can go on after a tool's result."""
+    try:
+        return format_named(function_model().facts().call_format).reads_turns
+    except ModelNotFound:
+        return False
 
 
 def call_rules(settings: Settings) -> CallRules:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgewise import plugins
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
-from edgewise.types.messages import Message, Request
+from edgewise.types.messages import Context, Message, Request
 from edgewise.types.objectives import OBJECTIVES
 
 Prompt = str | Message | Sequence[Message]
@@ -35,6 +36,8 @@ def new_request(
 
         given["tools"] = as_tools(given["tools"])
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
+    if given.get("context") and isinstance(given["context"], Mapping):
+        messages = _with_facts(messages, given["context"])
     defaults = {name: getattr(settings, name) for name in _DEFAULTS}
     if any(given.get(aim) is not None for aim in OBJECTIVES):
         defaults |= dict.fromkeys(
@@ -45,6 +48,16 @@ def new_request(
         raise InvalidRequest(complaint)
     plugins.load("policies", request.policy)
     return steer(request) if steer else request
+
+
+def _with_facts(messages: tuple[Message, ...], context: Context) -> tuple[Message, ...]:
+    """The facts in the system message, where every model reads them."""
+    from edgewise.calls.history import context_lines  # noqa: PLC0415  # as above
+
+    facts = "\n".join(("Known facts:", *context_lines(context)))
+    if messages and messages[0].role == "system":
+        return (replace(messages[0], content=f"{messages[0].content}\n\n{facts}"), *messages[1:])
+    return (Message("system", facts), *messages)
 
 
 def _new_id(request_id: str, seen: Callable[[str], bool]) -> str:

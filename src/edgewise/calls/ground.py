@@ -36,6 +36,8 @@ from edgewise.types.messages import Tool
 
 # Below this an argument counts as made up.
 UNGROUNDED = 0.3
+# The most that facts and earlier turns support a value: what is said now counts for more.
+TOLD = 0.8
 _NONE = Support(0.0, "none")
 _LONGEST_TYPED = 60
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -105,6 +107,10 @@ def support(
 ) -> Support:
     """How far the words support a value. Of a list or object the worst part counts."""
     found = _of_type(value, name, schema, root, request, depth)
+    if request.told is not None and found.score < TOLD:
+        earlier = _of_type(value, name, schema, root, request.told, depth)
+        if min(earlier.score, TOLD) > found.score:
+            found = Support(min(earlier.score, TOLD), "told")
     if found.score < 0.35 and value is not None and schema.get("default") == value:
         return Support(0.35, "default")
     return found

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edgewise.calls.prompt import plain_text, prompt_around, render_tools, turn, written_call
-from edgewise.types.messages import Message, Tool
+from edgewise.types.messages import Context, Message, Tool
 
 TURNS_LIMIT = 8  # earlier messages that are told
 TEXT_LIMIT = 240  # characters of each
@@ -26,7 +26,7 @@ _TELLS_THE_TIME = ("time", "now")
 
 
 def render_conversation(
-    tools: Sequence[Tool], messages: Sequence[Message], context: Mapping[str, Any] | None = None
+    tools: Sequence[Tool], messages: Sequence[Message], context: Context | None = None
 ) -> str:
     """The whole text before the answer to a conversation's last request.
 
@@ -56,18 +56,29 @@ def _said(message: Message) -> str:
     return _cut(message.content, TEXT_LIMIT)
 
 
-def render_context(context: Mapping[str, Any] | None) -> str:
+def render_context(context: Context | None) -> str:
     """Known facts, one a line; "" without any. What changes from minute to minute comes last.
 
     A fact is a text or a number, a list of them, or a table: a list of mappings. A `date` in ISO
     form is told with its weekday and the days that follow, so that "on Friday" can be looked up.
     """
+    lines = context_lines(context)
+    return turn("system", plain_text("\n".join(("Context", *lines)))) if lines else ""
+
+
+def context_lines(context: Context | None) -> list[str]:
+    """The facts that say something, in lines that a model or a person can read."""
     facts = {
         key: value for key, value in (context or {}).items() if value not in (None, "", [], {})
     }
     ordered = sorted(facts, key=lambda key: key in _TELLS_THE_TIME)
-    lines = [line for key in ordered for line in _fact(_cell(key), facts[key])]
-    return turn("system", plain_text("\n".join(("Context", *lines)))) if lines else ""
+    return [line for key in ordered for line in _fact(_cell(key), facts[key])]
+
+
+def told_text(context: Context | None, messages: Sequence[Message]) -> str:
+    """All that was known before a request, as words: an argument may come from there."""
+    said = [_said(message) for message in messages[-TURNS_LIMIT:] if message.role != "system"]
+    return "\n".join([*context_lines(context), *said])
 
 
 def _fact(name: str, value: Any) -> list[str]:

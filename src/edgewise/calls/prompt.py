@@ -300,11 +300,14 @@ class Span:
 def value_spans(answer: str) -> tuple[Span, ...]:
     """The names and values in an answer of the line format, in order.
 
-    `none` is the name of a call that is not made. Text that is not in the format ends the list.
+    `none` is the name of a call that is not made, and a question as a whole is one, too. Text that
+    is not in the format ends the list.
     """
     if answer.strip() == NO_CALL:
         start = answer.index(NO_CALL)
         return (Span(0, None, start, start + len(NO_CALL)),)
+    if answer.startswith(f"{ASK} ") and "{" not in answer:
+        return (Span(0, None, 0, len(answer.rstrip())),)
     reader = _Reader(answer)
     try:
         while reader.read_call():

@@ -34,16 +34,17 @@ from edgewise.calls.difficulty import (
     tier,
 )
 from edgewise.calls.draft import draft_answers
-from edgewise.calls.grammar import check_tools, compile_grammar
+from edgewise.calls.formats import CallFormat, Told, format_named
+from edgewise.calls.grammar import check_tools
+from edgewise.calls.history import told_text
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.normalize import normalize
 from edgewise.calls.prompt import (
     answer_chance,
     none_chance,
     none_is_likelier,
-    render_prompt,
-    shared_prompt,
 )
+from edgewise.calls.question import Question, question_text
 from edgewise.calls.rank_tools import (
     assign,
     rank_tools,
@@ -76,6 +77,7 @@ from edgewise.types.messages import Message, Request, Source, Tool, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Event
 from edgewise.types.tokens import Finish, Token
 
+EARLIER_REQUESTS = 2  # that say what a follow-up is about
 USUAL_CALL_TOKENS = 40  # for a request of one or two calls
 EASY_RETRIES = 1  # for an easy request that the cloud may also answer
 CLOUD_TOOLS = 128  # OpenAI takes no more
@@ -153,6 +155,17 @@ class Speculation:
         self._journal.clear()
 
 
+def last_request(messages: Sequence[Message]) -> int:
+    """The place of the user's last words. After them stand only calls and their results."""
+    place = max((at for at, one in enumerate(messages) if one.role == "user"), default=-1)
+    rest = messages[place + 1 :]
+    if place < 0 or any(one.role == "system" for one in rest) or (rest and rest[-1].role != "tool"):
+        raise InvalidRequest(
+            "calls are for the user's words: the last message must be the user's, or a tool's"
+        )
+    return place
+
+
 def note(function_model: CallBackend, prompt: str) -> None:
     with suppress(TypeError):  # a backend that allows no weak references
         _last[function_model] = prompt
@@ -172,13 +185,15 @@ def unread(function_model: CallBackend, prompt: str) -> str:
 class Written:
     """One answer of the function model: its tokens, and the calls in it.
 
-    `declined` is what it said instead of calls, unless that was `none`.
+    `declined` is what it said instead of calls, unless that was `none`; `questions` ask for what
+    is missing.
     """
 
     text: str
     tokens: tuple[Token, ...]
     calls: tuple[ToolCall, ...]
     declined: Complaint | None = None
+    questions: tuple[Question, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +224,7 @@ class CallDraft(Draft):
     complaints: tuple[Complaint, ...] = ()
     # Intents that were answered in words, and the complaint about it.
     declined: dict[int, Complaint | None] = field(default_factory=dict)
+    questions: dict[int, Question] = field(default_factory=dict)  # asked in place of a call
     verdicts: list[Verdict] = field(default_factory=list)
     again: Set[int] = frozenset()  # intents that ask for what another has asked for
     out_of_time: str = ""  # why the function model was not asked again
@@ -245,8 +261,8 @@ class CallDraft(Draft):
 
     def place(self, number: int, call: ToolCall) -> None:
         """Add a call for an intent, unless this intent has it already."""
-        self._nothing.pop(number, None)
-        self.declined.pop(number, None)
+        for held in (self._nothing, self.declined, self.questions):
+            held.pop(number, None)
         calls = self._calls.setdefault(number, [])
         if not any(same_call(call, other) for other in calls):
             calls.append(call)
@@ -258,8 +274,15 @@ class CallDraft(Draft):
                 self.declined[number] = declined
 
     def forget(self, number: int) -> None:
-        for held in (self._calls, self._nothing, self.declined):
+        for held in (self._calls, self._nothing, self.declined, self.questions):
             held.pop(number, None)
+
+    def ask(self, number: int, question: Question, confidence: float) -> None:
+        """Ask for what is missing, if nothing was called for this intent."""
+        missing = f"{question.tool} needs {', '.join(question.needs)}"
+        self.nothing(number, confidence, Complaint("question", missing, intent=number))
+        if number not in self._calls:
+            self.questions[number] = question
 
     def note(self, checked: Checked, again: Set[int]) -> None:
         """Replace the findings of an earlier check."""
@@ -309,15 +332,22 @@ class CallDraft(Draft):
         calls = () if self.signalled else merge(self._calls, again=self.again)
         return CallReply(
             **self.common(self._source(calls), now),
-            text=self.text,
+            text=self.text or question_text(tuple(self.questions.values()), self.request.tools),
             decision=self.decision(features=self.evidence.get(self.confidence or 0.0, {})),
             finish_reason="tool_calls" if calls else "stop",
             tool_calls=calls,
+            needs=() if self.signalled else self.needs,
             intents=self.intents,
             complaints=() if self.signalled else self.complaints,
             difficulty=self.difficulty,
             steps_ms=dict(self.steps),
         )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The parameters that are asked for."""
+        asked = [name for number in sorted(self.questions) for name in self.questions[number].needs]
+        return tuple(dict.fromkeys(asked))
 
     def measure(self) -> None:
         """Record the least sure part of the device's answer, before the cloud may replace it."""
@@ -387,17 +417,20 @@ class Calling(Flow):
 
     def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
         started = parts.clock()
-        if request.messages[-1].role != "user":
-            raise InvalidRequest(
-                "calls are for the user's words: the last message must be the user's"
-            )
+        self.place = last_request(request.messages)
+        self.told = Told(
+            request.context, request.messages[: self.place], request.messages[self.place + 1 :]
+        )
         check_tools(request.tools)
-        text = request.messages[-1].content
-        intents = split(text, request.tools)
+        text = self.text = request.messages[self.place].content
+        # Part of a request that is being served has been answered: it is read as one.
+        whole = (Intent(text, 0, len(text), text),)
+        intents = whole if self.told.after else split(text, request.tools)
         self.parts, self.cloud, self.policy = parts, parts.cloud, parts.policy
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
-        self.offered = rank_tools(text, request.tools, parts.rules.tools_limit)
+        ranked_by = self._ranked_by()
+        self.offered = rank_tools(ranked_by, request.tools, parts.rules.tools_limit)
         self.draft = CallDraft(
             request=request,
             attempts=attempts,
@@ -407,11 +440,18 @@ class Calling(Flow):
             difficulty=self._difficulty(intents),
         )
         self.draft.took("split", 1000 * (parts.clock() - started))
-        self.whole = read_request(text)
+        told = told_text(self.told.context, (*self.told.before, *self.told.after))
+        self.whole = read_request(text, told)
         several = len(intents) > 1
         self.heard = (
-            [read_request(intent.resolved) for intent in intents] if several else [self.whole]
+            [read_request(intent.resolved, told) for intent in intents] if several else [self.whole]
         )
+
+    def _ranked_by(self) -> str:
+        """The words that tools are ranked by: "make it ten" says nothing without what was done."""
+        said = [message.content for message in self.told.before if message.role == "user"]
+        made = [call.name for message in self.told.before for call in message.tool_calls]
+        return " ".join([self.text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
 
     def _difficulty(self, intents: Sequence[Intent]) -> float:
         """The difficulty of the hardest intent."""
@@ -457,13 +497,15 @@ class Calling(Flow):
             prompt_tokens_per_second=facts.prompt_tokens_per_second,
             output_tokens_per_second=facts.output_tokens_per_second,
         )
-        prompt = render_prompt(self.offered, self.request.messages[-1].content)
+        prompt = self.format.prompt(self.offered, self.text, self.told)
         tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
         return find_lateness(self.request, capacity, tokens, USUAL_CALL_TOKENS)
 
     @override
     def adjust(self, plan: Plan) -> Plan:
         if plan.first != "local" or not plan.may_hand_off or self.tier != "cloud_first":
+            return plan
+        if self.told.after:
             return plan
         reason = f"difficulty {self.draft.difficulty:.2f} asks for the cloud first"
         return replace(plan, first="cloud", code="handoff_difficult", reason=reason,
@@ -494,8 +536,20 @@ class Calling(Flow):
                 for number in self.everything
                 if self.draft.doubts(number) or not self.gate.isdisjoint(checked.of(number))
             ]
+        if self.told.after:
+            self._go_on_only_if_sure()
         self.draft.measure()
         self.draft.doubted = bool(self.failed)
+
+    def _go_on_only_if_sure(self) -> None:
+        """Of a request that has results: a doubtful further call is not made, chat answers."""
+        for number in self.failed:
+            self.draft.forget(number)
+        self.failed = ()
+
+    def was_made(self, call: ToolCall) -> bool:
+        """Whether this request has led to this call before."""
+        return any(same_call(call, one) for turn in self.told.after for one in turn.tool_calls)
 
     @override
     def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
@@ -521,12 +575,12 @@ class Calling(Flow):
 
     def _asking(self, numbers: Sequence[int] | None = None) -> Request:
         """The request for the cloud: the whole, or only the intents that failed."""
-        message = self.request.messages[-1]
+        messages = list(self.request.messages)
         if numbers is not None and len(numbers) < len(self.heard):
             text = ". ".join(self.heard[number].text.rstrip(".") for number in numbers)
-            message = replace(message, content=text)
-        tools = tuple(rank_tools(message.content, self.request.tools, CLOUD_TOOLS))
-        return replace(self.request, messages=(*self.request.messages[:-1], message), tools=tools)
+            messages[self.place] = replace(messages[self.place], content=text)
+        tools = tuple(rank_tools(self._ranked_by(), self.request.tools, CLOUD_TOOLS))
+        return replace(self.request, messages=tuple(messages), tools=tools)
 
     def _ask(self, numbers: Sequence[int], patience_s: float | None) -> None:
         draft, request = self.draft, self._asking(numbers)
@@ -541,7 +595,7 @@ class Calling(Flow):
                     heard = list(stream)
         said = "".join(chunk for chunk in heard if isinstance(chunk, str))
         given: Sequence[ToolCall] | str = [chunk for chunk in heard if isinstance(chunk, ToolCall)]
-        text = request.messages[-1].content
+        text = request.messages[self.place].content
         repaired = repair(given or said, self.request.tools, text, source="cloud")
         calls, words = with_repairs(repaired), [self.heard[number] for number in numbers]
         owners = assign(calls, self.tools, words)
@@ -628,14 +682,28 @@ class Calling(Flow):
         """The complaints that count as doubt: nearly all, except for an easy request."""
         return EASY_GATE if self.tier == "local" else FULL_GATE
 
+    @property
+    def format(self) -> CallFormat:
+        assert self.function_model is not None, "a plan that starts on the device has a model"
+        return format_named(self.function_model.facts().call_format)
+
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
-        tool, today = self.tools.get(call.name), self.parts.today()
+        tool, today = self.tools.get(call.name), self._today()
         return normalize(call, tool, words, whole=self.whole, today=today)
+
+    def _today(self) -> datetime.date:
+        """The day that the request was told, else the day it is."""
+        try:
+            return datetime.date.fromisoformat(str(self.told.context.get("date", ""))[:10])
+        except ValueError:
+            return self.parts.today()
 
     def check(self) -> Checked:
         """Check all calls against the tools, each other and the request; note it in the draft."""
         draft = self.draft
-        checked = check_calls(draft.by_intent, self.heard, self.offered, declined=draft.declined)
+        served = {0: None} if self.told.after else {}  # what is done needs no further call
+        declined = {**served, **draft.declined}
+        checked = check_calls(draft.by_intent, self.heard, self.offered, declined=declined)
         draft.note(checked, asked_twice(draft.by_intent, self.heard))
         return checked
 
@@ -660,7 +728,7 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
     model runs once, and at most `retries` times more; none of these is begun that would end after
     the deadline. Raises DeadlinePassed if the first answer was cut.
     """
-    draft, text = flow.draft, flow.request.messages[-1].content
+    draft, text = flow.draft, flow.text
     flow.retries = retries
     first = _write(flow, text)
     _place(flow, first, range(len(flow.heard)))
@@ -704,7 +772,7 @@ def _seconds_for(flow: Calling, texts: Sequence[str], offered: Sequence[Tool]) -
     reading, writing = facts.prompt_tokens_per_second, facts.output_tokens_per_second
     if not reading or not writing:
         return flow.slowest_s * len(texts)
-    prompt = render_prompt(offered, texts[0])
+    prompt = flow.format.prompt(offered, texts[0], flow.told)
     new = [unread(flow.function_model, prompt), *texts[1:]]  # the tools are read once
     tokens = sum(estimate_tokens([Message("user", one)]) for one in new)
     # Together the answers to the parts are about as long as the answer to the whole.
@@ -809,12 +877,19 @@ def _normalized(
             flow.normalize(call, words[owner])
             for owner, call in zip(owners, written.calls, strict=True)
         ]
+        kept = [place for place, call in enumerate(normalized) if not flow.was_made(call)]
+        owners = tuple(owners[place] for place in kept)
+        normalized = [normalized[place] for place in kept]
         features = call_features(written.tokens, normalized, flow.offered, written.text)
         sure = [call_confidence(flow.calibration, one) for one in features]
         flow.draft.evidence.update(zip(sure, features, strict=True))
-        if not normalized:
+        if not normalized and not written.questions:
             for number in numbers:
                 flow.draft.nothing(number, sure[0], written.declined)
+        for question, owner in zip(
+            written.questions, assign(_asking_calls(written), flow.tools, words), strict=True
+        ):
+            flow.draft.ask(numbers[owner], question, min(sure))
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
         if normalized and none_is_likelier(written.tokens, made_up=made_up):
             _withhold(flow, written, numbers)
@@ -823,6 +898,11 @@ def _normalized(
             (numbers[owner], replace(call, confidence=one))
             for owner, call, one in zip(owners, normalized, sure, strict=False)
         ]
+
+
+def _asking_calls(written: Written) -> list[ToolCall]:
+    """The calls that the questions stand for."""
+    return [ToolCall(question.tool, {}) for question in written.questions]
 
 
 def _withhold(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
@@ -852,13 +932,13 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     function_model, parts = flow.function_model, flow.parts
     assert function_model is not None, "a plan that starts on the device has a model"
     flow.check_time()
-    prompt = render_prompt(tools, text)
+    prompt = flow.format.prompt(tools, text, flow.told)
     room = function_model.facts().context_tokens
     if len(prompt) > room * MOST_CHARACTERS_PER_TOKEN:  # cheaper than a grammar and a count
         least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
         raise ContextExceeded(least, room, counted=False)
     with flow.timed("grammar"):
-        grammar = compile_grammar(tools, text, copy=copy)
+        grammar = flow.format.grammar(tools, text, copy=copy)
     with flow.timed("draft"):
         drafts = draft_answers(text, tools)
     tokens: list[Token] = []
@@ -867,7 +947,7 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
         grammar=grammar,
         max_tokens=MOST_TOKENS,
         drafts=drafts,
-        prefix=shared_prompt(tools),
+        prefix=flow.format.prefix(tools),
     )
     begin = parts.clock()
     with (
@@ -891,9 +971,11 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     flow.slowest_s = max(flow.slowest_s, flow.wrote_at - begin)
     flow.longest_tokens = max(flow.longest_tokens, len(tokens))
     written = "".join(token.text for token in tokens)
-    repaired = repair(written, tools, text, source="local")
+    called, questions = flow.format.read(written)
+    asks_only = questions and not called
+    repaired = Repaired((), (), ()) if asks_only else repair(called, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)
-    return Written(text, tuple(tokens), with_repairs(repaired), declined)
+    return Written(text, tuple(tokens), with_repairs(repaired), declined, questions)
 
 
 def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:

@@ -36,6 +36,7 @@ class DeviceFacts:
     images: bool = False
     tools: bool = False
     schemas: bool = False  # can enforce a JSON Schema
+    call_format: str = "lines"  # of a function model: a name in `calls/formats.py`
     states: bool = False  # gives hidden states with its tokens
     layers: int = 0  # of a model that does
     slots: int = 1  # requests that it works on at once

@@ -47,6 +47,7 @@ class LlamaLoop:
             quantisation=model.quantisation,
             context_tokens=context_tokens,
             schemas=True,
+            call_format=model.row.call_format if model.row else "lines",
             states=states,
             layers=layers_of(model.path) if states else 0,
             slots=slots,

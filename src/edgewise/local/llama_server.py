@@ -58,6 +58,7 @@ class LlamaServer:
             context_tokens=context_tokens,
             images=model.projector is not None,
             schemas=True,
+            call_format=model.row.call_format if model.row else "lines",
             slots=slots,
             ahead=slots // 2,
         )

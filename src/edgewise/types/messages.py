@@ -21,6 +21,8 @@ Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
 Task = Literal["chat", "call", "transcribe", "embed"]
 ToolChoice = Literal["auto", "none"]
+# Known facts by name: texts, numbers, lists of them, or tables (lists of mappings).
+Context = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ class Request:
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"  # "none": the model knows the tools, but must answer in words
+    context: Context = field(default_factory=dict)
     response_format: ResponseFormat | None = None
     threshold: float | None = None
     max_error: float | None = None
@@ -214,6 +217,11 @@ class Request:
                 ),
                 "the prompt is empty",
             ),
+            (
+                isinstance(self.context, Mapping)
+                and all(isinstance(key, str) for key in self.context),
+                "context must be a mapping with names as keys",
+            ),
             (self.max_tokens >= 1, f"max_tokens = {self.max_tokens}: at least 1"),
             (self.temperature >= 0, f"temperature = {self.temperature}: 0 or more"),
             (self.handoff in handoffs, f"handoff = {self.handoff!r}"),
@@ -235,8 +243,12 @@ class ObjectiveOptions(TypedDict, total=False):
 
 
 class CallOptions(ObjectiveOptions, total=False):
-    """Keyword arguments of `Engine.call`."""
+    """Keyword arguments of `Engine.call`.
 
+    context  what is known besides the words: date, time, place, units, the devices of a home
+    """
+
+    context: Context
     system: str
     policy: str
     handoff: Handoff

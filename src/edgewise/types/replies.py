@@ -170,9 +170,11 @@ class CallReply(Reply):
 
     `complaints` are about intents: what was not called, or cannot be said in calls. A call carries
     its own complaints. `steps_ms` is the time of each step: split, draft, grammar, model, judge,
-    cloud; `not_retried` is what tries would have taken that the deadline did not allow.
+    cloud; `not_retried` is what tries would have taken that the deadline did not allow. If a value
+    that a tool requires was not said, `needs` names it and `text` asks for it.
     """
 
+    needs: tuple[str, ...] = ()
     intents: tuple[Intent, ...] = ()
     complaints: tuple[Complaint, ...] = ()
     difficulty: float = 0.0
@@ -187,6 +189,7 @@ class CallReply(Reply):
     def to_dict(self) -> dict[str, Any]:
         # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(CallReply, self).to_dict() | {
+            "needs": list(self.needs),
             "intents": [intent.text for intent in self.intents],
             "complaints": [
                 {"code": one.code, "intent": one.intent, "message": one.message}

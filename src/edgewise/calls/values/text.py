@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -35,7 +35,9 @@ from edgewise.types.calls import Found
 LONGEST_TEXT = 50_000
 # Stands for text that is taken: no pattern matches it, so no value reaches across it.
 _TAKEN = "\ufffc"
-GroundKind = Literal["verbatim", "folded", "derived", "enum", "default", "boolean", "none"]
+GroundKind = Literal[
+    "verbatim", "folded", "derived", "enum", "default", "boolean", "told", "none"
+]  # fmt: skip
 _COUNTS = {"once": 1, "single": 1, "a": 1, "an": 1, "twice": 2, "both": 2, "pair": 2, "couple": 2,
            "double": 2, "thrice": 3, "triple": 3, "no": 0, "none": 0, "never": 0}  # fmt: skip
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
@@ -98,11 +100,14 @@ class RequestText:
     stems: frozenset[str]
     stemmed: str
     numbers: Mapping[float, Support]
+    told: RequestText | None = None  # what was known before it: facts, earlier turns
 
 
-def read_request(request: str | RequestText) -> RequestText:
+def read_request(request: str | RequestText, told: str = "") -> RequestText:
     """The request read; one that was read already is returned as it is."""
-    return request if isinstance(request, RequestText) else _read(request)
+    if isinstance(request, RequestText):
+        return request
+    return replace(_read(request), told=_read(told)) if told else _read(request)
 
 
 @lru_cache(maxsize=64)  # of one request and its parts, several times each

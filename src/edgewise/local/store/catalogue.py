@@ -92,6 +92,7 @@ class ModelRow:
     context_tokens  the default window; models allow more
     chat            False: not made for conversation, or without a chat template
     tools           the chat template knows tools
+    call_format     of a function model: how it is asked for calls (`calls/formats.py`)
     kind, runtime   what it is for, and which backend opens it
     file            name of the weights in the model's folder; empty: the usual GGUF name
     beside          other files of that folder
@@ -114,6 +115,7 @@ class ModelRow:
     description: str
     sha256: str | None = None
     tools: bool = False
+    call_format: str = "lines"
     chat: bool = True
     default_system: str = ""
     requantise_to: Requantised | None = None
