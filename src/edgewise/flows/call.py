@@ -242,7 +242,8 @@ class CallDraft(Draft):
 
     @property
     def answered(self) -> tuple[int, ...]:
-        return tuple(number for number, calls in self._calls.items() if calls)
+        called = (number for number, calls in self._calls.items() if calls)
+        return (*called, *self.questions)
 
     @property
     def ungrounded(self) -> list[int]:
@@ -332,7 +333,7 @@ class CallDraft(Draft):
         calls = () if self.signalled else merge(self._calls, again=self.again)
         return CallReply(
             **self.common(self._source(calls), now),
-            text=self.text or question_text(tuple(self.questions.values()), self.request.tools),
+            text=self.text or ("" if calls else self._question),
             decision=self.decision(features=self.evidence.get(self.confidence or 0.0, {})),
             finish_reason="tool_calls" if calls else "stop",
             tool_calls=calls,
@@ -342,6 +343,11 @@ class CallDraft(Draft):
             difficulty=self.difficulty,
             steps_ms=dict(self.steps),
         )
+
+    @property
+    def _question(self) -> str:
+        # A question beside calls may be settled by their results, so it waits.
+        return question_text(tuple(self.questions.values()), self.request.tools)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -440,12 +446,14 @@ class Calling(Flow):
             difficulty=self._difficulty(intents),
         )
         self.draft.took("split", 1000 * (parts.clock() - started))
-        told = told_text(self.told.context, (*self.told.before, *self.told.after))
-        self.whole = read_request(text, told)
+        self._known = told_text(self.told.context, (*self.told.before, *self.told.after))
+        self.whole = self.read(text)
         several = len(intents) > 1
-        self.heard = (
-            [read_request(intent.resolved, told) for intent in intents] if several else [self.whole]
-        )
+        self.heard = [self.read(intent.resolved) for intent in intents] if several else [self.whole]
+
+    def read(self, text: str) -> RequestText:
+        """Words of the request, with what was known before it."""
+        return read_request(text, self._known)
 
     def _ranked_by(self) -> str:
         """The words that tools are ranked by: "make it ten" says nothing without what was done."""
@@ -880,7 +888,8 @@ def _normalized(
         kept = [place for place, call in enumerate(normalized) if not flow.was_made(call)]
         owners = tuple(owners[place] for place in kept)
         normalized = [normalized[place] for place in kept]
-        features = call_features(written.tokens, normalized, flow.offered, written.text)
+        heard = flow.read(written.text)
+        features = call_features(written.tokens, normalized, flow.offered, heard)
         sure = [call_confidence(flow.calibration, one) for one in features]
         flow.draft.evidence.update(zip(sure, features, strict=True))
         if not normalized and not written.questions:
