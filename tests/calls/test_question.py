@@ -91,7 +91,12 @@ def test_a_question_takes_its_words_from_the_schema() -> None:
     assert question_text([Question("book table", ("date",))], [TABLE]) == (
         "What is the day of the visit?"
     )
-    assert question_text([MISSING], [TABLE]) == "What is the day of the visit and the people?"
+    assert question_text([MISSING], [TABLE]) == "How many people, and what is the day of the visit?"
+    assert question_text([Question("book table", ("guest.name", "date"))], [TABLE]) == (
+        "What are the name and the day of the visit?"
+    )
+    assert question_text([Question("book table", ("people",))], [TABLE]) == "How many people?"
+    assert question_text([Question("other", ("settings",))], [TABLE]) == "What are the settings?"
     assert question_text([Question("other", ("startDate",))], [TABLE]) == (
         "What is the start date?"
     )

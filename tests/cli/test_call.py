@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from edgewise.assembly import parts
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, ScriptedFunctionModel
+from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from edgewise.types.messages import ToolCall
 from tests.cli.conftest import Run
 
@@ -56,9 +58,14 @@ def tools(tmp_path: Path) -> str:
 def write(monkeypatch: pytest.MonkeyPatch) -> Write:
     """`write('set_timer {"minutes":5}')` is what the device will write, without its weights."""
 
-    def script(*answers: str, doubtful: bool = False) -> ScriptedFunctionModel:
+    def script(
+        *answers: str, doubtful: bool = False, call_format: str = "lines"
+    ) -> ScriptedFunctionModel:
+        facts = replace(SCRIPTED_FUNCTION_MODEL_FACTS, call_format=call_format)
         function_model = (
-            ScriptedFunctionModel.doubtful(*answers) if doubtful else ScriptedFunctionModel(answers)
+            ScriptedFunctionModel.doubtful(*answers)
+            if doubtful
+            else ScriptedFunctionModel(answers, facts=facts)
         )
         monkeypatch.setattr(parts, "open_function_model", lambda _: function_model)
         monkeypatch.setattr("edgewise.cli.call.ensure_function_model", same)
@@ -111,6 +118,43 @@ def test_no_call_leaves_standard_output_empty(run: Run, tools: str, write: Write
     ran = run("call", "--local", "--tools", tools, "Who wrote Faust?")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.startswith("no tool fits this\n└ device · ")
+
+
+def test_a_missing_value_is_asked_for_beside_an_empty_standard_output(
+    run: Run, tools: str, write: Write
+) -> None:
+    write("ask set_timer: minutes", call_format="conversation")
+    ran = run("call", "Set a timer", "--tools", tools)
+    assert (ran.code, ran.out) == (0, "")
+    assert "How many minutes?" in ran.err
+    assert "needed: minutes" in ran.err
+
+
+def test_facts_come_by_name_or_from_a_file(
+    run: Run, tools: str, write: Write, tmp_path: Path
+) -> None:
+    file = tmp_path / "home.json"
+    file.write_text(json.dumps({"entities": [{"name": "Desk Lamp", "area": "Study"}]}), "utf-8")
+    device = write("none", call_format="conversation")
+    ran = run("call", "Weather here?", "--tools", tools, "--context", "place=Bodø", "--context",
+              str(file))  # fmt: skip
+    assert ran.code == 0
+    assert "place: Bodø" in device.asked[0].prompt
+    assert "Desk Lamp | Study" in device.asked[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("nowhere.json", "neither NAME=VALUE nor a JSON file"), ("list", "object")]
+)
+def test_facts_that_cannot_be_read_are_wrong_usage(
+    run: Run, tools: str, tmp_path: Path, given: str, said: str
+) -> None:
+    if given == "list":
+        (tmp_path / "list.json").write_text("[1]", "utf-8")
+        given = str(tmp_path / "list.json")
+    ran = run("call", "Weather here?", "--tools", tools, "--context", given)
+    assert ran.code == 2
+    assert said in ran.err
 
 
 def test_json_is_the_whole_reply(run: Run, tools: str, write: Write) -> None:

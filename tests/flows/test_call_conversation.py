@@ -113,14 +113,14 @@ def test_a_missing_value_is_asked_for_and_the_answer_completes_the_call(
         first = talk.ask("Book a table at Maaemo")
         assert isinstance(first, CallReply)
         assert (first.needs, first.tool_calls) == (("people", "date"), ())
-        assert first.text == "What is the people and the date?"
+        assert first.text == "How many people, and what is the date?"
         assert (first.source, first.finish_reason) == ("local", "stop")
         assert [one.code for one in first.complaints] == ["question"]
         assert not booked
         last = talk.ask("For four, on the 20th of November 2026")
     assert booked == [{"restaurant": "Maaemo", "people": 4, "date": "2026-11-20"}]
     assert last.text == "Your table is booked."
-    assert "What is the people and the date?" in device.asked[1].prompt
+    assert "How many people, and what is the date?" in device.asked[1].prompt
     assert cloud.requests == []
 
 
@@ -128,7 +128,7 @@ def test_a_question_streams_as_the_devices_own_words(cloud: LoopbackCloud) -> No
     with Engine(settings_for(cloud), function_model=reader(ASKS)) as engine:
         events = list(engine.stream("Book a table at Maaemo", tools=[BOOK]))
     (delta,) = [event for event in events if isinstance(event, TextDelta)]
-    assert (delta.text, delta.source) == ("What is the people and the date?", "local")
+    assert (delta.text, delta.source) == ("How many people, and what is the date?", "local")
 
 
 def test_a_question_the_device_is_unsure_of_goes_to_the_cloud(cloud: LoopbackCloud) -> None:

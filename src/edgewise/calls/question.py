@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from edgewise.calls.prompt import ASK, MalformedAnswer, parse_answer, render_answer
 from edgewise.calls.schema import definitions_of, resolve
@@ -75,16 +76,34 @@ def read_reply(text: str) -> ReadAnswer:
 def question_text(questions: Sequence[Question], tools: Sequence[Tool]) -> str:
     """The questions in plain English, by what the schemas say of the parameters."""
     known = {tool.name: tool for tool in tools}
-    asked = [
-        _thing(known.get(question.tool), name) for question in questions for name in question.needs
-    ]
-    things = list(dict.fromkeys(asked))
-    if not things:
+    asked = [(known.get(question.tool), name) for question in questions for name in question.needs]
+    counted = [f"how many {_thing(tool, name)}" for tool, name in asked if _counts(tool, name)]
+    things = [_thing(tool, name) for tool, name in asked if not _counts(tool, name)]
+    parts = [*dict.fromkeys(counted), *_what(list(dict.fromkeys(things)))]
+    if not parts:
         return ""
-    last = things.pop()
-    return (
-        f"What is the {', the '.join(things)} and the {last}?" if things else f"What is the {last}?"
-    )
+    said = ", and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+    return f"{said[0].upper()}{said[1:]}?"
+
+
+def _what(things: list[str]) -> list[str]:
+    if not things:
+        return []
+    *others, last = things
+    several = bool(others) or _is_plural(last)
+    listed = f"{', the '.join(others)} and the {last}" if others else last
+    return [f"what {'are' if several else 'is'} the {listed}"]
+
+
+def _counts(tool: Tool | None, name: str) -> bool:
+    """Whether a parameter is a number of things, such as minutes or people."""
+    kind = _schema(tool, name).get("type") if tool else None
+    return kind in ("integer", "number") and _is_plural(_thing(tool, name))
+
+
+def _is_plural(words: str) -> bool:
+    last = words.rpartition(" ")[2]
+    return last == "people" or (last.endswith("s") and not last.endswith(("ss", "us", "is")))
 
 
 def _thing(tool: Tool | None, name: str) -> str:
@@ -101,9 +120,13 @@ def _thing(tool: Tool | None, name: str) -> str:
 
 
 def _described(tool: Tool, name: str) -> str:
+    found = _schema(tool, name).get("description")
+    return found if isinstance(found, str) else ""
+
+
+def _schema(tool: Tool, name: str) -> Mapping[str, Any]:
     schema, definitions = tool.parameters, definitions_of(tool.parameters)
     for part in name.split("."):
         fields = schema.get("properties")
         schema = resolve(fields.get(part), definitions) if isinstance(fields, Mapping) else {}
-    found = schema.get("description")
-    return found if isinstance(found, str) else ""
+    return schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,13 @@ TIERS = {
     type=click.Path(),
     help="Tools as JSON: a list as in OpenAI's requests; - is standard input.",
 )
+@click.option(
+    "--context",
+    "facts",
+    metavar="NAME=VALUE|FILE",
+    multiple=True,
+    help="A known fact, such as date=2026-11-16 or place=Oslo; or a JSON file of facts.",
+)
 @options.routing
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
 @click.option(
@@ -75,6 +83,7 @@ def call(
     /,
     request_words: tuple[str, ...],
     file: str,
+    facts: tuple[str, ...],
     signal: bool,
     explain: bool,
     as_json: bool,
@@ -89,6 +98,7 @@ def call(
     \b
     edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
     edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
+    edgewise call "Remind me on Friday" --tools tools.json --context date=2026-11-16
     """
     tools = read_tools(file)
     if file == "-" and not request_words:
@@ -100,6 +110,8 @@ def call(
         else read_prompt(request_words, nothing)
     )
     settings, request = _split(given)
+    if facts:
+        request["context"] = read_facts(facts)
     if signal:
         request["handoff"] = "signal"
     settings = ensure_function_model(settings, request.get("policy"))
@@ -138,6 +150,26 @@ def read_tools(file: str) -> tuple[Tool, ...]:
     return tools
 
 
+def read_facts(given: Sequence[str]) -> dict[str, Any]:
+    """Facts of the command line; a later one of the same name counts."""
+    facts: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if equals and name.strip():
+            facts[name.strip()] = without_surrogates(value.strip())
+            continue
+        try:
+            read = json.loads(Path(each).read_text("utf-8-sig"))
+        except (OSError, ValueError) as error:
+            raise click.UsageError(
+                f"--context {each!r}: neither NAME=VALUE nor a JSON file ({error})"
+            ) from error
+        if not isinstance(read, dict):
+            raise click.UsageError(f"--context {each}: a JSON object is wanted, names and values")
+        facts |= read
+    return facts
+
+
 def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
     side = console(stderr=True)
     for each in reply.calls:
@@ -145,11 +177,16 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
         side.print(about(each, verified=reply.decision.verified))
     if reply.signalled:
         side.say(("hand this off: ", "magenta"), reply.decision.reason)
+    elif reply.needs:
+        side.say(printable(reply.text) or "something is missing")
+        side.say(f"needed: {', '.join(reply.needs)}")
     elif not reply.calls:
         side.say("no tool fits this")
         if reply.text:
             side.say(("cloud: ", "cyan"), reply.text)
     for complaint in reply.complaints:
+        if complaint.code == "question" and reply.needs:
+            continue  # said already
         side.say((f"  {about_intent(complaint, reply.intents)}", "yellow"))
     side.print(summary(reply))
     if explain:
