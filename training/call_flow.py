@@ -26,7 +26,7 @@ from typing_extensions import override
 from edgewise import plugins
 from edgewise.assembly.calls import find_call_calibration
 from edgewise.assembly.parts import open_function_model
-from edgewise.calls.prompt import NO_CALL, render_prompt
+from edgewise.calls.prompt import ASK, NO_CALL
 from edgewise.cloud.provider import Chunk
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.score import Features, Score
@@ -35,15 +35,19 @@ from edgewise.flows import call as call_functions
 from edgewise.flows.call import CallRules, Parts
 from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
 from edgewise.settings import Settings
-from edgewise.types.messages import Message, Request, Tool
+from edgewise.types.messages import Request, Tool
 from edgewise.types.replies import CallReply
 from edgewise.types.tokens import Finish, Token
-from training.call_samples import Sample, lines, read_prompt, right_calls, tools_of
+from training.call_samples import Asked, Sample, lines, read_asked, right_calls, tools_of
 from training.score import exact, read_calls
 
 Answers = dict[str, dict[str, Any]]  # by prompt
 FACTS = DeviceFacts(
-    backend="kept", model="edgewise-caller", quantisation="Q8_0", context_tokens=2048
+    backend="kept",
+    model="edgewise-caller",
+    quantisation="Q8_0",
+    context_tokens=4096,
+    call_format="conversation",
 )
 
 
@@ -181,8 +185,7 @@ def noting(calibration: Calibration) -> tuple[Calibration, Told]:
 
 
 def answer(
-    request: str,
-    tools: Sequence[Tool],
+    asked: Asked,
     function_model: CallBackend,
     calibration: Calibration,
     *,
@@ -204,8 +207,10 @@ def answer(
         today=lambda: datetime.date(2026, 1, 15),
         record=_NoRecord(),
     )
-    asked = Request(messages=(Message("user", request),), tools=tuple(tools), policy="local_only")
-    return call_functions.answer(asked, parts, [])
+    request = Request(
+        messages=asked.messages, tools=asked.tools, context=asked.context, policy="local_only"
+    )
+    return call_functions.answer(request, parts, [])
 
 
 def flow_samples(
@@ -214,18 +219,18 @@ def flow_samples(
     """What the flow made of each case whose answer was kept."""
     function_model = KeptFunctionModel(answers)
     for case in cases:
-        request, tools = read_prompt(case["prompt"])
-        row = answers.get(render_prompt(tools, request))
+        asked = read_asked(case["prompt"])
+        row = answers.get(asked.prompt)
         if row is None or not row["tokens"]:
             continue
         noted, told = noting(calibration)
         expected = read_calls(case["answer"]) or []
         try:
-            reply = answer(request, tools, function_model, noted)
+            reply = answer(asked, function_model, noted)
         except EdgewiseError:
             yield Sample((), (), False, sum(row["logprobs"]), source=str(case["source"]))
             continue
-        yield _sample(reply, told, expected, row, case, tools)
+        yield _sample(reply, told, expected, row, case, asked.tools)
 
 
 def _sample(
@@ -237,6 +242,9 @@ def _sample(
     tools: Sequence[Tool],
 ) -> Sample:
     calls = reply.calls
+    needs = sorted(name for tool, asked in expected if tool == ASK for name in asked["needs"])
+    expected = [one for one in expected if one[0] != ASK]
+    asked_rightly = sorted(reply.needs) == needs
     features = [dict(told.get(call.confidence or 0.0, {})) for call in calls]
     right = list(right_calls(calls, case["answer"])) if calls else []
     least = reply.confidence or 0.0
@@ -244,13 +252,14 @@ def _sample(
     if least not in {call.confidence for call in calls}:  # of a part that no tool serves
         if least in told:
             features.append(dict(told[least]))
-            right.append(len(expected) <= len(calls))
+            right.append(len(expected) <= len(calls) and asked_rightly)
         else:
             withheld = least
     return Sample(
         tuple(features),
         tuple(right),
-        exact([(call.name, dict(call.arguments)) for call in calls], list(expected)),
+        asked_rightly
+        and exact([(call.name, dict(call.arguments)) for call in calls], list(expected)),
         sum(row["logprobs"]),
         tools_of(case["answer"], "".join(row["tokens"]), tools),
         str(case["source"]),
@@ -281,9 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for number, case in enumerate(lines(options.cases)):
             if options.limit is not None and number >= options.limit:
                 break
-            request, tools = read_prompt(case["prompt"])
-            if render_prompt(tools, request) not in answers:
-                answer(request, tools, function_model, calibration)
+            asked = read_asked(case["prompt"])
+            if asked.prompt not in answers:
+                answer(asked, function_model, calibration)
             if number % 20 == 19:
                 write_kept(answers, options.out)
                 sys.stderr.write(f"{number + 1} cases, {len(answers)} answers\n")

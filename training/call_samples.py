@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from edgewise.calls.confidence import answer_confidence, call_confidence, call_features
+from edgewise.calls.history import render_conversation
 from edgewise.calls.prompt import MalformedAnswer, parse_answer
 from edgewise.decide.calibration import Calibration
-from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.messages import Message, Tool, ToolCall
 from edgewise.types.tokens import Token
 from training.base_tokenizer import build_tokenizer
 from training.base_weights import GgufFile
@@ -21,6 +22,8 @@ from training.cpu_eval import read_answers
 from training.eval_sets import BFCL, CALL_SETS, EvalCase, bfcl_cases, call_cases
 from training.fit_difficulty import read_tools
 from training.score import exact, read_calls, value_matches
+
+_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,62 @@ def read_prompt(prompt: str) -> tuple[str, tuple[Tool, ...]]:
     rendered, _, rest = prompt.partition("<|im_end|>\n<|im_start|>user\n")
     request = rest.rpartition("<|im_end|>\n<|im_start|>assistant")[0]
     return request, read_tools(rendered.removeprefix("<|im_start|>system\nTools\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A case as the engine is asked it: with its turns and its facts."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    context: dict[str, Any]
+
+    @classmethod
+    def of(cls, request: str, tools: Sequence[Tool]) -> Self:
+        return cls((Message("user", request),), tuple(tools), {})
+
+    @property
+    def prompt(self) -> str:
+        return render_conversation(self.tools, self.messages, self.context)
+
+
+def read_asked(prompt: str) -> Asked:
+    """Turns, tools and facts of a rendered prompt, as far as it tells them."""
+    turns = [(role, text) for role, text in _TURN.findall(prompt)]
+    tools = read_tools(turns[0][1].removeprefix("Tools\n"))
+    facts = [text for role, text in turns[1:] if role == "system"]
+    messages = [_message(role, text) for role, text in turns[1:] if role != "system"]
+    context = _read_facts(facts[0].removeprefix("Context\n")) if facts else {}
+    return Asked(tuple(messages), tools, context)
+
+
+def _message(role: str, text: str) -> Message:
+    if role == "assistant":
+        try:
+            return Message("assistant", "", tool_calls=tuple(parse_answer(text)))
+        except MalformedAnswer:
+            return Message("assistant", text)
+    return Message("tool" if role == "tool" else "user", text)
+
+
+def _read_facts(text: str) -> dict[str, Any]:
+    """What `calls.history.render_context` was given."""
+    facts: dict[str, Any] = {}
+    columns: list[str] = []
+    for line in text.split("\n"):
+        if not line.startswith("  "):
+            name, _, value = line.partition(": " if ": " in line else ":")
+            columns = value.split(" | ") if " | " in value else []
+            facts[name] = [] if columns else value
+        elif columns:
+            cells = line.strip().split(" | ")
+            facts[name].append(dict(zip(columns, cells, strict=False)))
+        else:
+            key, _, value = line.strip().partition(": ")
+            facts[name] = {**(facts[name] or {}), key: value}
+    if found := re.match(r"\w{3} (\d{4}-\d\d-\d\d); ", str(facts.get("date", ""))):
+        facts["date"] = found[1]
+    return facts
 
 
 def token_texts(tokenizer: Any, answer: str) -> list[str]:

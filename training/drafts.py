@@ -35,6 +35,7 @@ from edgewise.settings import Settings
 from edgewise.types.messages import Tool
 from edgewise.types.tokens import Finish, Token
 from training.call_flow import FACTS, answer, kept_row, kept_tokens
+from training.call_samples import Asked
 from training.score import exact
 
 Row = dict[str, Any]
@@ -124,7 +125,7 @@ def record(cases: Sequence[Mapping[str, Any]], out: Path) -> None:
         for case in cases[done:]:
             model.rows = []
             try:
-                answer(case["query"], offered(case), model, calibration)
+                answer(Asked.of(case["query"], offered(case)), model, calibration)
             except EdgewiseError as error:
                 sys.stderr.write(f"{error}\n")
             file.write(json.dumps({"case": case, "rows": model.rows}, ensure_ascii=False) + "\n")
@@ -188,7 +189,7 @@ def retry_figures(
         model = KeptAll(row["rows"])
         rules = CallRules(deadline_ms=deadline_ms)
         reply = answer(
-            row["case"]["query"], offered(row["case"]), model, calibration,
+            Asked.of(row["case"]["query"], offered(row["case"])), model, calibration,
             rules=rules, clock=lambda model=model: model.now,  # type: ignore[misc]
         )  # fmt: skip
         expected = [(call["name"], call["arguments"]) for call in row["case"]["calls"]]

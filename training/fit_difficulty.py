@@ -94,7 +94,17 @@ def _schema(written: str) -> dict[str, Any]:
         schema = {"enum": kind.split("|")}
     else:
         schema = {}
-    return {**schema, "default": default} if equals else schema
+    return {**schema, "default": _default(default, schema)} if equals else schema
+
+
+def _default(written: str, schema: dict[str, Any]) -> Any:
+    """A default as its schema means it: texts stand bare, unless they look like something else."""
+    if schema.get("type") == "string" and not written.startswith('"'):
+        return written
+    try:
+        return json.loads(written)
+    except ValueError:
+        return written
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

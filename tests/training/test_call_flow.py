@@ -14,14 +14,16 @@ from training.call_flow import (
     read_kept,
     write_kept,
 )
+from training.call_samples import Asked, read_asked
 from training.fit_calls import SHIPPED, main
 from training.score import read_calls
 
 from edgewise.calls.confidence import CALLS, answer_confidence
+from edgewise.calls.history import render_conversation
 from edgewise.calls.prompt import render_prompt
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.errors import GenerationFailed
-from edgewise.types.messages import Tool
+from edgewise.types.messages import Message, Tool, ToolCall
 from edgewise.types.tokens import Finish, Token
 from edgewise_bench.routing.rows import read_calls as read_traces
 from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, function_model
@@ -112,11 +114,11 @@ def test_cases_without_a_kept_answer_are_left_out() -> None:
 
 def test_what_is_kept_is_what_was_written(tmp_path: Path) -> None:
     told = KeepingFunctionModel(function_model('set_timer {"minutes":5}'), {})
-    reply = answer(ONE, [TIMER], told, shipped())
+    reply = answer(Asked.of(ONE, [TIMER]), told, shipped())
     write_kept(told.answers, tmp_path / "kept.jsonl.gz")
     again = read_kept(tmp_path / "kept.jsonl.gz")
     assert set(again) == {render_prompt([TIMER], ONE)}
-    replayed = answer(ONE, [TIMER], KeptFunctionModel(again), shipped())
+    replayed = answer(Asked.of(ONE, [TIMER]), KeptFunctionModel(again), shipped())
     assert replayed.calls == reply.calls
     assert replayed.confidence == pytest.approx(reply.confidence)
     *tokens, finish = KeptFunctionModel(again).write_call(render_prompt([TIMER], ONE))
@@ -158,3 +160,24 @@ def test_the_fit_takes_what_was_kept_and_writes_what_measures_it(
     from_traces = read_traces(tmp_path / "traces.jsonl.gz")
     assert [row.fitted for row in from_traces] == [True] * 100 + [False] * 20
     assert from_traces[0].reference == "fit:0"
+
+
+def test_a_rendered_conversation_is_read_back() -> None:
+    messages = (
+        Message("user", "a timer for five minutes"),
+        Message("assistant", "", tool_calls=(ToolCall("set_timer", {"minutes": 5}),)),
+        Message("tool", "done"),
+        Message("assistant", "It runs."),
+        Message("user", "make it ten"),
+    )
+    context = {
+        "date": "2026-11-16",
+        "entities": [{"name": "Desk Lamp", "area": "Study"}, {"name": "Door"}],
+        "people": {"Ada": "555 0134"},
+        "place": "Oslo",
+    }
+    prompt = render_conversation([TIMER], messages, context)
+    read = read_asked(prompt)
+    assert read.prompt == prompt
+    assert read.context == context
+    assert read.messages[1].tool_calls[0].arguments == {"minutes": 5}

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.call_flow import answer
+from training.call_flow import FACTS, answer
+from training.call_samples import Asked
 from training.drafts import KeepingAll, KeptAll, draft_figures, read_cases, retry_figures
 
 from edgewise import Settings
@@ -35,10 +36,10 @@ def case(query: str, minutes: int) -> dict[str, Any]:
 def kept(query: str, *answers: str, minutes: int = 5) -> dict[str, Any]:
     """What a scripted model wrote for one case; each answer is surer than the one before."""
     logprobs = [[-0.5 / (1 + 9 * place)] for place in range(len(answers))]
-    model = KeepingAll(ScriptedFunctionModel(answers, logprobs=logprobs))
+    model = KeepingAll(ScriptedFunctionModel(answers, logprobs=logprobs, facts=FACTS))
     asked = case(query, minutes)
     calibration = find_call_calibration(Settings.load({}), model)
-    answer(query, drafts.offered(asked), model, calibration)
+    answer(Asked.of(query, drafts.offered(asked)), model, calibration)
     return {"case": asked, "rows": model.rows}
 
 
