@@ -113,6 +113,8 @@ def _thing(tool: Tool | None, name: str) -> str:
     short = re.split(r"[.;(,:]| in | as ", description, maxsplit=1)[0].strip()
     short = re.sub(r"^(?:the|an?) ", "", short, flags=re.IGNORECASE)
     plain = short and len(short) <= _LONGEST_DESCRIPTION and re.fullmatch(r"[\w' \-/]+", short)
+    if re.fullmatch(r"[YMDHS][YMDHST:/. -]*", short):  # a format, not a thing
+        return words
     # "Whom to bill" is no thing: "What is the whom to bill?"
     if not plain or _NO_THING.match(short):
         return words

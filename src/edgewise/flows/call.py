@@ -38,6 +38,7 @@ from edgewise.calls.formats import CallFormat, Told, format_named
 from edgewise.calls.grammar import check_tools
 from edgewise.calls.history import told_text
 from edgewise.calls.intents import expected_calls, split
+from edgewise.calls.listed import as_listed
 from edgewise.calls.normalize import normalize
 from edgewise.calls.prompt import (
     answer_chance,
@@ -697,6 +698,7 @@ class Calling(Flow):
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
+        call = as_listed(call, self.told.context)
         return normalize(call, tool, words, whole=self.whole, today=today)
 
     def _today(self) -> datetime.date:
