@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from edgewise.server.body import BadField
 from edgewise.server.errors import Refusal
 from edgewise.server.routing import read_routing, resolve_model
-from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
+from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 
@@ -41,6 +44,10 @@ def test_metadata_and_headers_are_read_and_headers_win() -> None:
         ("handoff", 5),
         ("policy", ""),
         ("budget_key", ["x"]),
+        ("context", "Oslo"),
+        ("context", "[" * 20_000),
+        ("context", ["Oslo"]),
+        ("context", {"place": {"a": {"b": {"c": 1}}}}),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(name: str, value: Any) -> None:
@@ -55,6 +62,31 @@ def test_a_share_of_errors_may_be_said_in_percent(value: Any) -> None:
     assert read_routing({}, {"x-edgewise-cloud-share": "20%"}) == {"cloud_share": 0.2}
     headers = {"x-edgewise-max-error": "0.2", "x-edgewise-error-probability": "1%"}
     assert read_routing({}, headers) == {"max_error": 0.2, "error_probability": 0.01}
+
+
+def test_facts_come_as_an_object_or_as_its_text() -> None:
+    facts = {"place": "Oslo", "entities": [{"name": "Lamp", "area": None}], "floors": [1, 2]}
+    assert read_routing({"context": facts}, {}) == {"context": facts}
+    assert read_routing({"edgewise_context": json.dumps(facts)}, {}) == {"context": facts}
+    assert read_routing({}, {"x-edgewise-context": '{"place": "Oslo"}'})["context"] == {
+        "place": "Oslo"
+    }
+
+
+def test_a_question_of_the_device_is_content_with_what_it_needs(serving: Serving) -> None:
+    facts = replace(SCRIPTED_FUNCTION_MODEL_FACTS, call_format="conversation")
+    device = ScriptedFunctionModel(["ask set_timer: minutes"], logprobs=[[-0.001]], facts=facts)
+    served = serving(function_model=device)
+    schema = {"type": "object", "properties": {"minutes": {"type": "integer"}}}
+    tool = {"name": "set_timer", "parameters": {**schema, "required": ["minutes"]}}
+    answer = served.chat(
+        messages=[{"role": "user", "content": "Set a timer"}],
+        tools=[{"type": "function", "function": tool}],
+        metadata={"context": {"place": "Bodø"}},
+    ).json()
+    assert answer["choices"][0]["message"]["content"] == "How many minutes?"
+    assert answer["edgewise"]["needs"] == ["minutes"]
+    assert "place: Bodø" in device.asked[0].prompt
 
 
 def test_names_of_models() -> None:

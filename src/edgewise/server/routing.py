@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -63,6 +64,28 @@ Word = Annotated[
 ]
 
 
+def _facts(value: Any) -> dict[str, Any]:
+    """Known facts: an object, or its JSON as text. Headers and metadata often hold only text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError("expected a JSON object") from error
+    if not isinstance(value, dict):
+        raise ValueError("expected an object of names and values")
+    for name, fact in value.items():
+        if not _is_fact(fact, nested=2):
+            raise ValueError(f"{name[:40]}: a text, a number, a list or a table of them is wanted")
+    return value
+
+
+def _is_fact(value: Any, nested: int) -> bool:
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return nested > 0 and all(_is_fact(one, nested - 1) for one in inner)
+    return value is None or isinstance(value, str | int | float)
+
+
 class Routing(Model):
     """Routing of one request: its metadata, or `x-edgewise-*` headers. Clients may keep more here.
 
@@ -93,6 +116,15 @@ class Routing(Model):
         Field(description="of requests, in place of a threshold"),
     ] = None
     deadline_ms: Annotated[float, Range(1, 86_400_000)] | None = None
+    context: Annotated[
+        Annotated[
+            dict[str, Any],
+            BeforeValidator(_facts),
+            WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+        ]
+        | None,
+        Field(description="known facts: date, time, place, names, tables"),
+    ] = None
     budget_key: Annotated[Word | None, Field(description="whose budget pays")] = None
 
     def options(self) -> dict[str, Any]:

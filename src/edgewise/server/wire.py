@@ -203,6 +203,7 @@ class Report(TypedDict):
     success: NotRequired[Literal[True]]
     response: NotRequired[None]
     calls: NotRequired[list[CallSource]]
+    needs: NotRequired[Annotated[list[str], Field(description="parameters that are asked for")]]
     difficulty: NotRequired[Any]
 
 
@@ -247,6 +248,7 @@ def report(reply: Reply) -> Report:
             {"name": call.name, "source": call.source, "confidence": call.confidence}
             for call in reply.tool_calls
         ]
+        found["needs"] = list(reply.needs)
         found["difficulty"] = reply.difficulty
     return found
 
