@@ -84,8 +84,9 @@ class KeptFunctionModel:
 def kept_tokens(row: Mapping[str, Any]) -> Iterator[Token]:
     told = zip(row["tokens"], row["logprobs"], row["runners_up"], strict=True)
     for place, (text, logprob, other) in enumerate(told):
-        none = ((NO_CALL, row["none"]),) if place == 0 and row["none"] is not None else ()
-        yield Token(text, logprob, logprob - other, alternatives=none)
+        first = {NO_CALL: row["none"], ASK: row.get("ask")} if place == 0 else {}
+        likely = tuple((word, chance) for word, chance in first.items() if chance is not None)
+        yield Token(text, logprob, logprob - other, alternatives=likely)
 
 
 @dataclass(slots=True)
@@ -132,12 +133,14 @@ class KeepingFunctionModel:
 def kept_row(prompt: str, written: Sequence[Token]) -> dict[str, Any]:
     first = dict(written[0].alternatives) if written else {}
     none = [chance for text, chance in first.items() if text.strip() == NO_CALL]
+    asks = [chance for text, chance in first.items() if text.strip() == ASK]
     return {
         "prompt": prompt,
         "tokens": [token.text for token in written],
         "logprobs": [round(token.logprob, 6) for token in written],
         "runners_up": [round(token.logprob - token.margin, 6) for token in written],
         "none": max(none, default=None),
+        "ask": max(asks, default=None),
     }
 
 
