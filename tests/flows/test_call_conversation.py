@@ -73,7 +73,7 @@ def test_a_value_from_an_earlier_turn_is_not_made_up(cloud: LoopbackCloud) -> No
     kept = ask(cloud, reader(call), [*turns, again], TOOLS, policy="local_only")
     assert kept.calls[0].complaints == ()
     alone = ask(cloud, reader(call), [again], TOOLS, policy="local_only")
-    assert "ungrounded" in alone.calls[0].complaints
+    assert (alone.calls, alone.needs) == ((), ("location",))
 
 
 def test_known_facts_are_told_to_every_model(cloud: LoopbackCloud) -> None:
@@ -122,6 +122,17 @@ def test_a_missing_value_is_asked_for_and_the_answer_completes_the_call(
     assert last.text == "Your table is booked."
     assert "How many people, and what is the date?" in device.asked[1].prompt
     assert cloud.requests == []
+
+
+def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) -> None:
+    invents = 'book_table {"restaurant":"Maaemo","people":2,"date":"2031-05-05"}'
+    device = reader(invents, logprobs=[[-0.4]])
+    reply = ask(cloud, device, "Book a table for two at Maaemo", [BOOK], policy="local_only")
+    assert (reply.calls, reply.needs) == ((), ("date",))
+    assert reply.text == "What is the date?"
+    older = ScriptedFunctionModel([invents], logprobs=[[-0.4]])
+    reply = ask(cloud, older, "Book a table for two at Maaemo", [BOOK], policy="local_only")
+    assert reply.needs == (), "a model that does not ask is not made to"
 
 
 def test_a_question_streams_as_the_devices_own_words(cloud: LoopbackCloud) -> None:

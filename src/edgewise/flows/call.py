@@ -36,10 +36,12 @@ from edgewise.calls.difficulty import (
 from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Told, format_named
 from edgewise.calls.grammar import check_tools
+from edgewise.calls.ground import ground
 from edgewise.calls.history import told_text
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.listed import as_listed
 from edgewise.calls.normalize import normalize
+from edgewise.calls.parameters import required
 from edgewise.calls.prompt import (
     answer_chance,
     none_chance,
@@ -734,9 +736,10 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
 
     An unlikely answer is written again, and the most likely one counts. An intent without a call is
     asked alone. So is one whose call contains invented text, and then text may only be copied from
-    the request. If another tool fits an intent better, it is asked without the first tool. The
-    model runs once, and at most `retries` times more; none of these is begun that would end after
-    the deadline. Raises DeadlinePassed if the first answer was cut.
+    the request. If another tool fits an intent better, it is asked without the first tool. A
+    required value that is invented even then becomes a question. The model runs once, and at most
+    `retries` times more; none of these is begun that would end after the deadline. Raises
+    DeadlinePassed if the first answer was cut.
     """
     draft, text = flow.draft, flow.text
     flow.retries = retries
@@ -753,6 +756,24 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
                 _again(flow, number)
         for number in range(len(flow.heard)):
             _with_others(flow, number)
+    if flow.format.asks:
+        for number in sorted(draft.ungrounded):
+            _ask_for_made_up(flow, number)
+
+
+def _ask_for_made_up(flow: Calling, number: int) -> None:
+    """If what a tool requires was made up to the last, ask for it. The call would be wrong."""
+    for call in flow.draft.calls_of(number):
+        tool = flow.tools.get(call.name)
+        if tool is None:
+            continue
+        needed = required(tool.parameters)
+        support = ground(call.arguments, tool, flow.heard[number])
+        made_up = tuple(name for name in support.ungrounded if name in needed)
+        if made_up:
+            flow.draft.forget(number)
+            flow.draft.ask(number, Question(call.name, made_up), 1.0 - (call.confidence or 0.0))
+            return
 
 
 def _may_retry(flow: Calling, texts: Sequence[str], offered: Sequence[Tool] = ()) -> bool:
