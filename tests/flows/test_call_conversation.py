@@ -135,6 +135,17 @@ def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) ->
     assert reply.needs == (), "a model that does not ask is not made to"
 
 
+def test_one_value_does_not_serve_two_parameters(cloud: LoopbackCloud) -> None:
+    rename = tool(
+        "rename_file", "Rename a file", path={"type": "string"}, new_name={"type": "string"}
+    )
+    same = 'rename_file {"path":"scan.pdf","new_name":"scan.pdf"}'
+    reply = ask(cloud, reader(same), "rename scan.pdf", [rename], policy="local_only")
+    assert (reply.calls, reply.needs) == ((), ("new_name",))
+    twice = ask(cloud, reader(same), "rename scan.pdf to scan.pdf", [rename], policy="local_only")
+    assert [call.name for call in twice.calls] == ["rename_file"]
+
+
 def test_a_question_streams_as_the_devices_own_words(cloud: LoopbackCloud) -> None:
     with Engine(settings_for(cloud), function_model=reader(ASKS)) as engine:
         events = list(engine.stream("Book a table at Maaemo", tools=[BOOK]))

@@ -198,6 +198,18 @@ def use_of_words(
     }
 
 
+def repeated_values(call: ToolCall, request: RequestText) -> tuple[str, ...]:
+    """Arguments with a value that an earlier one has, too, though it was not said so often."""
+    used: Counter[str] = Counter()
+    found = []
+    for name, value in call.arguments.items():
+        forms = [_form(one) for one in plain_values(value)]
+        if any(used[form] and request.spaced.count(form) <= used[form] for form in forms):
+            found.append(name)
+        used.update(forms)
+    return tuple(found)
+
+
 def _form(value: str | float) -> str:
     whole = isinstance(value, float) and abs(value) < 1e15 and value == int(value)
     return spaced(str(int(value) if whole else value))

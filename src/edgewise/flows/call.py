@@ -26,7 +26,7 @@ from edgewise.calls.check import (
     source_of,
 )
 from edgewise.calls.coerce import Repaired, repair
-from edgewise.calls.confidence import call_confidence, call_features
+from edgewise.calls.confidence import call_confidence, call_features, repeated_values
 from edgewise.calls.difficulty import (
     Tier,
     Weights,
@@ -757,19 +757,22 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
         for number in range(len(flow.heard)):
             _with_others(flow, number)
     if flow.format.asks:
-        for number in sorted(draft.ungrounded):
+        for number in draft.answered:
             _ask_for_made_up(flow, number)
 
 
 def _ask_for_made_up(flow: Calling, number: int) -> None:
-    """If what a tool requires was made up to the last, ask for it. The call would be wrong."""
+    """Ask for what a tool requires and nobody said. The call would be wrong.
+
+    It was made up, or stands in for another argument's value: "rename a.txt" to `a.txt`.
+    """
     for call in flow.draft.calls_of(number):
         tool = flow.tools.get(call.name)
         if tool is None:
             continue
-        needed = required(tool.parameters)
-        support = ground(call.arguments, tool, flow.heard[number])
-        made_up = tuple(name for name in support.ungrounded if name in needed)
+        unsaid = ground(call.arguments, tool, flow.whole).ungrounded  # another part may say it
+        suspect = {*unsaid, *repeated_values(call, flow.heard[number])}
+        made_up = tuple(name for name in required(tool.parameters) if name in suspect)
         if made_up:
             flow.draft.forget(number)
             flow.draft.ask(number, Question(call.name, made_up), 1.0 - (call.confidence or 0.0))
