@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from edgewise.calls.grammar import compile_grammar
+from edgewise.calls.grammar import compile_grammar, compile_question
 from edgewise.calls.history import render_context, render_turns
 from edgewise.calls.prompt import render_prompt, shared_prompt
 from edgewise.calls.question import Question, split_questions
@@ -51,6 +51,10 @@ class CallFormat(Protocol):
         """What may be written, as GBNF; "" for anything."""
         ...
 
+    def question_grammar(self, tool: Tool) -> str:
+        """What may be written if it has to be a question about this tool; "" if there is none."""
+        ...
+
     def read(self, written: str) -> tuple[str, tuple[Question, ...]]:
         """The calls of an answer as text for `calls.coerce.repair`, and the questions in it."""
         ...
@@ -77,6 +81,9 @@ class Lines:
 
     def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
         return compile_grammar(tools, text, copy=copy, ask=self.asks)
+
+    def question_grammar(self, tool: Tool) -> str:
+        return compile_question(tool) if self.asks else ""
 
     def read(self, written: str) -> tuple[str, tuple[Question, ...]]:
         return split_questions(written) if self.asks else (written, ())

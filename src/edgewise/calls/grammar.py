@@ -55,6 +55,13 @@ def compile_grammar(
     return (_compiled_asking if ask else _compiled)(request if copy else "", tools)
 
 
+def compile_question(tool: Tool) -> str:
+    """A grammar for a question about this tool and nothing else; "" if it requires nothing."""
+    writer = _Writer("")
+    question = writer.question(_by_name([tool]))
+    return f"root ::= {question}\n{writer.text()}" if question else ""
+
+
 def check_tools(tools: Sequence[Tool]) -> None:
     """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
     for tool in _by_name(tools).values():

@@ -401,9 +401,18 @@ def answer_chance(tokens: Sequence[Token]) -> float | None:
 
 def none_chance(tokens: Sequence[Token]) -> float:
     """The log-probability of `none` in place of the answer, as far as the first token tells."""
+    return _first_chance(tokens, NO_CALL)
+
+
+def ask_chance(tokens: Sequence[Token]) -> float:
+    """The log-probability of a question in place of the answer."""
+    return _first_chance(tokens, ASK)
+
+
+def _first_chance(tokens: Sequence[Token], word: str) -> float:
     first = next((token for token in tokens if token.has_evidence), None)
     told = first.alternatives if first is not None else ()
-    return max((logprob for text, logprob in told if text.strip() == NO_CALL), default=-math.inf)
+    return max((logprob for text, logprob in told if text.strip() == word), default=-math.inf)
 
 
 def none_is_likelier(tokens: Sequence[Token], *, made_up: bool = False) -> bool:
