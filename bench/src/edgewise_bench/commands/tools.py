@@ -59,8 +59,8 @@ def tools(
 ) -> None:
     """Function calls for the cases of one or more files, by four systems side by side.
 
-    CASES are JSON files: `cases`, each with a `query`, its `tools` and its `expected_calls`. Without
-    one, thirty requests for an assistant that ship with this bench are asked.
+    CASES are JSON files: `cases`, each with a `query`, its `tools` and its `expected_calls`.
+    Without one, thirty requests for an assistant are asked that ship with this bench.
 
     The systems: regular expressions alone, the raw local model, the full pipeline on the device,
     and the hybrid. Unless you say --real-cloud, the hybrid's cloud is a stand-in that answers
