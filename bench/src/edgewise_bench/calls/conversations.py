@@ -32,6 +32,12 @@ from edgewise_bench.calls.scores import f1_of, percentile
 
 SHIPPED = Path(__file__).with_name("conversations.jsonl.gz")
 SETS = ("dialogue", "missing", "home", "rounds", "taken_away", "nested", "facts")
+TARGETS: dict[str, tuple[str, float]] = {
+    "dialogue_exact": (">=", 0.70),
+    "asked_back": (">=", 0.85),
+    "home_f1": (">=", 0.80),
+    "taken_away_false_calls": ("<=", 0.08),
+}
 _EXACT = ("dialogue", "rounds", "home", "nested", "facts")  # sets that are right or wrong
 
 

@@ -52,6 +52,7 @@ def conversations(
     them take half an hour or more on one core.
     """
     from edgewise_bench.calls import conversations as bench
+    from edgewise_bench.scorecard import verdicts
 
     sets = chosen_names("--sets", given["sets"], bench.SETS, bench.SETS)
     limit, seed = given["limit"], given["seed"]
@@ -63,7 +64,6 @@ def conversations(
         rows = bench.measure_conversations(settings, asked, step, answers=answers)
     said = said_options(given, "sets", "limit", "model", "threads")
     said |= {"seed": seed or None, "cases": cases.name if cases else None}
-    card = new_scorecard(
-        "conversations", command_line("conversations", **said), bench.figures(rows)
-    )
-    report(card, save, as_json)
+    metrics = bench.figures(rows)
+    card = new_scorecard("conversations", command_line("conversations", **said), metrics)
+    report(card, save, as_json, verdicts(card.metrics, bench.TARGETS))
