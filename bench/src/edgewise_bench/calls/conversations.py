@@ -177,8 +177,14 @@ def is_right(case: ConversationCase, replied: Replied) -> bool:
 
 def asked_back(case: ConversationCase, replied: Replied) -> bool:
     """All that is missing was asked for, and the tool that lacks it was not called."""
+    return case.needs <= replied.needs and asked_for_some(case, replied)
+
+
+def asked_for_some(case: ConversationCase, replied: Replied) -> bool:
+    """At least one missing value was asked for; the rest may follow in the next turn."""
     lacking = {question.tool for question in case.asks}
-    return case.needs <= replied.needs and lacking.isdisjoint(name for name, _ in replied.calls)
+    called = {name for name, _ in replied.calls}
+    return bool(case.needs & replied.needs) and lacking.isdisjoint(called)
 
 
 def equal_calls(predicted: Sequence[Call], expected: Sequence[Call]) -> int:
@@ -198,6 +204,7 @@ def figures(rows: Sequence[Row]) -> dict[str, float]:
     if missing := by_set["missing"]:
         found["asked_back"] = share([asked_back(*row) for row in missing])
         found["asked_exactly"] = _right(missing)
+        found["asked_for_some"] = share([asked_for_some(*row) for row in missing])
     if called := [row for row in rows if row[0].expected and not row[0].asks]:
         found["false_questions"] = share([bool(replied.needs) for _, replied in called])
     if home := by_set["home"]:
