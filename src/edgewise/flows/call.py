@@ -34,9 +34,9 @@ from edgewise.calls.difficulty import (
     tier,
 )
 from edgewise.calls.draft import draft_answers
-from edgewise.calls.formats import CallFormat, Told, format_named
+from edgewise.calls.formats import CallFormat, format_named
 from edgewise.calls.grammar import check_tools
-from edgewise.calls.history import told_text
+from edgewise.calls.history import Told, told_text
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.normalize import normalize
 from edgewise.calls.prompt import (
@@ -50,6 +50,7 @@ from edgewise.calls.rank_tools import (
     rank_tools,
     unanswered,
 )
+from edgewise.calls.tools_template import Render
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.calibration import Calibration
@@ -398,6 +399,7 @@ class Parts:
     clock: Callable[[], float]
     today: Callable[[], datetime.date]
     record: Record
+    render: Render | None = None  # fills in a model's own chat template
 
 
 class Calling(Flow):
@@ -497,7 +499,10 @@ class Calling(Flow):
             prompt_tokens_per_second=facts.prompt_tokens_per_second,
             output_tokens_per_second=facts.output_tokens_per_second,
         )
-        prompt = self.format.prompt(self.offered, self.text, self.told)
+        try:
+            prompt = self.format.prompt(self.offered, self.text, self.told)
+        except LocalError:  # a template that refuses these turns: the attempt will tell
+            return None
         tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
         return find_lateness(self.request, capacity, tokens, USUAL_CALL_TOKENS)
 
@@ -685,7 +690,8 @@ class Calling(Flow):
     @property
     def format(self) -> CallFormat:
         assert self.function_model is not None, "a plan that starts on the device has a model"
-        return format_named(self.function_model.facts().call_format)
+        facts = self.function_model.facts()
+        return format_named(facts.call_format, facts.chat_template, self.parts.render)
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
@@ -940,7 +946,7 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     with flow.timed("grammar"):
         grammar = flow.format.grammar(tools, text, copy=copy)
     with flow.timed("draft"):
-        drafts = draft_answers(text, tools)
+        drafts = [flow.format.draft(lines) for lines in draft_answers(text, tools)]
     tokens: list[Token] = []
     stream = function_model.write_call(
         prompt,
@@ -970,12 +976,11 @@ def _write_once(flow: Calling, text: str, tools: Sequence[Tool], *, copy: bool) 
     flow.wrote_at = parts.clock()
     flow.slowest_s = max(flow.slowest_s, flow.wrote_at - begin)
     flow.longest_tokens = max(flow.longest_tokens, len(tokens))
-    written = "".join(token.text for token in tokens)
-    called, questions = flow.format.read(written)
-    asks_only = questions and not called
-    repaired = Repaired((), (), ()) if asks_only else repair(called, tools, text, source="local")
+    read = flow.format.read(tokens)
+    asks_only = read.questions and not read.text
+    repaired = Repaired((), (), ()) if asks_only else repair(read.text, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)
-    return Written(text, tuple(tokens), with_repairs(repaired), declined, questions)
+    return Written(text, read.tokens, with_repairs(repaired), declined, read.questions)
 
 
 def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:
