@@ -16,6 +16,7 @@ from edgewise.calls.coerce import repair
 from edgewise.calls.formats import FORMATS
 from edgewise.calls.function_gemma import CALL, CALL_END, NOTATION, RESPONSE
 from edgewise.calls.grammar import write_grammar
+from edgewise.errors import ModelNotFound
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.llama_cpp import with_call_format
 from edgewise.local.llama_loop import LlamaLoop
@@ -178,6 +179,11 @@ def test_the_function_model_that_settings_name_says_how_it_is_asked(tmp_path: Pa
     device = parts.open_function_model(Settings(function_model=str(path), threads=1))
     assert device.facts().call_format == "tools_template"
     assert device.facts().chat_template == TEMPLATE
+
+
+def test_a_model_that_hears_cannot_write_calls(default_transcriber: InstalledModel) -> None:
+    with pytest.raises(ModelNotFound, match="cannot write calls"):
+        parts.open_function_model(Settings.load(function_model=default_transcriber.name))
 
 
 def test_models_of_the_catalogue_that_know_tools_are_asked_in_their_own_format() -> None:

@@ -75,6 +75,8 @@ def open_backend(settings: Settings) -> ChatBackend:
 def open_function_model(settings: Settings) -> CallBackend:
     """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
     model = with_call_format(find_function_model(settings))
+    if model.row is not None and model.row.kind != "text":
+        raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
     function_model: CallBackend = opener(
