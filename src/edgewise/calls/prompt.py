@@ -25,6 +25,7 @@ TOOL_LIMIT = 400_000  # characters: more than any context window holds
 NO_CALL = "none"
 ASK = "ask"  # begins the line that asks for what is missing, see `calls.question`
 _SPECIAL_TOKEN = re.compile(r"<\|(\w+)\|>")
+_TAG = re.compile(r"<(?=/?[a-z_][a-z0-9_]*>)")
 _LOOKS_LIKE_JSON = re.compile(r"-?\d[\d.eE+-]*|true|false|null|")
 _CUT = "…"
 DEPTH_LIMIT = 64
@@ -282,6 +283,11 @@ def _words(text: str) -> str:
 def plain_text(text: str) -> str:
     """Text that cannot end a turn: special tokens in it lose their bars."""
     return _SPECIAL_TOKEN.sub(r"<\1>", text)
+
+
+def untagged(text: str) -> str:
+    """Text that is no control token of any model: `<escape>` becomes `< escape>`, too."""
+    return _TAG.sub("< ", plain_text(text))
 
 
 @dataclass(frozen=True, slots=True)

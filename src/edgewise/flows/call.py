@@ -34,10 +34,10 @@ from edgewise.calls.difficulty import (
     tier,
 )
 from edgewise.calls.draft import draft_answers
-from edgewise.calls.formats import CallFormat, Told, format_named
-from edgewise.calls.grammar import check_tools
+from edgewise.calls.formats import CallFormat, format_named
+from edgewise.calls.grammar import check_tools, compile_question
 from edgewise.calls.ground import ground
-from edgewise.calls.history import told_text
+from edgewise.calls.history import Told, told_text
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.listed import as_listed
 from edgewise.calls.normalize import normalize
@@ -54,6 +54,7 @@ from edgewise.calls.rank_tools import (
     rank_tools,
     unanswered,
 )
+from edgewise.calls.tools_template import Render
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.calibration import Calibration
@@ -411,6 +412,7 @@ class Parts:
     clock: Callable[[], float]
     today: Callable[[], datetime.date]
     record: Record
+    render: Render | None = None  # fills in a model's own chat template
 
 
 class Calling(Flow):
@@ -512,7 +514,10 @@ class Calling(Flow):
             prompt_tokens_per_second=facts.prompt_tokens_per_second,
             output_tokens_per_second=facts.output_tokens_per_second,
         )
-        prompt = self.format.prompt(self.offered, self.text, self.told)
+        try:
+            prompt = self.format.prompt(self.offered, self.text, self.told)
+        except LocalError:  # a template that refuses these turns: the attempt will tell
+            return None
         tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
         return find_lateness(self.request, capacity, tokens, USUAL_CALL_TOKENS)
 
@@ -700,7 +705,8 @@ class Calling(Flow):
     @property
     def format(self) -> CallFormat:
         assert self.function_model is not None, "a plan that starts on the device has a model"
-        return format_named(self.function_model.facts().call_format)
+        facts = self.function_model.facts()
+        return format_named(facts.call_format, facts.chat_template, self.parts.render)
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
@@ -773,7 +779,7 @@ def _ask_if_likely(flow: Calling, first: Written) -> None:
     if len(flow.heard) > 1 or len(calls) != 1 or not flow.draft.doubts(0):
         return
     tool = flow.tools.get(calls[0].name)
-    grammar = flow.format.question_grammar(tool) if tool else ""
+    grammar = compile_question(tool) if tool else ""
     likely = ask_chance(first.tokens) >= LIKELY_QUESTION
     if not (grammar and likely and _may_retry(flow, [first.text])):
         return
@@ -1003,7 +1009,7 @@ def _write_once(
     with flow.timed("grammar"):
         grammar = grammar or flow.format.grammar(tools, text, copy=copy)
     with flow.timed("draft"):
-        drafts = draft_answers(text, tools)
+        drafts = [flow.format.draft(lines) for lines in draft_answers(text, tools)]
     tokens: list[Token] = []
     stream = function_model.write_call(
         prompt,
@@ -1033,12 +1039,11 @@ def _write_once(
     flow.wrote_at = parts.clock()
     flow.slowest_s = max(flow.slowest_s, flow.wrote_at - begin)
     flow.longest_tokens = max(flow.longest_tokens, len(tokens))
-    written = "".join(token.text for token in tokens)
-    called, questions = flow.format.read(written)
-    asks_only = questions and not called
-    repaired = Repaired((), (), ()) if asks_only else repair(called, tools, text, source="local")
+    read = flow.format.read(tokens)
+    asks_only = read.questions and not read.text
+    repaired = Repaired((), (), ()) if asks_only else repair(read.text, tools, text, source="local")
     declined = next((one for one in repaired.complaints if one.call is None), None)
-    return Written(text, tuple(tokens), with_repairs(repaired), declined, questions)
+    return Written(text, read.tokens, with_repairs(repaired), declined, read.questions)
 
 
 def _in_words(said: str, complaints: Sequence[Complaint]) -> Complaint | None:
