@@ -93,6 +93,16 @@ def test_known_facts_are_told_to_every_model(cloud: LoopbackCloud) -> None:
     assert told[0]["role"] == "system" and "place: Narvik" in told[0]["content"]
 
 
+def test_names_come_out_as_the_list_spells_them(cloud: LoopbackCloud) -> None:
+    turn_off = tool("turn_off", "Turn something off", area={"type": "string"})
+    facts = {"entities": [{"name": "Hob", "area": "Kitchen"}]}
+    device = reader('turn_off {"area":"kitchen"}')
+    reply = ask(cloud, device, "everything off in the kitchen", [turn_off], context=facts)
+    (call,) = reply.calls
+    assert (dict(call.arguments), call.complaints) == ({"area": "Kitchen"}, ())
+    assert "listed:area" in call.repairs
+
+
 def test_what_is_no_mapping_is_refused(cloud: LoopbackCloud) -> None:
     wrong: Any = ["Narvik"]
     with pytest.raises(InvalidRequest, match="context must be a mapping"):

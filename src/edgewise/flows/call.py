@@ -710,8 +710,8 @@ class Calling(Flow):
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
-        call = as_listed(call, self.told.context)
-        return normalize(call, tool, words, whole=self.whole, today=today)
+        normalized = normalize(call, tool, words, whole=self.whole, today=today)
+        return as_listed(normalized, self.told.context)
 
     def _today(self) -> datetime.date:
         """The day that the request was told, else the day it is."""
