@@ -21,7 +21,7 @@ demo: $(READY)
 test: $(DEV)
 	$(BIN)/edgewise pull $(MODELS)
 	$(MAKE) check
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --reruns 1
 
 check: $(DEV)
 	$(BIN)/ruff check .
