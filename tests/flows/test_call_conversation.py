@@ -149,6 +149,16 @@ def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) ->
     assert reply.needs == (), "a model that does not ask is not made to"
 
 
+@pytest.mark.parametrize(("deposit", "needs"), [(0, ()), (250, ("deposit",))])
+def test_a_zero_goes_without_saying(
+    cloud: LoopbackCloud, deposit: int, needs: tuple[str, ...]
+) -> None:
+    rent = tool("rent", "Rent a boat", boat={"type": "string"}, deposit={"type": "integer"})
+    device = reader(f'rent {{"boat":"Havhest","deposit":{deposit}}}', logprobs=[[-0.4]])
+    reply = ask(cloud, device, "Rent the Havhest", [rent], policy="local_only")
+    assert (bool(reply.calls), reply.needs) == (not needs, needs)
+
+
 class Hesitant(ScriptedFunctionModel):
     """Says with its first token that it might have asked instead."""
 

@@ -791,7 +791,8 @@ def _ask_if_likely(flow: Calling, first: Written) -> None:
 def _ask_for_made_up(flow: Calling, number: int) -> None:
     """Ask for what a tool requires and nobody said. The call would be wrong.
 
-    It was made up, or stands in for another argument's value: "rename a.txt" to `a.txt`.
+    It was made up, or stands in for another argument's value: "rename a.txt" to `a.txt`. A zero, a
+    `false` or an empty value may go without saying: nine o'clock has minute 0.
     """
     for call in flow.draft.calls_of(number):
         tool = flow.tools.get(call.name)
@@ -799,6 +800,7 @@ def _ask_for_made_up(flow: Calling, number: int) -> None:
             continue
         unsaid = ground(call.arguments, tool, flow.whole).ungrounded  # another part may say it
         suspect = {*unsaid, *repeated_values(call, flow.heard[number])}
+        suspect = {name for name in suspect if call.arguments.get(name)}
         made_up = tuple(name for name in required(tool.parameters) if name in suspect)
         if made_up:
             flow.draft.forget(number)
