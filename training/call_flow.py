@@ -219,8 +219,13 @@ def answer(
 def flow_samples(
     cases: Iterable[Mapping[str, Any]], answers: Answers, calibration: Calibration
 ) -> Iterator[Sample]:
-    """What the flow made of each case whose answer was kept."""
+    """What the flow made of each case whose answer was kept.
+
+    Calls with made-up values stay calls: a question takes its confidence from the call that it
+    replaces, so a calibration has to know such calls.
+    """
     function_model = KeptFunctionModel(answers)
+    rules = CallRules(deadline_ms=math.inf, ask_for_made_up=False)
     for case in cases:
         asked = read_asked(case["prompt"])
         row = answers.get(asked.prompt)
@@ -229,7 +234,7 @@ def flow_samples(
         noted, told = noting(calibration)
         expected = read_calls(case["answer"]) or []
         try:
-            reply = answer(asked, function_model, noted)
+            reply = answer(asked, function_model, noted, rules=rules)
         except EdgewiseError:
             yield Sample((), (), False, sum(row["logprobs"]), source=str(case["source"]))
             continue

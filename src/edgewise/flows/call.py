@@ -380,13 +380,15 @@ class CallDraft(Draft):
 class CallRules:
     """Settings of this flow.
 
-    `deadline_ms` is for requests that have none of their own.
+    `deadline_ms` is for requests that have none of their own. With `ask_for_made_up`, a required
+    value that the model made up becomes a question; calibrations are fitted to the calls before.
     """
 
     tools_limit: int = 24
     deadline_ms: float = DEADLINE_MS
     tiers: tuple[float, float] = (0.30, 0.60)
     weights: Weights = field(default_factory=Weights)
+    ask_for_made_up: bool = True
 
 
 class Record(Protocol):
@@ -768,7 +770,7 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
             _with_others(flow, number)
         if flow.format.asks:
             _ask_if_likely(flow, first)
-    if flow.format.asks:
+    if flow.format.asks and flow.parts.rules.ask_for_made_up:
         for number in draft.answered:
             _ask_for_made_up(flow, number)
 
