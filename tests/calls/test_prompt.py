@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.calls.prompt import (
+    LEAD,
     MADE_UP,
     PARAMETER_DESCRIPTION_LIMIT,
     TOOL_DESCRIPTION_LIMIT,
@@ -320,13 +321,14 @@ def test_none_is_read_from_the_alternatives_of_the_first_token() -> None:
 def test_none_wins_over_an_answer_whose_values_are_a_guess() -> None:
     assert none_is_likelier(answer(-0.4, -1.0, -1.0, none=-1.2))
     assert not none_is_likelier(answer(-0.4, -0.1, -0.1, none=-1.2))
+    assert none_is_likelier(answer(-1.0, none=-0.99 - LEAD)), "the call has to lead"
 
 
 def test_what_nobody_said_makes_none_win_sooner() -> None:
     said = answer(-0.1, -0.1, none=-3.0)
     assert not none_is_likelier(said)
     assert none_is_likelier(said, made_up=True)
-    assert not none_is_likelier(answer(-0.1, none=-0.2 - MADE_UP), made_up=True)
+    assert not none_is_likelier(answer(-0.1, none=-0.2 - MADE_UP - LEAD), made_up=True)
 
 
 def test_a_runtime_that_tells_no_alternatives_keeps_its_calls() -> None:

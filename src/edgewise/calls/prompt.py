@@ -34,6 +34,9 @@ _SPACES = (" ", "\t", "\r", "\n")
 # What a call counts for less, in nats, if it holds something that nobody said. On validation 2 of
 # 149 such answers were right, and 23 should have been `none`.
 MADE_UP = 4.0
+# By how much, in nats, a call must be likelier than `none`: a call that nobody wanted is worse than
+# none at all. On 915 validation cases it took 3 of 10 such calls away and no right answer in sum.
+LEAD = 0.5
 
 
 class MalformedAnswer(ValueError):
@@ -422,9 +425,10 @@ def _first_chance(tokens: Sequence[Token], word: str) -> float:
 
 
 def none_is_likelier(tokens: Sequence[Token], *, made_up: bool = False) -> bool:
-    """Whether `none` is likelier than the call or calls that these tokens are.
+    """Whether `none` is likelier than the call or calls that these tokens are, or nearly so.
 
     `made_up`: some of what is in them is not in the request.
     """
     chance = answer_chance(tokens)
-    return chance is not None and none_chance(tokens) > chance - (MADE_UP if made_up else 0.0)
+    needed = LEAD + (MADE_UP if made_up else 0.0)
+    return chance is not None and none_chance(tokens) + needed > chance
