@@ -8,11 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
-from edgewise.server.bridge import Cancellation
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
 from edgewise.server.routing import LOCAL, read_routing, resolve_model
 from edgewise.server.state import ServerState

@@ -20,10 +20,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from edgewise.bridge import Cancellation, Worker
 from edgewise.server.access import Guard, send_fault
 from edgewise.server.answer import Incoming, answer
 from edgewise.server.anthropic.messages import MessagesWire
-from edgewise.server.bridge import Cancellation, Worker
 from edgewise.server.dashboard import overview
 from edgewise.server.dashboard.events import events
 from edgewise.server.dashboard.page import page
