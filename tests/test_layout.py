@@ -40,11 +40,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": VALUES,
     "plugins": {"errors"},
     "credentials": {"errors"},
+    "bridge": {"errors"},
     "flows": VALUES | DOERS,  # of local and cloud only the protocols: see below
-    "assembly": VALUES | DOERS | {"flows", "settings", "plugins", "credentials", "calibrations"},
+    "assembly": VALUES
+    | DOERS
+    | {"flows", "settings", "plugins", "credentials", "calibrations", "bridge"},
     "monitor": VALUES | DOERS | {"flows", "settings", "assembly"},
     "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly", "monitor"},
     "conversation": VALUES | {"calls", "assembly", "engine"},
+    "shared_engine": VALUES | DOERS | {"bridge", "settings", "assembly", "engine"},
+    "aio": VALUES
+    | {"flows", "bridge", "settings", "assembly", "engine", "shared_engine", "conversation"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }

@@ -8,16 +8,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
-from edgewise.server.bridge import Cancellation
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
 from edgewise.server.routing import LOCAL, read_routing, resolve_model
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
-    EVENTS,
     JSON,
     Ask,
     Head,
@@ -149,7 +148,7 @@ def _streamed(
                     opening = Opening(request.id, _source(event), switched)
                     served.first_s = time.perf_counter() - served.started
                     served.status = 200
-                    yield Head(200, EVENTS | opening.headers())
+                    yield Head(200, {**wire.stream_head, **opening.headers()})
                     yield b"".join(writer.begin(opening))
                 yield b"".join(_written(writer, event, served))
     except EdgewiseError as error:

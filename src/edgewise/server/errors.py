@@ -142,7 +142,13 @@ def anthropic_error(fault: Fault) -> AnthropicError:
 
 def error_body(path: str, fault: Fault) -> Any:
     """An error in the shape of the API that a path belongs to."""
+    if path.startswith("/api/"):
+        return ollama_error(fault)
     return anthropic_error(fault) if path.startswith("/v1/messages") else openai_error(fault)
+
+
+def ollama_error(fault: Fault) -> dict[str, Any]:
+    return {"error": fault.message, "code": fault.code}
 
 
 class Refusal(EdgewiseError):

@@ -123,9 +123,10 @@ class Writer(Protocol):
 
 
 class Wire(Protocol):
-    """One chat API. Stateless."""
+    """One chat API. Stateless. `stream_head` are the headers of its streams."""
 
     name: str
+    stream_head: Mapping[str, str]
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask: ...
 

@@ -39,6 +39,7 @@ from edgewise.server.openai.chat import (
 )
 from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
+    EVENTS,
     Ask,
     NotEmpty,
     Opening,
@@ -280,6 +281,7 @@ class AnswerMessage(TypedDict):
 
 class MessagesWire:
     name = "messages"
+    stream_head = EVENTS
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_messages(body, remote_images=remote_images)

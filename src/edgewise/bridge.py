@@ -1,7 +1,8 @@
 """Between a thread that works and the event loop that waits for it.
 
 `Worker` runs a generator on a thread and hands what it yields to the loop. `Cancellation` goes the
-other way: whoever waited has left, and the thread is told. Nothing here knows HTTP.
+other way: whoever waited has left, and the thread is told. `awaited` lets a thread wait for a
+coroutine. Nothing here knows HTTP.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
@@ -20,6 +23,7 @@ from edgewise.errors import Cancelled
 BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
 
 Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 
 class Cancellation:
@@ -72,6 +76,26 @@ class Cancellation:
 
 
 current: ContextVar[Cancellation | None] = ContextVar("edgewise_cancellation", default=None)
+_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("edgewise_loop", default=None)
+
+
+def awaited(awaitable: Awaitable[Result]) -> Result:
+    """What a coroutine returns, from a thread: on the loop that asked for the work, if one did."""
+
+    async def run() -> Result:
+        return await awaitable
+
+    loop = _loop.get()
+    if loop is None:
+        # In a thread, because this one may have a loop that is running.
+        with ThreadPoolExecutor(1, "edgewise-coroutine") as pool:
+            return pool.submit(asyncio.run, run()).result()
+    future = asyncio.run_coroutine_threadsafe(run(), loop)
+    with (current.get() or Cancellation()).waking(future.cancel):
+        try:
+            return future.result()
+        except FutureCancelled:
+            raise Cancelled("the client left") from None
 
 
 class Worker(Generic[Piece]):
@@ -123,6 +147,7 @@ class Worker(Generic[Piece]):
 
     def _run(self) -> None:
         current.set(self.cancellation)
+        _loop.set(self._loop)
         failure: Exception | None = None
         try:
             with contextlib.closing(self._work()) as work:
