@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from edgewise.calls.confidence import answer_confidence, call_confidence, call_features
 from edgewise.calls.history import render_conversation
-from edgewise.calls.prompt import MalformedAnswer, parse_answer
+from edgewise.calls.prompt import ASK, MalformedAnswer, parse_answer
 from edgewise.decide.calibration import Calibration
 from edgewise.types.messages import Message, Tool, ToolCall
 from edgewise.types.tokens import Token
@@ -197,9 +197,15 @@ def answer_tokens(row: Mapping[str, Any]) -> list[Token]:
 
 def tools_of(expected: str, answer: str, offered: Sequence[Tool]) -> frozenset[str]:
     """The tools that a case is about, whatever the style of their names."""
-    called = [line for line in (*expected.splitlines(), *answer.splitlines()) if "{" in line]
-    names = [line.partition(" ")[0] for line in called] or [tool.name for tool in offered[:1]]
+    told = [*expected.splitlines(), *answer.splitlines()]
+    asked = [line.removeprefix(f"{ASK} ").partition(":")[0] for line in told if _asks(line)]
+    called = [line.partition(" ")[0] for line in told if "{" in line]
+    names = [*called, *asked] or [tool.name for tool in offered[:1]]
     return frozenset(re.sub(r"\W|_", "", name).lower() for name in names)
+
+
+def _asks(line: str) -> bool:
+    return line.startswith(f"{ASK} ") and "{" not in line
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from edgewise.calls.history import render_turns
 from edgewise.calls.question import Question, question_text
 from edgewise.types.messages import Message, ToolCall
 from training.boundaries import join_clauses
@@ -385,7 +384,7 @@ def _example(
         f"dialogue_{kind}" if kind != "ask" or turns else "missing",
         frame.source,
         texts,
-        before=render_turns(turns),
+        turns=turns,
         questions=questions,
     )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from edgewise.calls.history import render_context, render_turns
 from edgewise.calls.question import Question, render_reply
-from edgewise.types.messages import ToolCall
+from edgewise.types.messages import Message, ToolCall
 from training.sample import Piece
 from training.styles import StyledTool
 
@@ -21,9 +24,19 @@ class Example:
     kind: str
     source: str
     clauses: list[str] = field(default_factory=list)
-    before: str = ""  # facts and turns before the request, rendered
-    after: str = ""  # turns since then
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    turns: Sequence[Message] = ()  # before the request
+    since: Sequence[Message] = ()  # what was done for it already
     questions: list[Question] = field(default_factory=list)
+
+    @property
+    def before(self) -> str:
+        """Facts and turns before the request, rendered."""
+        return render_context(self.facts) + render_turns(self.turns)
+
+    @property
+    def after(self) -> str:
+        return render_turns(self.since)
 
     @property
     def answer(self) -> str:

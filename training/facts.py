@@ -8,7 +8,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from edgewise.calls.history import render_context
 from training.dialogues import said_turn
 from training.example import Example
 from training.followups import kind_of
@@ -155,8 +154,7 @@ def _example(world: World, rng: Random, facts: Facts, clause: Clause, kind: str)
     query = said_turn([clause], clause.pieces, rng)
     styled, offered = offer(world, rng, [(frame, [clause.values])], tool_count(rng, 1))
     calls = [styled[id(frame)].call(clause.values)]
-    before = render_context(facts)
-    return Example(query, offered, calls, f"facts_{kind}", frame.source, [text, query], before)
+    return Example(query, offered, calls, f"facts_{kind}", frame.source, [text, query], facts)
 
 
 def _leaning(frame: Frame, pool: Pool, facts: Facts, rng: Random) -> tuple[Clause, str] | None:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from edgewise.calls.history import render_context, render_turns
 from edgewise.calls.prompt import render_tools
-from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.messages import Message, Tool, ToolCall
 from training import naming
 from training.dialogues import called_turns
 from training.example import Example
@@ -604,17 +603,16 @@ def home(world: World, rng: Random) -> Example | None:
             and second.slots != first.slots
         ):
             wishes.append(second)
-    before = render_context(place.told)
     text = rng.choice((" and ", ", and ", " and then ", ", then ")).join(
         wish.text for wish in wishes
     )
     make, tools = _style(rng, [wish.tool for wish in wishes])
-    turns = ""
+    turns: list[Message] = []
     if len(wishes) == 1 and "area" in first.slots and chance < 0.16:
         others = [room for room in place.rooms if room != first.slots["area"]]
         if others:
             room = rng.choice(others)
-            turns = render_turns(called_turns(rng, text, [make(first)]))
+            turns = called_turns(rng, text, [make(first)])
             forms = (
                 "and in the {}",
                 "the {} too",
@@ -627,7 +625,7 @@ def home(world: World, rng: Random) -> Example | None:
     calls = [make(wish) for wish in wishes]
     texts = [wish.text for wish in wishes]
     kind = "home_follow_up" if turns else "home" if len(calls) == 1 else "home_several"
-    return Example(_spoken(text, rng), tools, calls, kind, "home", texts, before + turns)
+    return Example(_spoken(text, rng), tools, calls, kind, "home", texts, place.told, turns)
 
 
 def _wish(who: _Speaker) -> Said | None:
@@ -651,10 +649,7 @@ def _not_there(who: _Speaker, wish: Said, rng: Random) -> Example | None:
     if not facts["entities"]:
         return None
     _, tools = _style(rng, [wish.tool])
-    before = render_context(facts)
-    return Example(
-        _spoken(wish.text, rng), tools, [], "home_not_there", "home", [wish.text], before
-    )
+    return Example(_spoken(wish.text, rng), tools, [], "home_not_there", "home", [wish.text], facts)
 
 
 def _spoken(text: str, rng: Random) -> str:

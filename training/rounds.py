@@ -6,7 +6,6 @@ import json
 from random import Random
 from typing import Any
 
-from edgewise.calls.history import render_turns
 from edgewise.types.messages import Message, ToolCall
 from training.boundaries import join_clauses
 from training.dialogues import called_turns, result_text, said_turn
@@ -76,9 +75,9 @@ def _done(world: World, rng: Random) -> Example | None:
     results = [Message("tool", result_text(rng)) for _ in calls]
     if rng.random() < 0.2:
         results = [Message("tool", rng.choice(_FAILURES)) for _ in calls]
-    after = render_turns([Message("assistant", "", tool_calls=tuple(calls)), *results])
+    since = [Message("assistant", "", tool_calls=tuple(calls)), *results]
     texts = [clause.text for clause in clauses]
-    return Example(query, offered, [], "rounds_done", frame.source, texts, after=after)
+    return Example(query, offered, [], "rounds_done", frame.source, texts, since=since)
 
 
 def _pair(world: World, rng: Random) -> tuple[Clause, Clause, str, str] | None:
@@ -154,9 +153,8 @@ def _in_one_request(
             Message("tool", result_text(rng)),
         ]
     left: list[ToolCall] = calls[step : step + 1]
-    after = render_turns(told) if step else ""
     kind_ = ("rounds_first", "rounds_second", "rounds_done")[step]
-    return Example(query, offered, left, kind_, "frames", texts, after=after)
+    return Example(query, offered, left, kind_, "frames", texts, since=told if step else ())
 
 
 def _later(
@@ -184,8 +182,7 @@ def _later(
             Message("assistant", rng.choice(("Here you are.", "Found it.", "I found this.")))
         )
     calls = [closing.call(second.values)]
-    before = render_turns(turns)
-    return Example(query, offered, calls, "rounds_later", "frames", texts, before)
+    return Example(query, offered, calls, "rounds_later", "frames", texts, turns=turns)
 
 
 def _key(kind: str, rng: Random) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from edgewise_bench.calls.bfcl import PUBLISHED, PUBLISHED_TITLE
+from edgewise_bench.calls.cases import OWN_CASES
+from edgewise_bench.calls.conversations import TARGETS as conversation_targets
 from edgewise_bench.calls.function_model import TARGETS as function_model_targets
 from edgewise_bench.chat import held_out
 from edgewise_bench.chat.overhead import TARGETS as overhead_targets
@@ -255,6 +257,12 @@ def embed() -> str:
     return scorecard("embed", embed_targets)
 
 
+def conversations() -> str:
+    if not (ROOT / "benchmarks/conversations.json").exists():
+        return "Not measured yet."
+    return scorecard("conversations", conversation_targets)
+
+
 def see() -> str:
     return scorecard("see", see_targets)
 
@@ -265,6 +273,7 @@ def tools() -> str:
     card = read(ROOT / "benchmarks/tools.json")
     metrics = card["metrics"]
     stems = [Path(word).stem for word in card["command"].split() if word.endswith(".json")]
+    stems = stems or [OWN_CASES.stem]
     files = {stem: f"{stem}_" for stem in stems} if len(stems) > 1 else {stems[0]: ""}
     systems = {
         "regex_": "regex only",
@@ -452,6 +461,7 @@ def variants() -> str:
         ("benchmarks.md", "caller", function_model),
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),
+        ("benchmarks.md", "conversations", conversations),
         ("benchmarks.md", "embed", embed),
         ("benchmarks.md", "serve", serve),
         ("benchmarks.md", "see", see),

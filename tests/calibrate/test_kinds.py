@@ -19,6 +19,8 @@ from edgewise.calibrate.kinds.builtin import (
     make_builtin_questions,
     questions_by_kind,
 )
+from edgewise.calibrate.kinds.calls import KINDS, make_builtin_calls
+from edgewise.calls.schema import validate
 
 BY_KIND = {
     kind: questions for kinds in questions_by_kind(0).values() for kind, questions in kinds.items()
@@ -115,3 +117,27 @@ def test_questions_come_with_several_system_prompts_that_do_not_contradict_them(
     strict = [question for question in questions if question.rule in ("exact", "brief", "json")]
     assert strict
     assert SHORT_SENTENCE not in {question.system for question in strict}
+
+
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def test_requests_for_calls_ask_for_what_their_tools_take() -> None:
+    rows = make_builtin_calls(0)
+    assert len(rows) > 200
+    assert len({row.prompt for row in rows}) == len(rows)
+    for row in rows:
+        offered = {tool.name: tool for tool in row.tools}
+        for name, arguments in row.calls:
+            assert validate(name, dict(arguments), offered[name]) == []
+            for value in arguments.values():
+                assert str(value).casefold() in row.prompt.casefold()
+
+
+def test_requests_for_calls_are_of_several_sorts() -> None:
+    rows = make_builtin_calls(1, 120)
+    assert rows == make_builtin_calls(1, 120) != make_builtin_calls(2, 120)
+    counts = Counter(len(row.calls) for row in rows)
+    assert min(counts[0], counts[1], counts[2]) >= 8, "nothing fits, one call, two calls"
+    assert {name for row in rows for name, _ in row.calls} == {kind.tool.name for kind in KINDS}
+    assert all(row.tools for row in rows)

@@ -14,6 +14,9 @@ import pytest
 
 from edgewise.assembly import parts
 from edgewise.calibrate.kinds.builtin import make_builtin_questions
+from edgewise.calibrate.kinds.calls import make_builtin_calls
+from edgewise.calls.function_gemma import FunctionGemma
+from edgewise.calls.prompt import render_answer
 from edgewise.cli import calibrate
 from edgewise.engine import Engine
 from edgewise.local.backend import DeviceFacts, TokenStream
@@ -27,9 +30,10 @@ from edgewise.testing import (
     word_tokens,
 )
 from edgewise.testing.scripted import SCRIPTED_FACTS
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, ToolCall
 from edgewise.types.tokens import Finish
 from tests.cli.conftest import SCRIPT, Run
+from tests.local.tiny_qwen import write_tiny_qwen
 from tests.record.test_audits import AUDIT
 from tests.speech.made_voice import silence, voice, wav
 
@@ -372,6 +376,61 @@ def test_the_report_of_our_questions_is_readable(run: Run, pupil: Pupil) -> None
     assert pupil.asked == 80 and "80 answers of " in again.err
     assert run("calibrate", "--builtin", "--minutes", "0", "--dry-run").code == 0
     assert pupil.asked == 80, "its time was spent before"
+
+
+class CallPupil:
+    """Answers our own requests in FunctionGemma's format: rightly when it is sure, mostly."""
+
+    def __init__(self, facts: DeviceFacts) -> None:
+        self._facts = facts
+        self._rows = list(make_builtin_calls(0, 80))
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def close(self) -> None: ...
+
+    def write_call(self, prompt: str, **options: object) -> TokenStream:
+        place = next((at for at, row in enumerate(self._rows) if row.prompt in prompt), 0)
+        calls = [ToolCall(name, arguments) for name, arguments in self._rows[place].calls]
+        answer = FunctionGemma().draft(render_answer(calls)) or "I cannot do that."
+        sure = place % 3 > 0
+        text = answer if sure or place % 2 else answer.replace("{", "{nothing:1,")[:60]
+        yield from word_tokens(text, logprob=-0.001 if sure else -0.2 - place % 7 / 10)
+        yield Finish()
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_function_model_nobody_knows_is_calibrated_with_our_requests(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tiny_qwen(tmp_path / "strange.gguf")
+    facts = DeviceFacts(
+        backend="scripted",
+        model="strange",
+        quantisation="Q5_0",
+        context_tokens=4096,
+        call_format="functiongemma",
+    )
+    monkeypatch.setattr(parts, "open_function_model", lambda settings: CallPupil(facts))
+    words = ["--builtin", "--task", "call", "--model", str(tmp_path / "strange.gguf")]
+    ran = run("calibrate", *words, "--questions", "80", "--yes", "--json")
+    assert ran.code == 0, ran.err
+    assert (ran.json["kind"], ran.json["data"]["rows"]) == ("calls", 80)
+    assert 0.3 < ran.json["report"]["accuracy"] < 1.0
+    assert "strange-q5_0.calls.json" in ran.json["path"]
+    with Engine(function_model=CallPupil(facts)) as engine:
+        row = make_builtin_calls(0, 80)[1]
+        reply = engine.call(row.prompt, row.tools, policy="local_only")
+    assert [(call.name, dict(call.arguments)) for call in reply.calls] == list(row.calls)
+    assert reply.decision.calibration == ran.json["name"]
+    assert reply.confidence_verified, "from now on"
+
+
+@pytest.mark.parametrize("words", [("--task", "transcribe"), ("--task", "call", "--minutes", "3")])
+def test_our_own_questions_are_for_chat_and_calls(run: Run, words: tuple[str, ...]) -> None:
+    ran = run("calibrate", "--builtin", *words)
+    assert ran.code == 2 and "--builtin is for chat" in ran.err
 
 
 def test_minutes_and_questions_are_for_our_questions_only(run: Run, tmp_path: Path) -> None:

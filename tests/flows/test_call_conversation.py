@@ -7,13 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from edgewise import Conversation, Engine, Message
 from edgewise.errors import InvalidRequest
+from edgewise.local.backend import TokenStream
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from edgewise.types.messages import ToolCall
 from edgewise.types.replies import CallReply, TextDelta
+from edgewise.types.tokens import Token
+from tests.calls.gbnf_walker import Grammar
 from tests.flows.calling import TOOLS, calls, settings_for, tool
 
 READS_TURNS = replace(SCRIPTED_FUNCTION_MODEL_FACTS, call_format="conversation")
@@ -89,6 +93,16 @@ def test_known_facts_are_told_to_every_model(cloud: LoopbackCloud) -> None:
     assert told[0]["role"] == "system" and "place: Narvik" in told[0]["content"]
 
 
+def test_names_come_out_as_the_list_spells_them(cloud: LoopbackCloud) -> None:
+    turn_off = tool("turn_off", "Turn something off", area={"type": "string"})
+    facts = {"entities": [{"name": "Hob", "area": "Kitchen"}]}
+    device = reader('turn_off {"area":"kitchen"}')
+    reply = ask(cloud, device, "everything off in the kitchen", [turn_off], context=facts)
+    (call,) = reply.calls
+    assert (dict(call.arguments), call.complaints) == ({"area": "Kitchen"}, ())
+    assert "listed:area" in call.repairs
+
+
 def test_what_is_no_mapping_is_refused(cloud: LoopbackCloud) -> None:
     wrong: Any = ["Narvik"]
     with pytest.raises(InvalidRequest, match="context must be a mapping"):
@@ -133,6 +147,35 @@ def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) ->
     older = ScriptedFunctionModel([invents], logprobs=[[-0.4]])
     reply = ask(cloud, older, "Book a table for two at Maaemo", [BOOK], policy="local_only")
     assert reply.needs == (), "a model that does not ask is not made to"
+
+
+class Hesitant(ScriptedFunctionModel):
+    """Says with its first token that it might have asked instead."""
+
+    @override
+    def write_call(self, prompt: str, **options: Any) -> TokenStream:
+        first = True
+        for item in super().write_call(prompt, **options):
+            if first and isinstance(item, Token):
+                item = replace(item, alternatives=(("ask", -1.5),))
+            first = False
+            yield item
+
+
+@pytest.mark.parametrize(("surety", "asked"), [(-0.5, True), (-0.001, False)])
+def test_a_likely_question_is_written_where_the_call_is_in_doubt(
+    cloud: LoopbackCloud, surety: float, asked: bool
+) -> None:
+    answers = ['set_timer {"minutes":5}', 'set_timer {"minutes":5}', "ask set_timer: minutes"]
+    logprobs = [[surety], [surety], [-0.001]]
+    device = Hesitant(answers, logprobs=logprobs, facts=READS_TURNS)
+    reply = ask(cloud, device, "Set a timer, I have 5 eggs", TOOLS, policy="local_only")
+    assert reply.needs == (("minutes",) if asked else ())
+    assert bool(reply.calls) != asked
+    if asked:
+        last = Grammar(device.asked[-1].grammar)
+        assert last.accepts("ask set_timer: minutes")
+        assert not last.accepts('set_timer {"minutes":5}') and not last.accepts("none")
 
 
 def test_one_value_does_not_serve_two_parameters(cloud: LoopbackCloud) -> None:

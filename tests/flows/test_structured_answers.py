@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from edgewise import Engine
+from edgewise.calls.response_check import Checked, check_answer
 from edgewise.errors import CloudUnreachable, DoesNotFit
 from edgewise.local.store.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedBackend
@@ -52,6 +53,21 @@ def device(text: str) -> ScriptedBackend:
 def ask(backend: ScriptedBackend, cloud: PlayedCloud, name: str, **options: Any) -> Reply:
     wanted = ResponseFormat(BROKEN[name][0])
     return run(backend, cloud, response_format=wanted, live=False, **options)[1]
+
+
+def test_an_answer_that_is_kept_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def note(text: str, schema: Any) -> Checked:
+        checked.append(text)
+        return check_answer(text, schema)
+
+    monkeypatch.setattr("edgewise.flows.chat.check_answer", note)
+    _, right, wrong, _ = BROKEN["number"]
+    assert ask(device(right), PlayedCloud([]), "number").source == "local"
+    assert checked == [right]
+    assert ask(device(wrong), PlayedCloud([right]), "number").source == "cloud"
+    assert checked == [right, wrong, right]
 
 
 @EACH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,28 @@ SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 ATTENTION = {f"blk.{layer}.attn_q.weight": (WIDTH, WIDTH) for layer in range(LAYERS)}
 
 
-def write_tiny_qwen(path: Path, *, embedding: str = "Q5_0") -> bytes:
-    """It holds one matrix twice: to enter words as `embedding`, to choose them in Q8_0."""
+def write_tiny_qwen(
+    path: Path,
+    *,
+    embedding: str = "Q5_0",
+    template: str = "",
+    adapter: str = "",
+    special: Sequence[str] = (),
+) -> bytes:
+    """It holds one matrix twice: to enter words as `embedding`, to choose them in Q8_0.
+
+    `template` is its chat template, `adapter` what was merged into it, and `special` are tokens
+    that its text shows only where they are asked for.
+    """
     import numpy
     from gguf import GGMLQuantizationType, GGUFWriter, quants
 
     writer = GGUFWriter(path, "qwen2")
-    words = _describe(writer)
+    words = _describe(writer, [*SPECIAL, *special])
+    if template:
+        writer.add_chat_template(template)
+    if adapter:
+        writer.add_string("edgewise.adapter.sha256", adapter)
     draw = numpy.random.default_rng(0)
 
     def add(name: str, kind: str, values: Any) -> None:
@@ -48,9 +64,9 @@ def write_tiny_qwen(path: Path, *, embedding: str = "Q5_0") -> bytes:
     return path.read_bytes()
 
 
-def _describe(writer: Any) -> int:
+def _describe(writer: Any, special: Sequence[str]) -> int:
     """Shape and vocabulary; returns how many tokens there are."""
-    tokens = [*_bytes_as_letters(), "no", "ne", "none", *SPECIAL]
+    tokens = [*_bytes_as_letters(), "no", "ne", "none", *special]
     writer.add_file_type(8)
     writer.add_context_length(2048)
     writer.add_block_count(LAYERS)
@@ -63,7 +79,7 @@ def _describe(writer: Any) -> int:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
-    writer.add_token_types([1] * (len(tokens) - len(SPECIAL)) + [3] * len(SPECIAL))
+    writer.add_token_types([1] * (len(tokens) - len(special)) + [3] * len(special))
     writer.add_token_merges(["n o", "n e", "no ne"])
     writer.add_eos_token_id(tokens.index("<|im_end|>"))
     writer.add_add_bos_token(False)

@@ -45,6 +45,11 @@ def settings(tmp_path: Path) -> Settings:
     return Settings.load({}, data_dir=tmp_path, calibration=str(path))
 
 
+def with_cloud(settings: Settings, cloud: LoopbackCloud) -> Settings:
+    environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+    return Settings.load(environment, data_dir=settings.data_dir, calibration=settings.calibration)
+
+
 def row_of(engine: Engine, request_id: str) -> dict[str, Any]:
     row = engine.ledger.get(request_id)
     assert row is not None
@@ -105,11 +110,9 @@ def test_a_damaged_calibration_costs_only_the_chart(settings: Settings) -> None:
 def test_a_stopped_answer_is_explained_by_the_early_score(settings: Settings) -> None:
     with LoopbackCloud() as cloud:
         cloud.always("Canberra.")
-        environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
-        with_cloud = Settings.load(
-            environment, data_dir=settings.data_dir, calibration=settings.calibration
-        )
-        with Engine(with_cloud, backend=ScriptedBackend.doubtful("Sydney is it.")) as engine:
+        with Engine(
+            with_cloud(settings, cloud), backend=ScriptedBackend.doubtful("Sydney is it.")
+        ) as engine:
             reply = engine.complete("What is the capital of Australia?")
     found = explain_reply(reply, settings)
     assert found.outcome == "left"
@@ -211,10 +214,7 @@ def test_an_answer_that_left_for_time_says_how_long_each_side_takes(settings: Se
     there = Attempt(place="cloud", backend="openai", model="m", outcome="answered", total_ms=2100.0)
     with LoopbackCloud() as cloud:
         cloud.always("Canberra.")
-        environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
-        settings = Settings.load(
-            environment, data_dir=settings.data_dir, calibration=settings.calibration
-        )
+        settings = with_cloud(settings, cloud)
         with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
             kept = engine.complete("What is the capital of Australia?")
             assert kept.source == "local"

@@ -44,7 +44,7 @@ def test_what_is_looked_up_is_in_the_context() -> None:
         values = json.dumps([dict(call.arguments) for call in example.calls], ensure_ascii=False)
         before = example.before.replace("<|im_end|>", "").replace(": ", "|").replace("\n", "|")
         told = [cell.strip() for cell in before.split("|")]
-        assert any(f'"{cell}' in values for cell in told if len(cell) > 3), example.query
+        assert any(f'"{cell}' in values for cell in told if len(cell) > 2), example.query
         seen[example.kind] = seen.get(example.kind, 0) + 1
     assert len(seen) == 3
 

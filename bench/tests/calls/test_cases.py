@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from edgewise.calibrate.answers import OneOf
 from edgewise.errors import SettingsError
-from edgewise_bench.calls.cases import irrelevant_cases, read_cases
+from edgewise_bench.calls.cases import OWN_CASES, irrelevant_cases, read_cases
 
 
 def tool(name: str, /, **properties: str) -> dict[str, Any]:
@@ -59,6 +60,32 @@ def test_reads_intents_as_calls_of_the_shared_tools(tmp_path: Path) -> None:
     )
     assert first.flags == ("context: area is not said",)
     assert (second.id, second.expected, second.flags) == ("b", (("dim", {}),), ())
+
+
+def test_a_case_may_name_tools_that_the_file_describes(tmp_path: Path) -> None:
+    row = case(0, expected=[]) | {"tools": ["bake", "brew"]}
+    document = {"tools": [tool("brew", cups="integer"), tool("fry"), tool("bake")], "cases": [row]}
+    [found] = read_cases(write(tmp_path / "kitchen.json", document))
+    assert [each.name for each in found.tools] == ["bake", "brew"]
+    assert found.tools[1].parameters["properties"] == {"cups": {"type": "integer"}}
+
+
+def test_our_own_thirty_requests_have_the_mix_they_promise() -> None:
+    cases = read_cases(OWN_CASES)
+    mix = Counter((each.difficulty, len(each.expected)) for each in cases)
+    assert mix == {("easy", 1): 10, ("medium", 1): 10, ("hard", 2): 7, ("hard", 3): 3}
+    assert len({tool.name for each in cases for tool in each.tools}) == 7
+    assert {len(each.tools) for each in cases if each.difficulty == "easy"} == {1}
+    assert {len(each.tools) for each in cases if each.difficulty != "easy"} == {2, 3, 4, 5}
+
+
+def test_the_labels_of_our_own_requests_follow_their_tools_and_their_words() -> None:
+    for each in read_cases(OWN_CASES):
+        tools = {tool.name: tool.parameters for tool in each.tools}
+        for name, arguments in each.expected:
+            assert set(arguments) == set(tools[name]["required"]), each.query
+            said = [value for value in arguments.values() if isinstance(value, str)]
+            assert all(value in each.query for value in said), each.query
 
 
 def test_a_limit_spreads_over_the_whole_file(tmp_path: Path) -> None:

@@ -122,6 +122,21 @@ def test_a_doubtful_device_is_rescued_by_the_stand_in_and_the_table_says_so(
     assert card["metrics"]["local_share"] == 0.0
 
 
+def test_without_a_file_our_own_thirty_requests_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = 'get_weather {"location":"Hanoi"}'  # what it says to all of them
+    monkeypatch.setattr(
+        tools, "open_function_model", lambda settings: ScriptedFunctionModel([right])
+    )
+    arguments = ["tools", "--columns", "raw", "--irrelevant", "0", "--json"]
+    ran = CliRunner().invoke(bench, arguments, catch_exceptions=False)
+    card = json.loads(ran.stdout)
+    assert card["command"] == "edgewise bench tools --columns raw --irrelevant 0"
+    assert card["metrics"]["raw_cases"] == 30
+    assert card["metrics"]["raw_exact"] == pytest.approx(1 / 30, abs=1e-4)
+    # 25 for the device, of the 60 for calls one easy request of ten, and at most 15 for speed.
+    assert 26.2 <= card["metrics"]["raw_hackathon_score"] <= 41.2
+
+
 def test_without_the_hybrid_nothing_speaks_of_a_cloud(
     cases: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own_home: Path
 ) -> None:

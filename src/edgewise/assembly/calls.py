@@ -30,6 +30,7 @@ from edgewise.flows.call import (
     Parts,
 )
 from edgewise.local.backend import CallBackend
+from edgewise.local.chat_prompt import render_calls
 from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, ToolCall
@@ -58,6 +59,7 @@ def answer(
         clock=time.perf_counter,
         today=datetime.date.today,
         record=record,
+        render=render_calls,
     )
     return call_functions.answer(request, parts, attempts)
 
@@ -65,7 +67,8 @@ def answer(
 def reads_results(function_model: Callable[[], CallBackend]) -> bool:
     """Whether there is a function model that can go on after a tool's result."""
     try:
-        return format_named(function_model().facts().call_format).reads_turns
+        facts = function_model().facts()
+        return format_named(facts.call_format, facts.chat_template, render_calls).reads_turns
     except ModelNotFound:
         return False
 

@@ -30,7 +30,7 @@ from edgewise.local.backend import (
     EmbedBackend,
     SpeechBackend,
 )
-from edgewise.local.llama_cpp import with_projector
+from edgewise.local.llama_cpp import with_call_format, with_projector
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.store import (
@@ -74,7 +74,9 @@ def open_backend(settings: Settings) -> ChatBackend:
 
 def open_function_model(settings: Settings) -> CallBackend:
     """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
-    model = find_function_model(settings)
+    model = with_call_format(find_function_model(settings))
+    if model.row is not None and model.row.kind != "text":
+        raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
     function_model: CallBackend = opener(

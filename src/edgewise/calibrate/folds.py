@@ -32,6 +32,6 @@ def folds_of(groups: Sequence[Any], seed: int = 0) -> NDArray[np.int64]:
 
 def kept_share(scores: Numbers, right: Numbers, target: float) -> float:
     """The largest share of best-scored rows of which `target` are right."""
-    share = np.cumsum(right[np.argsort(-scores)]) / np.arange(1, len(right) + 1)
+    share = np.cumsum(right[np.argsort(-scores, kind="stable")]) / np.arange(1, len(right) + 1)
     enough = np.flatnonzero(share >= target)
     return float((enough[-1] + 1) / len(right)) if len(enough) else 0.0

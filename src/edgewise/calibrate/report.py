@@ -11,6 +11,7 @@ import numpy as np
 
 from edgewise.calibrate import fit
 from edgewise.calibrate.fit import Judged
+from edgewise.calibrate.folds import kept_share
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
 from edgewise.calibrate.score_maps import log_loss
 from edgewise.calibrate.traces import Sample
@@ -92,16 +93,11 @@ def compare_confidences(
 
 
 def _worth(confidences: Sequence[float], right: Sequence[bool]) -> Worth:
-    order = sorted(range(len(right)), key=lambda at: -confidences[at])
-    good = kept = 0
-    for count, at in enumerate(order, start=1):
-        good += right[at]
-        kept = count if good >= 0.9 * count else kept
     return Worth(
         auroc(confidences, right),
         expected_calibration_error(confidences, right, bin_count(len(right))),
         log_loss(confidences, right),
-        kept / len(right),
+        kept_share(np.asarray(confidences), np.asarray(right, float), 0.9),
     )
 
 

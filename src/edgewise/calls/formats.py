@@ -6,26 +6,18 @@ A format is the model's own: the one it was trained on. `DeviceFacts.call_format
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from edgewise.calls.function_gemma import DECLARATION, FunctionGemma
 from edgewise.calls.grammar import compile_grammar
-from edgewise.calls.history import render_context, render_turns
+from edgewise.calls.history import NOTHING_TOLD, Told, render_context, render_turns
 from edgewise.calls.prompt import render_prompt, shared_prompt
-from edgewise.calls.question import Question, split_questions
-from edgewise.types.messages import Context, Message, Tool
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What surrounds a request: known facts, earlier turns, and what was done for it already."""
-
-    context: Context = field(default_factory=dict)
-    before: Sequence[Message] = ()
-    after: Sequence[Message] = ()
-
-
-NOTHING_TOLD = Told()
+from edgewise.calls.question import split_questions
+from edgewise.calls.retell import Reading, written
+from edgewise.calls.tools_template import CALL, Render, ToolsTemplate
+from edgewise.types.messages import Tool
+from edgewise.types.tokens import Token
 
 
 class CallFormat(Protocol):
@@ -51,8 +43,12 @@ class CallFormat(Protocol):
         """What may be written, as GBNF; "" for anything."""
         ...
 
-    def read(self, written: str) -> tuple[str, tuple[Question, ...]]:
-        """The calls of an answer as text for `calls.coerce.repair`, and the questions in it."""
+    def draft(self, lines: str) -> str:
+        """A guess of `calls.draft`, as this model would write it; "" if it would not."""
+        ...
+
+    def read(self, tokens: Sequence[Token]) -> Reading:
+        """The calls and questions of an answer, in our line format."""
         ...
 
 
@@ -78,16 +74,35 @@ class Lines:
     def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
         return compile_grammar(tools, text, copy=copy, ask=self.asks)
 
-    def read(self, written: str) -> tuple[str, tuple[Question, ...]]:
-        return split_questions(written) if self.asks else (written, ())
+    def draft(self, lines: str) -> str:
+        return lines
+
+    def read(self, tokens: Sequence[Token]) -> Reading:
+        answer = written(tokens)
+        text, questions = split_questions(answer) if self.asks else (answer, ())
+        return Reading(text, tuple(tokens), questions)
 
 
 FORMATS: dict[str, CallFormat] = {
     "lines": Lines(),
     "conversation": Lines(asks=True, reads_turns=True),
+    "functiongemma": FunctionGemma(),
 }
+TOOLS_TEMPLATE = "tools_template"
 
 
-def format_named(name: str) -> CallFormat:
-    """The format of this name; that of our first models for a name that nobody knows."""
+def format_named(name: str, template: str = "", render: Render | None = None) -> CallFormat:
+    """The format of this name; that of our first models for a name that nobody knows.
+
+    A model that is asked through its own chat template needs this and somebody who renders it.
+    """
+    if name == TOOLS_TEMPLATE and template and render is not None:
+        return ToolsTemplate(template, render)
     return FORMATS.get(name, FORMATS["lines"])
+
+
+def call_format_of(template: str) -> str:
+    """The name of the format that a chat template speaks; that of our first models if none."""
+    if DECLARATION in template:
+        return "functiongemma"
+    return TOOLS_TEMPLATE if "tools" in template and CALL in template else "lines"

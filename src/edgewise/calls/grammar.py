@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
 from edgewise.calls.memory import per_tool, per_toolbox
-from edgewise.calls.prompt import ASK, NO_CALL
+from edgewise.calls.prompt import ASK, NO_CALL, untagged
 from edgewise.calls.schema import ANY, Field, Shape, encodable, read_parameters, whole_bounds
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Tool
@@ -37,14 +38,78 @@ MOST_WRITTEN = 200_000  # characters of a grammar; beyond, values are held to th
 MOST_OPEN = 200  # ways to read what is written so far
 MOST_COPIED = 200  # words and marks of a request; beyond, strings are free
 _CHARACTER = r'[^"\\\x00-\x1f] | "\\" (["\\bfnrt] | "u00" [01] [0-9a-f])'
+_BARE_NAME = re.compile(r"[\w.$-]+")
 _UNIT = re.compile(r"\w+|[^\w\s]")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How a model writes calls: what stands around names and values. The default is our own.
+
+    opening, named, closing   before a tool's name, between it and the arguments, after them
+    before, behind            what may stand around a call
+    between, ending           between two calls, and what may follow the last
+    nothing                   the answer without a call, as GBNF
+    quote, character          of a text: what encloses it, and what may stand in it, as GBNF
+    json                      texts and names are spelled as in JSON, else as they are
+    comma, colon              between the parts of an object or a list
+    any_name                  a name that the schema does not give, as GBNF, beside any text
+    sorted_names              arguments come in the order of their names, not of the schema
+    """
+
+    opening: str = ""
+    named: str = " "
+    closing: str = ""
+    before: str = ""
+    behind: str = ""
+    between: str = "\n"
+    ending: str = ""
+    nothing: str = f'"{NO_CALL}"'
+    quote: str = '"'
+    character: str = _CHARACTER
+    json: bool = True
+    comma: str = ","
+    colon: str = ":"
+    any_name: str = ""
+    sorted_names: bool = False
+
+    def spelled(self, value: Any) -> str:
+        """A value. Raises TypeError or ValueError for what cannot be written."""
+        if isinstance(value, str):
+            return f"{self.quote}{self.inside(value)}{self.quote}"
+        if isinstance(value, Mapping):
+            items = self.in_order([(str(name), inner) for name, inner in value.items()])
+            parts = [f"{self.name(name)}{self.spelled(inner)}" for name, inner in items]
+            return f"{{{self.comma.join(parts)}}}"
+        if isinstance(value, list | tuple):
+            return f"[{self.comma.join(map(self.spelled, value))}]"
+        return spelled_json(value)
+
+    def inside(self, text: str) -> str:
+        """A text without what encloses it."""
+        if self.json:
+            return spelled_json(text)[1:-1]
+        return "\n".join(_ODD.sub(" ", line) for line in untagged(text).split("\n"))
+
+    def name(self, name: str) -> str:
+        """The name of an argument, up to its value."""
+        bare = not self.json and _BARE_NAME.fullmatch(name)
+        return f"{name if bare else self.spelled(name)}{self.colon}"
+
+    def in_order(self, items: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, Any]]:
+        if not self.sorted_names:
+            return items
+        return sorted(items, key=lambda item: (item[0].lower(), item[0]))
+
+
+LINES = Notation()
 
 
 def compile_grammar(
     tools: Sequence[Tool], request: str = "", *, copy: bool = False, ask: bool = False
 ) -> str:
-    """A GBNF grammar for the answers to a request.
+    """A GBNF grammar for the answers to a request, as our own models write them.
 
     `ask` allows lines that ask for what a tool requires, after the calls (`calls.question`).
 
@@ -55,6 +120,13 @@ def compile_grammar(
     return (_compiled_asking if ask else _compiled)(request if copy else "", tools)
 
 
+def compile_question(tool: Tool) -> str:
+    """A grammar for a question about this tool and nothing else; "" if it requires nothing."""
+    writer = _Writer("", LINES)
+    question = writer.question(_by_name([tool]))
+    return f"root ::= {question}\n{writer.text()}" if question else ""
+
+
 def check_tools(tools: Sequence[Tool]) -> None:
     """Raise InvalidRequest, naming tool and field, where `compile_grammar` would."""
     for tool in _by_name(tools).values():
@@ -63,21 +135,34 @@ def check_tools(tools: Sequence[Tool]) -> None:
 
 @per_toolbox
 def _compiled(copied: str, tools: Sequence[Tool]) -> str:
-    return _root(copied, tools, ask=False)
+    return write_grammar(copied, tools)
 
 
 @per_toolbox
 def _compiled_asking(copied: str, tools: Sequence[Tool]) -> str:
-    return _root(copied, tools, ask=True)
+    return write_grammar(copied, tools, ask=True)
 
 
-def _root(copied: str, tools: Sequence[Tool], *, ask: bool) -> str:
-    writer = _Writer(copied)
-    named = [(f"{name} ", writer.arguments(tool)) for name, tool in _by_name(tools).items()]
-    root = literal(NO_CALL)
+def write_grammar(
+    copied: str, tools: Sequence[Tool], notation: Notation = LINES, *, ask: bool = False
+) -> str:
+    """The grammar in any notation. `copied`: the request whose words strings are limited to."""
+    writer = _Writer(copied, notation)
+    named = [
+        (f"{notation.opening}{notation.inside(name)}{notation.named}", writer.arguments(tool))
+        for name, tool in _by_name(tools).items()
+    ]
+    root = notation.nothing
     if named:
-        call = writer.rule(choose(named))
-        calls = f'{call} ("\\n" {call}){{0,{MOST_CALLS - 1}}}'
+        before, behind = (
+            f"({literal(text)})?" if text else "" for text in (notation.before, notation.behind)
+        )
+        one = f"({choose(named)})" if notation.closing else choose(named)
+        call = writer.rule(f"{before} {one} {literal(notation.closing)} {behind}".strip())
+        more = f"{literal(notation.between)} {call}".strip()
+        calls = f"{call} ({more}){{0,{MOST_CALLS - 1}}}"
+        if notation.ending:
+            calls += f" ({literal(notation.ending)})?"
         question = writer.question(_by_name(tools)) if ask else ""
         root += f' | {calls} ("\\n" {question})? | {question}' if question else f" | {calls}"
     return f"root ::= {root}\n{writer.text()}"
@@ -300,7 +385,8 @@ def _branches(pairs: Sequence[tuple[str, str]], depth: int) -> Iterable[str]:
 
 
 class _Writer:
-    def __init__(self, request: str) -> None:
+    def __init__(self, request: str, notation: Notation) -> None:
+        self._notation = notation
         self._names: dict[str, str] = {}  # body: name
         self._written = 0
         self._copied = self._copy_rule(request)
@@ -310,6 +396,14 @@ class _Writer:
             self._written += len(body)
             self._names[body] = f"r{len(self._names)}"
         return self._names[body]
+
+    @property
+    def _quote(self) -> str:
+        return literal(self._notation.quote)
+
+    @property
+    def _comma(self) -> str:
+        return literal(self._notation.comma)
 
     @property
     def _is_long(self) -> bool:
@@ -336,8 +430,10 @@ class _Writer:
 
     def _fields(self, fields: Sequence[Field], *, top: bool = False) -> str:
         """An object with these fields in this order; the optional ones may be left out."""
+        if self._notation.sorted_names:
+            fields = sorted(fields, key=lambda field: (field.name.lower(), field.name))
         written = [
-            f"{literal(spelled_json(field.name) + ':')} "
+            f"{literal(self._notation.name(field.name))} "
             + self._value(field.shapes, filled=top and field.required)
             for field in fields
         ]
@@ -345,7 +441,7 @@ class _Writer:
         after = [""] * (len(fields) + 1)
         for index in range(len(fields) - 1, -1, -1):
             mark = "" if fields[index].required else "?"
-            step = f'("," {written[index]}){mark} {after[index + 1]}'.strip()
+            step = f"({self._comma} {written[index]}){mark} {after[index + 1]}".strip()
             after[index] = self.rule(step) if mark else step
         if not fields:
             return '"{}"'
@@ -384,21 +480,21 @@ class _Writer:
         if len(shape.choices) > MOST_CHOICES or self._is_long:  # checked when the call is written
             return self._any(0)
         try:
-            texts = [spelled_json(choice) for choice in shape.choices]
+            texts = [self._notation.spelled(choice) for choice in shape.choices]
         except (TypeError, ValueError):  # a choice that JSON cannot write
             return self._any(ANY_DEPTH)
         return choose([(text, "") for text in dict.fromkeys(texts)])
 
     def _string(self, shape: Shape, filled: bool) -> str:
         if self._copied and shape.verbatim and shape.longest is None and shape.shortest <= 1:
-            hints = set(map(spelled_json, shape.hints))
+            hints = set(map(self._notation.spelled, shape.hints))
             return " | ".join([self._copied, *map(literal, sorted(hints))])
         high = LONGEST_STRING if shape.longest is None else min(shape.longest, LONGEST_STRING)
         return self._characters(min(max(shape.shortest, 1 if filled else 0), high), high)
 
     def _characters(self, low: int, high: int) -> str:
-        character = self.rule(_CHARACTER)
-        return self.rule(f'"\\"" {character}{{{low},{high}}} "\\""')
+        character = self.rule(self._notation.character)
+        return self.rule(f"{self._quote} {character}{{{low},{high}}} {self._quote}")
 
     def _list(self, shape: Shape) -> str:
         high = MOST_ITEMS if shape.longest is None else min(shape.longest, MOST_ITEMS)
@@ -407,7 +503,7 @@ class _Writer:
     def _items(self, item: str, low: int, high: int) -> str:
         if not high:
             return '"[]"'
-        body = f'{item} ("," {item}){{{max(low - 1, 0)},{high - 1}}}'
+        body = f"{item} ({self._comma} {item}){{{max(low - 1, 0)},{high - 1}}}"
         return self.rule(f'"[" {body} "]"' if low else f'"[" ({body})? "]"')
 
     def _object(self, shape: Shape) -> str:
@@ -418,8 +514,10 @@ class _Writer:
         return self._any_object(ANY_DEPTH)
 
     def _mapping(self, value: str) -> str:
-        pair = self.rule(f'{self._characters(0, LONGEST_STRING)} ":" {value}')
-        return self.rule(f'"{{" ({pair} ("," {pair}){{0,{MOST_ITEMS - 1}}})? "}}"')
+        bare, key = self._notation.any_name, self._characters(0, LONGEST_STRING)
+        key = self.rule(f"{bare} | {key}") if bare else key
+        pair = self.rule(f"{key} {literal(self._notation.colon)} {value}")
+        return self.rule(f'"{{" ({pair} ({self._comma} {pair}){{0,{MOST_ITEMS - 1}}})? "}}"')
 
     def _any_object(self, depth: int) -> str:
         return self._mapping(self.rule(self._any(depth - 1)))
@@ -444,10 +542,11 @@ class _Writer:
         after, starts, gap = "", [], ""
         for unit in reversed(units):
             following = f"({gap}{after})?" if after else ""
-            after = self.rule(f"{_either_case(unit.group())} {following}".strip())
+            word = _either_case(unit.group(), self._notation)
+            after = self.rule(f"{word} {following}".strip())
             starts.append(after)
             gap = '" " ' if unit.start() and text[unit.start() - 1].isspace() else ""
-        return self.rule(f'"\\"" ({" | ".join(dict.fromkeys(starts))}) "\\""')
+        return self.rule(f"{self._quote} ({' | '.join(dict.fromkeys(starts))}) {self._quote}")
 
 
 def _required(fields: Sequence[Field], prefix: str, depth: int) -> Iterator[str]:
@@ -460,10 +559,10 @@ def _required(fields: Sequence[Field], prefix: str, depth: int) -> Iterator[str]
             yield from _required(shape.fields or (), f"{prefix}{field.name}.", depth - 1)
 
 
-def _either_case(word: str) -> str:
+def _either_case(word: str, notation: Notation) -> str:
     lower, upper = word[0].lower(), word[0].upper()
     if lower == upper or len(lower) > 1 or len(upper) > 1:
-        return literal(spelled_json(word)[1:-1])
+        return literal(notation.inside(word))
     rest = f" {literal(word[1:])}" if word[1:] else ""
     return f"[{lower}{upper}]{rest}"
 

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.calls.prompt import plain_text, prompt_around, render_tools, turn, written_call
@@ -23,6 +24,18 @@ DAYS_AHEAD = 6
 CUT = "…"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _TELLS_THE_TIME = ("time", "now")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What surrounds a request: known facts, earlier turns, and what was done for it already."""
+
+    context: Context = field(default_factory=dict)
+    before: Sequence[Message] = ()
+    after: Sequence[Message] = ()
+
+
+NOTHING_TOLD = Told()
 
 
 def render_conversation(
@@ -40,20 +53,27 @@ def render_conversation(
 
 
 def render_turns(messages: Sequence[Message]) -> str:
-    """The last turns of a history. System messages are no part of it."""
+    """The last turns of a history."""
+    return "".join(
+        turn(message.role, text) for message in last_turns(messages) if (text := _said(message))
+    )
+
+
+def last_turns(messages: Sequence[Message]) -> Sequence[Message]:
+    """The turns of a history that are told. System messages are no part of it."""
     told = [message for message in messages if message.role != "system"]
     # A tool's result says nothing without the call it belongs to.
     first = max(0, len(told) - TURNS_LIMIT)
     while first < len(told) and told[first].role == "tool":
         first += 1
-    return "".join(turn(message.role, text) for message in told[first:] if (text := _said(message)))
+    return told[first:]
 
 
 def _said(message: Message) -> str:
     """What a turn is told as: the calls that were made, or the text."""
     if message.role == "assistant" and message.tool_calls:
-        return "\n".join(_cut(written_call(call), TEXT_LIMIT) for call in message.tool_calls)
-    return _cut(message.content, TEXT_LIMIT)
+        return "\n".join(cut(written_call(call), TEXT_LIMIT) for call in message.tool_calls)
+    return cut(message.content, TEXT_LIMIT)
 
 
 def render_context(context: Context | None) -> str:
@@ -89,10 +109,10 @@ def _fact(name: str, value: Any) -> list[str]:
         rows = [row for row in value if isinstance(row, Mapping)]
         if rows:
             return _table(name, rows)
-        return [f"{name}: {_cut(', '.join(map(_cell, value)), 4 * FACT_LIMIT)}"]
+        return [f"{name}: {cut(', '.join(map(_cell, value)), 4 * FACT_LIMIT)}"]
     if name == "date":
         return [f"date: {_with_days(value)}"]
-    return [f"{name}: {_cut(_cell(value), FACT_LIMIT)}"]
+    return [f"{name}: {cut(_cell(value), FACT_LIMIT)}"]
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -121,7 +141,7 @@ def _with_days(value: Any) -> str:
     except ValueError:
         today = None
     if today is None or today > dt.date(9999, 12, 1):
-        return _cut(_cell(written), FACT_LIMIT)
+        return cut(_cell(written), FACT_LIMIT)
     ahead = [today + dt.timedelta(days=count) for count in range(1, DAYS_AHEAD + 1)]
     following = ", ".join(f"{_weekday(day)} {day:%m-%d}" for day in ahead)
     return f"{_weekday(today)} {today.isoformat()}; {following}"
@@ -132,6 +152,7 @@ def _weekday(day: dt.date) -> str:
     return ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day.weekday()]
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
+    """Plain text of at most so many characters."""
     line = plain_text(text).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + CUT

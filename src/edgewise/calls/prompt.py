@@ -25,6 +25,7 @@ TOOL_LIMIT = 400_000  # characters: more than any context window holds
 NO_CALL = "none"
 ASK = "ask"  # begins the line that asks for what is missing, see `calls.question`
 _SPECIAL_TOKEN = re.compile(r"<\|(\w+)\|>")
+_TAG = re.compile(r"<(?=/?[a-z_][a-z0-9_]*>)")
 _LOOKS_LIKE_JSON = re.compile(r"-?\d[\d.eE+-]*|true|false|null|")
 _CUT = "…"
 DEPTH_LIMIT = 64
@@ -284,6 +285,11 @@ def plain_text(text: str) -> str:
     return _SPECIAL_TOKEN.sub(r"<\1>", text)
 
 
+def untagged(text: str) -> str:
+    """Text that is no control token of any model: `<escape>` becomes `< escape>`, too."""
+    return _TAG.sub("< ", plain_text(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Characters `start` to `end` of an answer: a call's name, or (a part of) an argument's value.
@@ -401,9 +407,18 @@ def answer_chance(tokens: Sequence[Token]) -> float | None:
 
 def none_chance(tokens: Sequence[Token]) -> float:
     """The log-probability of `none` in place of the answer, as far as the first token tells."""
+    return _first_chance(tokens, NO_CALL)
+
+
+def ask_chance(tokens: Sequence[Token]) -> float:
+    """The log-probability of a question in place of the answer."""
+    return _first_chance(tokens, ASK)
+
+
+def _first_chance(tokens: Sequence[Token], word: str) -> float:
     first = next((token for token in tokens if token.has_evidence), None)
     told = first.alternatives if first is not None else ()
-    return max((logprob for text, logprob in told if text.strip() == NO_CALL), default=-math.inf)
+    return max((logprob for text, logprob in told if text.strip() == word), default=-math.inf)
 
 
 def none_is_likelier(tokens: Sequence[Token], *, made_up: bool = False) -> bool:

@@ -69,12 +69,14 @@ class New:
 
 @click.command()
 @click.argument("file", required=False, type=_file)
-@click.option("--builtin", is_flag=True, help="Ask the chat model our own questions instead.")
+@click.option("--builtin", is_flag=True, help="Ask the model our own questions instead.")
 @click.option("--minutes", type=click.FloatRange(min=0), help="With --builtin: time to ask.  [15]")
 @click.option("--questions", type=click.IntRange(min=1), help="With --builtin: at most so many.")
 @click.option("--from-ledger", is_flag=True, help="Fit to the results of the shadow audit instead.")
 @click.option(
-    "--task", type=click.Choice(list(KINDS)), help="With --from-ledger, --undo: the task."
+    "--task",
+    type=click.Choice(list(KINDS)),
+    help="With --builtin (chat or call), --from-ledger, --undo: the task.",
 )
 @click.option("--undo", is_flag=True, help="Bring the previous calibration back.")
 @click.option("--show", is_flag=True, help="Only show which calibrations are in use.")
@@ -118,6 +120,7 @@ def calibrate(
 
     \b
     edgewise calibrate --builtin --model my-model.gguf
+    edgewise calibrate --builtin --task call --model functiongemma-270m-it
     edgewise calibrate questions.jsonl
     edgewise calibrate --from-ledger --task chat
     edgewise calibrate --undo
@@ -127,6 +130,8 @@ def calibrate(
         raise click.UsageError("give a FILE, --builtin, --from-ledger, --undo or --show")
     if not builtin and (minutes is not None or questions is not None):
         raise click.UsageError("--minutes and --questions go with --builtin")
+    if builtin and (task == "transcribe" or (task == "call" and minutes is not None)):
+        raise click.UsageError("--builtin is for chat, and for calls without --minutes")
     settings = Settings.load()
     if show:
         print_calibrations(settings, as_json)
@@ -135,14 +140,17 @@ def calibrate(
         _undo(settings, task or "chat", model, as_json)
         return
     new = (
-        _fit_builtin(settings, model, seed, minutes, questions)
+        _fit_builtin_calls(settings, model, seed, questions)
+        if builtin and task == "call"
+        else _fit_builtin(settings, model, seed, minutes, questions)
         if builtin
         else _fit_audits(settings, task or "chat", model, seed)
         if file is None
         else _fit_file(settings, file, model, seed)
     )
     if not as_json:
-        (print_builtin if builtin else print_fitted)(new.document)
+        asked_chat = builtin and new.kind == "chat"
+        (print_builtin if asked_chat else print_fitted)(new.document)
     path = None if dry_run else _write(settings, new, out, yes)
     _say_where(settings, new, path, as_json)
     if path is None and not dry_run:
@@ -170,17 +178,35 @@ def _told(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fit_file(settings: Settings, file: Path, model: str | None, seed: int) -> New:
-    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
-    from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
     from edgewise.calibrate.rows import read_labelled  # noqa: PLC0415
 
-    labelled = read_labelled(file)
+    return _fit_labelled(
+        settings, read_labelled(file), model, seed, f"labelled rows of {file.name}"
+    )
+
+
+def _fit_builtin_calls(settings: Settings, model: str | None, seed: int, most: int | None) -> New:
+    """Our own requests for calls."""
+    from edgewise.calibrate.kinds.calls import make_builtin_calls  # noqa: PLC0415
+    from edgewise.calibrate.rows import Labelled  # noqa: PLC0415
+
+    labelled = Labelled("call", calls=make_builtin_calls(seed, most))
+    about = "our own requests for calls, answered here by the model itself"
+    return _fit_labelled(settings, labelled, model, seed, about)
+
+
+def _fit_labelled(
+    settings: Settings, labelled: Labelled, model: str | None, seed: int, about: str
+) -> New:
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
+    from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
+
     refuse_few(len(labelled))
     settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
     installed = _installed(settings, labelled.task)
     key, kind = calibration_name(installed), KINDS[labelled.task]
     data = {
-        "description": f"labelled rows of {file.name}",
+        "description": about,
         "rows": len(labelled),
         "repeated": labelled.repeated,
         "seed": seed,

@@ -197,6 +197,7 @@ class TextFlow(Flow):
     """A request whose answer is text. The cloud's text is shown as it arrives."""
 
     draft: TextDraft
+    _checked: tuple[str, Checked] | None = None  # the text that was checked last
 
     def __init__(
         self,
@@ -239,7 +240,11 @@ class TextFlow(Flow):
     def check(self, text: str) -> Checked:
         """Whether a text is what the response format asks for."""
         wanted = self.request.response_format
-        return Checked() if wanted is None else check_answer(text, wanted.schema)
+        if wanted is None:
+            return Checked()
+        if self._checked is None or self._checked[0] != text:
+            self._checked = (text, check_answer(text, wanted.schema))
+        return self._checked[1]
 
     def own_up(self) -> None:
         """Say so if the answer breaks its schema, whoever wrote it, or could not be checked."""

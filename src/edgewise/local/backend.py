@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from edgewise.types.embeddings import Embedded
@@ -37,6 +37,7 @@ class DeviceFacts:
     tools: bool = False
     schemas: bool = False  # can enforce a JSON Schema
     call_format: str = "lines"  # of a function model: a name in `calls/formats.py`
+    chat_template: str = field(default="", repr=False)  # of one that is asked through it
     states: bool = False  # gives hidden states with its tokens
     layers: int = 0  # of a model that does
     slots: int = 1  # requests that it works on at once
@@ -95,14 +96,15 @@ class CallBackend(Protocol):
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
         The model stops at its end token, which comes as a token without text: how sure it was to
-        be done is evidence too. `grammar` (GBNF, rule `root`) limits what may be written. The
-        evidence of each token is that of the model before this limit. So a token that the grammar
-        forced has a low `logprob`, and `margin` and `entropy` describe the model's own choice.
+        be done is evidence too. Other special tokens come with their text. `grammar` (GBNF, rule
+        `root`) limits what may be written. The evidence of each token is that of the model before
+        this limit. So a token that the grammar forced has a low `logprob`, and `margin` and
+        `entropy` describe the model's own choice.
         `already` is the beginning of the answer, to be continued. The part of the prompt that it
         shares with the previous one is not computed again.
-        `drafts` are what the answer probably is, the likeliest first, in the format of
-        `calls/prompt.py`. A runtime that can verify many tokens in one pass uses them. The output
-        does not depend on them.
+        `drafts` are what the answer probably is, the likeliest first, as the model would write it.
+        A runtime that can verify many tokens in one pass uses them. The output does not depend on
+        them.
         `prefix` is the beginning of the prompt that later requests share (the tools). A runtime may
         keep what it computed of it, also on disk, so it must hold nothing that a user said.
         Raises ContextExceeded before any work is done if the prompt is too long.

@@ -6,7 +6,7 @@ import base64
 import datetime
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypedDict
 
 from edgewise.errors import GenerationFailed
@@ -73,17 +73,30 @@ def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[d
 
 
 def render_turns(template: str, turns: Sequence[Turn], *, bos: str = "", eos: str = "") -> str:
-    """The prompt that a model's own template makes of the turns, ready for the answer.
+    """The prompt that a model's own template makes of the turns, ready for the answer."""
+    return _fill(template or PLAIN_TEMPLATE, messages=turns, bos_token=bos, eos_token=eos)
 
-    The template comes with the weights, from whoever made them. It runs in a sandbox: it can read
-    the turns and write text. Raises GenerationFailed if it refuses the turns or cannot be read.
+
+def render_calls(
+    template: str, turns: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> str:
+    """The same of turns and tools. The tokenizer adds what begins every prompt."""
+    # A model that can think before it calls is asked not to: there is no time.
+    return _fill(
+        template, messages=turns, tools=tools, enable_thinking=False, bos_token="", eos_token=""
+    )
+
+
+def _fill(template: str, **values: Any) -> str:
+    """A template with these values.
+
+    It comes with the weights, from whoever made them. It runs in a sandbox: it can read the values
+    and write text. Raises GenerationFailed if it refuses the turns or cannot be read.
     """
     from jinja2 import TemplateError  # noqa: PLC0415  # loads when the first model does
 
     try:
-        return _compile(template or PLAIN_TEMPLATE)(
-            messages=turns, add_generation_prompt=True, bos_token=bos, eos_token=eos
-        )
+        return _compile(template)(add_generation_prompt=True, **values)
     except (TemplateError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise GenerationFailed(f"the model's chat template failed: {error}") from error
     except (MemoryError, RecursionError) as error:

@@ -245,6 +245,7 @@ class Job:
     copied_after: int = COPIED_AFTER
     alternatives: bool = False
     tells_end: bool = False  # the end token is evidence too
+    names_special: bool = False  # special tokens in the answer come as text
     layer: int = 0  # whose input comes with each token; 0: none
     prompt_layer: int = 0  # the same for the first token
     prefix: int = 0  # tokens of the prompt that later requests share, worth a file
@@ -312,7 +313,8 @@ class Job:
             self.answering = time.monotonic()
         self.written.append(token)
         ended = weights.ends(token)
-        text, stopped = ("", False) if ended else self._text(weights.piece(token))
+        piece = weights.piece(token, special=self.names_special)
+        text, stopped = ("", False) if ended else self._text(piece)
         if not ended or self.tells_end:
             logprobs = [float(logits[each]) - total for each in best]
             margin, entropy = _spread(logprobs)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from edgewise.calls.formats import TOOLS_TEMPLATE, call_format_of
 from edgewise.errors import ModelNotFound
 from edgewise.local.llama_api import why_no_api
 from edgewise.local.llama_loop import LlamaLoop
 from edgewise.local.llama_server import LlamaServer
 from edgewise.local.store.catalogue import PROJECTOR
+from edgewise.local.store.gguf_header import chat_template_of
 from edgewise.local.store.store import InstalledModel
 
 Llama = LlamaLoop | LlamaServer
@@ -38,3 +40,15 @@ def with_projector(model: InstalledModel, path: str) -> InstalledModel:
     beside = model.path.parent / PROJECTOR
     named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
     return replace(model, projector=beside) if named else model
+
+
+def with_call_format(model: InstalledModel) -> InstalledModel:
+    """The model with what its file says about how it is asked for calls.
+
+    A row of the catalogue knows the format; of a user's own file its chat template tells.
+    """
+    if model.row is not None and model.call_format != TOOLS_TEMPLATE:
+        return model
+    template = chat_template_of(model.path)
+    found = model.call_format if model.row else call_format_of(template)
+    return replace(model, call_format=found, chat_template=template)

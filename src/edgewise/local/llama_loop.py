@@ -47,7 +47,8 @@ class LlamaLoop:
             quantisation=model.quantisation,
             context_tokens=context_tokens,
             schemas=True,
-            call_format=model.row.call_format if model.row else "lines",
+            call_format=model.call_format,
+            chat_template=model.chat_template,
             states=states,
             layers=layers_of(model.path) if states else 0,
             slots=slots,
@@ -185,6 +186,7 @@ class LlamaLoop:
                 copied_after=WORDS_COPIED_AFTER,
                 alternatives=True,  # those of the first token say how likely `none` was
                 tells_end=True,
+                names_special=True,
                 prefix=len(shared),
             )
         )

@@ -58,7 +58,8 @@ class LlamaServer:
             context_tokens=context_tokens,
             images=model.projector is not None,
             schemas=True,
-            call_format=model.row.call_format if model.row else "lines",
+            call_format=model.call_format,
+            chat_template=model.chat_template,
             slots=slots,
             ahead=slots // 2,
         )

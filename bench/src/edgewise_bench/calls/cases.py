@@ -1,7 +1,8 @@
 """Function-calling cases from files: requests, the tools on offer, and the calls expected.
 
 Two kinds of file are read. In the first each case has its `tools` and `expected_calls`; in the
-second the file has `tools`, and a case names one `intent` with its `arguments` or `slots`.
+second the file has `tools`, and a case names one `intent` with its `arguments` or `slots`. A case
+may also name some of the file's tools instead of describing them again.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from edgewise.errors import SettingsError
 from edgewise.types.messages import Tool
 
 Case = TypeVar("Case")
+OWN_CASES = Path(__file__).with_name("thirty_requests.json")  # for whoever has no file
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,11 @@ def _listed(tools: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _case(name: str, number: int, row: Mapping[str, Any], shared: Sequence[Tool]) -> CallCase:
-    tools = tuple(read_tool(tool) for tool in row["tools"]) if "tools" in row else tuple(shared)
+    known = {tool.name: tool for tool in shared}
+    tools = tuple(
+        known[tool] if isinstance(tool, str) else read_tool(tool)
+        for tool in row.get("tools", known)
+    )
     known = {tool.name: tool for tool in tools}
     flags = tuple(row.get("flags") or ())
     if "intent" in row:

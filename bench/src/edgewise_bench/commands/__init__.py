@@ -7,6 +7,7 @@ import click
 from edgewise_bench.commands.bfcl import bfcl
 from edgewise_bench.commands.calibration import calibration
 from edgewise_bench.commands.caller import caller
+from edgewise_bench.commands.conversations import conversations
 from edgewise_bench.commands.cost import cost
 from edgewise_bench.commands.embed import embed
 from edgewise_bench.commands.overhead import overhead
@@ -27,6 +28,7 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, cost, embed, overhead, routing, see, serve, speech, tools, traces,
+    bfcl, calibration, caller, conversations, cost, embed, overhead, routing, see, serve, speech,
+    tools, traces,
 ):  # fmt: skip
     bench.add_command(command)

@@ -25,7 +25,7 @@ from edgewise_bench.commands.report import (
 
 
 @click.command()
-@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("cases", nargs=-1, type=click.Path(path_type=Path))
 @policy_option
 @click.option("--columns", help="Systems to run: some of regex,raw,local,hybrid (default: all).")
 @click.option("--limit", type=click.IntRange(1), help="So many cases of each file, spread over it.")
@@ -60,17 +60,19 @@ def tools(
     """Function calls for the cases of one or more files, by four systems side by side.
 
     CASES are JSON files: `cases`, each with a `query`, its `tools` and its `expected_calls`.
+    Without one, thirty requests for an assistant are asked that ship with this bench.
 
     The systems: regular expressions alone, the raw local model, the full pipeline on the device,
     and the hybrid. Unless you say --real-cloud, the hybrid's cloud is a stand-in that answers
     from the case file, and every table says so. Time and sources are measured from outside.
     """
     from edgewise_bench.calls import tools as bench
+    from edgewise_bench.calls.cases import OWN_CASES
     from edgewise_bench.plots import check_drawing, draw_calls
 
     passed = ("policy", "limit", "irrelevant", "real_cloud", "cloud_ms")
     plan = bench.Plan(
-        files=cases,
+        files=cases or (OWN_CASES,),
         columns=chosen_names("--columns", given["columns"], bench.COLUMNS, bench.COLUMNS),
         **{name: given[name] for name in passed},
     )
@@ -85,7 +87,7 @@ def tools(
                 settings, plan, asked, irrelevant, step, answers=given["answers"]
             )
     if plots is not None and "local" in outcome.results:
-        stems = ", ".join(path.stem for path in cases)
+        stems = ", ".join(path.stem for path in plan.files)
         draw_calls(plots, outcome.results["local"], stems)
     names = [path.name if path.is_absolute() else path for path in cases]
     said = said_options(given, "columns", "limit", "irrelevant", "policy", "model", "threads")

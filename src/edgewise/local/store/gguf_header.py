@@ -1,4 +1,4 @@
-"""Reads quantisation, architecture, layers and spellable bytes from the header of a GGUF file."""
+"""Reads what the header of a GGUF file says: quantisation, architecture, vocabulary, template."""
 
 from __future__ import annotations
 
@@ -83,6 +83,17 @@ def layers_of(path: Path) -> int:
     return _read(path, _read_layers)
 
 
+def chat_template_of(path: Path) -> str:
+    """The model's chat template; empty if it has none, or was trained by edgewise for calls.
+
+    Takes about 0.2 s for a large vocabulary, which comes before it in the file.
+    """
+    try:
+        return _read(path, _read_template)
+    except StoreError:
+        return ""  # whoever loads it will say what is wrong
+
+
 def spelt_bytes(path: Path) -> frozenset[int]:
     """The bytes that the model has a token for, so that it can write any text of them.
 
@@ -125,6 +136,18 @@ def _read_layers(file: BinaryIO) -> int:
             return int(number)
         _skip_value(file, kind)
     return 0
+
+
+def _read_template(file: BinaryIO) -> str:
+    found = ""
+    for key, kind in _keys(file):
+        if key.startswith(b"edgewise."):  # merged with an adapter of ours: its base's template
+            return ""
+        if key == b"tokenizer.chat_template" and kind == _STRING:
+            found = _read_string(file).decode("utf-8", "replace")
+        else:
+            _skip_value(file, kind)
+    return found
 
 
 def _read_bytes(file: BinaryIO) -> frozenset[int]:

@@ -45,6 +45,8 @@ class InstalledModel:
     bytes: int
     row: ModelRow | None = None
     projector: Path | None = None  # of a model that sees
+    call_format: str = "lines"  # how it is asked for calls (`calls/formats.py`)
+    chat_template: str = ""  # of one that is asked through it
 
 
 class ModelStore:
@@ -223,13 +225,15 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _as_installed(self, folder: Path, manifest: Manifest) -> InstalledModel:
+        row = self._rows.get(folder.name)
         return InstalledModel(
             name=folder.name,
             path=folder / manifest.file,
             quantisation=manifest.quantisation,
             sha256=manifest.sha256,
             bytes=manifest.bytes,
-            row=self._rows.get(folder.name),
+            row=row,
+            call_format=row.call_format if row else "lines",
         )
 
     def _not_found(self, name: str) -> ModelNotFound:
