@@ -34,6 +34,18 @@ def test_what_the_work_yields_arrives_in_order_and_its_end_is_told_on_its_thread
     assert ended == [("a-worker", None)]
 
 
+def test_a_piece_may_be_nothing() -> None:
+    def work() -> Generator[None, None, None]:
+        yield from (None, None)
+
+    async def collect() -> list[None]:
+        worker = Worker(Cancellation(), work, lambda _: None, name="a-worker")
+        worker.thread.start()
+        return [piece async for piece in worker.pieces()]
+
+    assert asyncio.run(collect()) == [None, None]
+
+
 def test_what_breaks_is_handed_to_whoever_made_the_worker() -> None:
     failures: list[Exception | None] = []
 

@@ -16,11 +16,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from enum import Enum
 from typing import Generic, TypeVar
 
 from edgewise.errors import Cancelled
 
 BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
+
+
+class End(Enum):
+    """Stands behind the last piece; a piece may be anything, None too."""
+
+    MARK = 0
+
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -80,22 +88,39 @@ _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("edgewise_loop"
 
 
 def awaited(awaitable: Awaitable[Result]) -> Result:
-    """What a coroutine returns, from a thread: on the loop that asked for the work, if one did."""
+    """What a coroutine returns, from synchronous code.
+
+    On a `Worker`'s thread it runs on the event loop that made the worker. Elsewhere it gets a loop
+    of its own, as with `asyncio.run`.
+    """
 
     async def run() -> Result:
         return await awaitable
 
     loop = _loop.get()
-    if loop is None:
-        # In a thread, because this one may have a loop that is running.
+    if _has_running_loop():  # which must not be waited for here: it could never answer
         with ThreadPoolExecutor(1, "edgewise-coroutine") as pool:
-            return pool.submit(asyncio.run, run()).result()
+            return pool.submit(contextvars.copy_context().run, asyncio.run, run()).result()
+    if loop is None:
+        return asyncio.run(run())
+    cancellation = current.get() or Cancellation()
     future = asyncio.run_coroutine_threadsafe(run(), loop)
-    with (current.get() or Cancellation()).waking(future.cancel):
-        try:
+    try:
+        with cancellation.waking(future.cancel):
             return future.result()
-        except FutureCancelled:
-            raise Cancelled("the client left") from None
+    except FutureCancelled as error:
+        cancellation.check()
+        raise RuntimeError("the coroutine was cancelled") from error
+    finally:
+        future.cancel()  # where it was too late to wait; a finished one stays as it is
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Worker(Generic[Piece]):
@@ -116,7 +141,7 @@ class Worker(Generic[Piece]):
         self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
-        self._pieces: deque[Piece | None] = deque()  # None: the end
+        self._pieces: deque[Piece | End] = deque()
         self._room = threading.Semaphore(BACKLOG)
         self._told = False  # the loop has been woken and has not looked yet
         self._ready = asyncio.Event()
@@ -134,7 +159,7 @@ class Worker(Generic[Piece]):
             while self._pieces and not self.cancellation.gone:
                 piece = self._pieces.popleft()
                 self._room.release()
-                if piece is None:
+                if piece is End.MARK:
                     return
                 yield piece
 
@@ -158,9 +183,9 @@ class Worker(Generic[Piece]):
             failure = error
         finally:
             self._done(failure)
-            self._offer(None)
+            self._offer(End.MARK)
 
-    def _offer(self, piece: Piece | None) -> bool:
+    def _offer(self, piece: Piece | End) -> bool:
         self._room.acquire()
         if self.cancellation.gone:
             return False

@@ -123,10 +123,14 @@ class Writer(Protocol):
 
 
 class Wire(Protocol):
-    """One chat API. Stateless. `stream_head` are the headers of its streams."""
+    """One chat API. Stateless."""
 
     name: str
-    stream_head: Mapping[str, str]
+
+    @property
+    def stream_head(self) -> Mapping[str, str]:
+        """The headers of its streams."""
+        ...
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask: ...
 
