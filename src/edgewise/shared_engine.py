@@ -191,6 +191,10 @@ class _Queued(Generic[Local]):
 class QueuedModel(_Queued[Any]):
     """Chats and writes calls, as far as the model does."""
 
+    def load(self) -> None:
+        """Load the weights now; a runtime that cannot be told loads them with the next request."""
+        getattr(self._model, "load", _nothing)()
+
     def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
         return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
 
@@ -334,6 +338,10 @@ class SharedEngine(Engine):
         if not cancellation.cloud:
             return SharedCloud(super()._cloud_for(task), cancellation)
         return SharedCloud(self._chosen(cancellation.cloud, task), cancellation)
+
+    def load(self) -> None:
+        """Load the chat model before anybody waits for it."""
+        self._share(super()._open_backend(), QueuedModel).load()
 
     @property
     def fair_queues(self) -> dict[str, FairQueue]:

@@ -30,7 +30,7 @@ from edgewise.server.dashboard.page import page
 from edgewise.server.errors import BROKEN, Fault, Refusal, error_body, refuse
 from edgewise.server.metrics import CONTENT_TYPE
 from edgewise.server.ollama import models as ollama
-from edgewise.server.ollama.chat import GenerateWire, OllamaWire
+from edgewise.server.ollama.chat import OllamaChatWire, OllamaGenerateWire
 from edgewise.server.openai import models as catalogue
 from edgewise.server.openai.chat import ChatWire
 from edgewise.server.openai.embeddings import embeddings
@@ -124,8 +124,8 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
     ("GET", "/v1/models", "models", catalogue.model_list),
     ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
-    ("POST", "/api/chat", "ollama.chat", _chat(OllamaWire())),
-    ("POST", "/api/generate", "ollama.generate", _chat(GenerateWire())),
+    ("POST", "/api/chat", "ollama.chat", _chat(OllamaChatWire())),
+    ("POST", "/api/generate", "ollama.generate", _chat(OllamaGenerateWire())),
     ("POST", "/api/embed", "ollama.embed", ollama.embed),
     ("POST", "/api/embeddings", "ollama.embed", ollama.embeddings),
     ("POST", "/api/show", "ollama.show", ollama.show),

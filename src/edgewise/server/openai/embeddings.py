@@ -151,11 +151,15 @@ def embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> E
         raise
 
 
-def _written(made: Embeddings, style: str) -> EmbeddingList:
-    name = f"local/{made.model}" if made.source == "local" else made.model
+def name_of(made: Embeddings) -> str:
+    """The model that made the vectors, in the form that asks for it again."""
     if made.source == "cloud":
-        name = f"cloud/{made.attempts[-1].backend}/{made.model}"
-    extra: EmbeddingsReport = {
+        return f"cloud/{made.attempts[-1].backend}/{made.model}"
+    return f"local/{made.model}" if made.source == "local" else made.model
+
+
+def embeddings_report(made: Embeddings) -> EmbeddingsReport:
+    return {
         **report(made),
         "space": made.space,
         "dimensions": made.dimensions,
@@ -163,6 +167,9 @@ def _written(made: Embeddings, style: str) -> EmbeddingList:
         "codes": list(made.codes),
         "text_codes": [list(codes) for codes in made.text_codes],
     }
+
+
+def _written(made: Embeddings, style: str) -> EmbeddingList:
     tokens = made.usage.input_tokens
     return {
         "object": "list",
@@ -170,9 +177,9 @@ def _written(made: Embeddings, style: str) -> EmbeddingList:
             {"object": "embedding", "index": index, "embedding": _vector(vector, style)}
             for index, vector in enumerate(made.vectors)
         ],
-        "model": name,
+        "model": name_of(made),
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        "edgewise": extra,
+        "edgewise": embeddings_report(made),
     }
 
 
