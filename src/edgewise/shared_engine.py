@@ -195,6 +195,11 @@ class QueuedModel(_Queued[Any]):
         """Load the weights now; a runtime that cannot be told loads them with the next request."""
         getattr(self._model, "load", _nothing)()
 
+    def count_tokens(self, request: Request) -> int | None:
+        """Without waiting for a turn; None if the runtime cannot count."""
+        count: Callable[[Request], int] | None = getattr(self._model, "count_tokens", None)
+        return None if count is None else count(request)
+
     def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
         return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
 
@@ -316,7 +321,7 @@ class SharedEngine(Engine):
 
     @override
     def _open_backend(self) -> ChatBackend:
-        return self._share(super()._open_backend(), QueuedModel)
+        return self._chat_model()
 
     @override
     def _open_function_model(self) -> CallBackend:
@@ -341,7 +346,14 @@ class SharedEngine(Engine):
 
     def load(self) -> None:
         """Load the chat model before anybody waits for it."""
-        self._share(super()._open_backend(), QueuedModel).load()
+        self._chat_model().load()
+
+    def count_tokens(self, request: Request) -> int | None:
+        """Of a request, as the chat model would read it; None if its runtime cannot count."""
+        return self._chat_model().count_tokens(request)
+
+    def _chat_model(self) -> QueuedModel:
+        return self._share(super()._open_backend(), QueuedModel)
 
     @property
     def fair_queues(self) -> dict[str, FairQueue]:

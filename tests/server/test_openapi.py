@@ -123,6 +123,7 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
     turns = {
         "/v1/chat/completions": "messages",
         "/v1/messages": "messages",
+        "/v1/messages/count_tokens": "messages",
         "/v1/responses": "input",
         "/api/chat": "messages",
     }

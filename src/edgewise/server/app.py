@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from edgewise.bridge import Cancellation, Worker
 from edgewise.server.access import Guard, send_fault
 from edgewise.server.answer import Incoming, answer
+from edgewise.server.anthropic.count_tokens import count_tokens
 from edgewise.server.anthropic.messages import MessagesWire
 from edgewise.server.dashboard import overview
 from edgewise.server.dashboard.events import events
@@ -120,6 +121,7 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/chat/completions", "chat.completions", _chat(ChatWire())),
     ("POST", "/v1/responses", "responses", _chat(ResponsesWire())),
     ("POST", "/v1/messages", "messages", _chat(MessagesWire())),
+    ("POST", "/v1/messages/count_tokens", "messages.count_tokens", count_tokens),
     ("POST", "/v1/embeddings", "embeddings", embeddings),
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
     ("GET", "/v1/models", "models", catalogue.model_list),

@@ -17,7 +17,8 @@ from starlette.responses import Response
 from typing_extensions import TypedDict, override
 
 import edgewise
-from edgewise.server.anthropic.messages import AnswerMessage, MessagesRequest
+from edgewise.server.anthropic.count_tokens import TokenCount
+from edgewise.server.anthropic.messages import AnswerMessage, CountRequest, MessagesRequest
 from edgewise.server.dashboard.overview import Confidences, LedgerRequest, Overview, Recent
 from edgewise.server.dashboard.page import KINDS, files
 from edgewise.server.errors import AnthropicError, Error, OllamaError
@@ -107,13 +108,13 @@ class Ready(TypedDict):
 # What travels, by the mode in which it is read from or written to JSON.
 SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
     "validation": (
-        *(ChatRequest, ResponseRequest, MessagesRequest),
+        *(ChatRequest, ResponseRequest, MessagesRequest, CountRequest),
         *(EmbeddingsRequest, TranscriptionForm, Routing),
         *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest),
         *(OllamaEmbedRequest, OllamaEmbeddingRequest),
     ),
     "serialization": (
-        *(ChatCompletion, ResponsesAnswer, AnswerMessage, EmbeddingList),
+        *(ChatCompletion, ResponsesAnswer, AnswerMessage, TokenCount, EmbeddingList),
         *(Transcription, VerboseTranscription, ModelList, ModelEntry),
         *(OllamaChatAnswer, OllamaGenerateAnswer, OllamaEmbeddings, OllamaEmbedding),
         *(OllamaModels, LoadedModels, ShownModel, OllamaVersion),
@@ -324,6 +325,14 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             AnswerMessage,
             error=AnthropicError,
             other=stream,
+        ),
+        ("post", "/v1/messages/count_tokens"): asking(
+            "count_tokens",
+            "How many tokens a message is on the device",
+            CountRequest,
+            TokenCount,
+            error=AnthropicError,
+            always_told=False,
         ),
         ("post", "/v1/embeddings"): asking(
             "embed", "OpenAI's embeddings", EmbeddingsRequest, EmbeddingList, space=space
