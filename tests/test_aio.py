@@ -521,6 +521,7 @@ async def test_a_web_application_streams_to_many_at_once_and_some_leave(
             lambda: all(engine.engine.ledger.get(f"number-{number}") for number in numbers),
         )
         await no_thread_is_left()
+        assert not engine._running
 
     for number, text in zip(numbers, texts, strict=True):
         if not leaves(number):

@@ -142,6 +142,7 @@ class AsyncEngine:
         failures: list[Exception] = []
 
         def done(failure: Exception | None) -> None:
+            self._running.discard(worker)
             failures.extend([failure] if failure is not None else [])
             with suppress(RuntimeError):  # the loop is closed: the program is ending
                 loop.call_soon_threadsafe(ended.set)
@@ -158,7 +159,6 @@ class AsyncEngine:
             # After this the request is in the ledger, unless the work does not stop in time.
             with suppress(TimeoutError):
                 await asyncio.shield(asyncio.wait_for(ended.wait(), LEAVING_S))
-            self._running.discard(worker)
         if failures:
             raise failures[0]
         if closed:

@@ -44,7 +44,7 @@ from edgewise.server.wire import (
     model_name,
     to_json,
 )
-from edgewise.types.messages import Image, Message, ResponseFormat, ToolCall
+from edgewise.types.messages import Image, Message, ResponseFormat, Tool, ToolCall
 from edgewise.types.replies import Reply, Switched, TextDelta
 
 LINES = {
@@ -53,7 +53,6 @@ LINES = {
     "x-accel-buffering": "no",  # proxies must pass each line on as it comes
 }
 NANOSECONDS = 1_000_000  # in a millisecond
-_LOADED = {"done": True, "done_reason": "load"}
 LATEST = ":latest"  # the tag of a model that has no other
 # This API sends pictures without their kind: the beginning of their base64 tells.
 PICTURES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
@@ -132,7 +131,7 @@ def read_chat(body: bytes) -> Ask:
     tools = as_tools([{"function": dict(each.function)} for each in asked.tools or ()])
     empty = {"message": {"role": "assistant", "content": ""}}
     turns = tuple(_turns(asked.messages or ()))
-    return _ask(asked, turns, None if asked.messages else empty, tools=tools)
+    return _ask(asked, turns, None if asked.messages else empty, tools)
 
 
 def read_generate(body: bytes) -> Ask:
@@ -155,26 +154,26 @@ def _ask(
     asked: OllamaRequest,
     messages: tuple[Message, ...],
     empty: dict[str, Any] | None,
-    **more: Any,
+    tools: tuple[Tool, ...] = (),
 ) -> Ask:
     """`empty` is the answer without words to a request without words: it only loads the model."""
     given = asked.options or OllamaOptions()
     limit = given.num_predict if (given.num_predict or 0) > 0 else None
     options = sampling(limit, given.temperature, given.seed, given.stop)
-    options |= {name: value for name, value in more.items() if value}
+    if tools:
+        options["tools"] = tools
     if asked.format == "json":
         options["response_format"] = ResponseFormat()
     elif isinstance(asked.format, dict):
         options["response_format"] = ResponseFormat(asked.format, strict=True)
+    loaded = {"model": asked.model, "created_at": now(), "done": True, "done_reason": "load"}
     return Ask(
         model=plain_name(asked.model),
         messages=messages,
         options=options,
         metadata=asked.metadata or {},
         stream=asked.stream is not False,
-        loaded=None
-        if empty is None
-        else {"model": asked.model, **empty, **_LOADED, "created_at": now()},
+        loaded=None if empty is None else loaded | empty,
     )
 
 
