@@ -52,6 +52,7 @@ MOST_UNRUN_BLOCKS = 3
 HOSTS = {
     "127.0.0.1",
     "192.168.1.20",
+    "host.docker.internal",
     "keepachangelog.com",
     "semver.org",
     *(urlsplit(row.base_url).hostname for row in PROVIDERS.values()),
@@ -282,11 +283,11 @@ def test_every_setting_is_on_its_page_with_default_and_variable() -> None:
         in_environment = each.name not in (
             "difficulty",
             "providers",
-            "server",
             "environment",
             "named",
         )
-        assert found[2] == (f"`EDGEWISE_{each.name.upper()}`" if in_environment else "none")
+        variable = f"`EDGEWISE_{each.name.upper()}{'_…' if each.name == 'server' else ''}`"
+        assert found[2] == (variable if in_environment else "none")
     for each in fields(ProviderSettings):
         assert re.search(rf"^\| `{each.name}` \|", page, re.M), each.name
     for each in (*fields(ServerSettings), *fields(KeySettings)):

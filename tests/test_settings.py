@@ -477,6 +477,46 @@ def read_server(table: Any) -> ServerSettings:
     return Settings.load({}, server=table).server
 
 
+def test_variables_of_the_server_win_over_its_table(tmp_path: Path) -> None:
+    environment = write_config(
+        tmp_path, '[server]\nhost = "10.0.0.1"\nport = 9000\nkey = "in-the-file"\nslots = 2'
+    )
+    environment |= {
+        "EDGEWISE_SERVER_HOST": "0.0.0.0",
+        "EDGEWISE_SERVER_KEY": " from-the-environment ",
+        "EDGEWISE_SERVER_HOSTS": "host.docker.internal, box.example",
+        "EDGEWISE_SERVER_ANY_MODEL": "no",
+        "EDGEWISE_SERVER_TOTAL_S": "5.5",
+        "EDGEWISE_SERVER_QUEUE": "",
+    }
+    read = Settings.load(environment).server
+    assert (read.host, read.port, read.key) == ("0.0.0.0", 9000, "from-the-environment")
+    assert read.hosts == ("host.docker.internal", "box.example")
+    assert (read.any_model, read.total_s, read.slots, read.queue) == (False, 5.5, 2, 64)
+    assert Settings.load(environment, server={"port": 1}).server.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("field", [each for each in fields(ServerSettings) if each.name != "keys"])
+def test_every_field_of_the_server_has_a_variable(field: Any) -> None:
+    values = {"str": "box", "int": "7", "float": "7.5", "bool": "true", "tuple[str, ...]": "a,b"}
+    expected = {"str": "box", "int": 7, "float": 7.5, "bool": True, "tuple[str, ...]": ("a", "b")}
+    read = Settings.load({f"EDGEWISE_SERVER_{field.name.upper()}": values[field.type]}).server
+    assert getattr(read, field.name) == expected[field.type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PORT", "high", "EDGEWISE_SERVER_PORT = 'high': not a whole number"),
+        ("PORT", "70000", "port = 70000"),
+        ("ANY_MODEL", "perhaps", "EDGEWISE_SERVER_ANY_MODEL"),
+    ],
+)
+def test_a_wrong_variable_of_the_server_is_named(name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        Settings.load({f"EDGEWISE_SERVER_{name}": value})
+
+
 def test_the_server_table_changes_what_it_names() -> None:
     read = read_server({"port": 9000, "total_s": 5, "hosts": ["box.example"]})
     assert (read.port, read.total_s, read.hosts) == (9000, 5.0, ("box.example",))

@@ -18,6 +18,7 @@ os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  #
 
 # Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
 _MODULES = {
+    "edgewise.aio": "AsyncConversation AsyncEngine AsyncLiveTranscriber",
     "edgewise.assembly.requests": "Prompt",
     "edgewise.cloud.provider": "Cloud",
     "edgewise.conversation": "Conversation",

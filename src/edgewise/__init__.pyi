@@ -1,3 +1,6 @@
+from edgewise.aio import AsyncConversation as AsyncConversation
+from edgewise.aio import AsyncEngine as AsyncEngine
+from edgewise.aio import AsyncLiveTranscriber as AsyncLiveTranscriber
 from edgewise.assembly.requests import Prompt as Prompt
 from edgewise.cloud.provider import Cloud as Cloud
 from edgewise.conversation import Conversation as Conversation

@@ -242,6 +242,8 @@ class Settings:
             for name in _VARIABLES
             if (variable := f"EDGEWISE_{name.upper()}") in given
         }
+        if server := _server_variables(given):
+            values["server"] = {**_mapping(values.get("server", {}), "[server]"), **server}
         values |= overrides
         converted = {name: _convert(name, value) for name, value in values.items()}
         return cls(**converted, environment=environment, named=frozenset(converted))
@@ -289,6 +291,9 @@ _TABLES = ("providers", "difficulty", "server")
 _RENAMED = {"caller_model": "function_model"}
 _RENAMED_WEIGHTS = {"joints": "boundaries"}
 _VARIABLES = tuple(name for name in _FIELDS if name not in _TABLES)
+_SERVER_FIELDS = {
+    each.name: str(each.type) for each in fields(ServerSettings) if each.name != "keys"
+}
 
 
 def _check(good: bool, name: str, value: object, wanted: str) -> None:
@@ -316,6 +321,21 @@ def _read_env_file(path: Path, *, must_exist: bool) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: {error}") from error
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _server_variables(given: Mapping[str, str]) -> dict[str, Any]:
+    """What variables such as EDGEWISE_SERVER_HOST say, with the types of the `[server]` table."""
+    found: dict[str, Any] = {}
+    for name, kind in _SERVER_FIELDS.items():
+        variable = f"EDGEWISE_SERVER_{name.upper()}"
+        if variable not in given:
+            continue
+        convert, wanted = _CONVERTERS[kind]
+        try:
+            found[name] = convert(given[variable].strip())
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise SettingsError(f"{variable} = {given[variable]!r}: not {wanted}") from error
+    return found
 
 
 def _read_file(path: Path) -> dict[str, Any]:

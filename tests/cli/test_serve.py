@@ -140,6 +140,33 @@ def test_the_log_is_json_without_words_or_keys(cloud: LoopbackCloud) -> None:
         assert word not in json.dumps(lines)
 
 
+@pytest.mark.parametrize("by", ["flags", "variables"])
+def test_a_container_reaches_it_by_name_without_a_config_file(
+    cloud: LoopbackCloud, by: str
+) -> None:
+    """As Docker's host.docker.internal; the key comes with every request."""
+    words = ("--host", "0.0.0.0", "--key", "k-1", "--allow-host", "host.docker.internal")
+    variables = {
+        "EDGEWISE_SERVER_HOST": "0.0.0.0",
+        "EDGEWISE_SERVER_KEY": "k-1",
+        "EDGEWISE_SERVER_HOSTS": "host.docker.internal",
+    }
+    given: dict[str, Any] = {"flags": (words, {}), "variables": ((), variables)}
+    options, environment = given[by]
+    with process(cloud, "--port", "0", "--json", *options, **environment) as started:
+        url = address(started)
+        right = {"authorization": "Bearer k-1", "host": "host.docker.internal:8484"}
+        body = {"model": "auto:latest", "messages": HELLO, "stream": False}
+
+        def status(**headers: str) -> int:
+            answer = httpx2.post(f"{url}/api/chat", json=body, headers=right | headers, timeout=30)
+            return answer.status_code
+
+        assert status() == 200
+        assert status(authorization="Bearer k-2") == 401
+        assert status(host="elsewhere.example") == 403
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

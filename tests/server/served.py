@@ -27,7 +27,7 @@ class Served:
         self.url = url
         self.state = state
         self.http = httpx2.Client(base_url=url, timeout=30)
-        self._clients: list[openai.OpenAI | anthropic.Anthropic] = []
+        self.closing = contextlib.ExitStack()  # clients
 
     @classmethod
     @contextlib.contextmanager
@@ -39,17 +39,16 @@ class Served:
                 yield served
             finally:
                 served.http.close()
-                for client in served._clients:
-                    client.close()
+                served.closing.close()
 
     def openai(self, key: str = "any", **options: Any) -> Any:  # answers carry more than is typed
         client = openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0, **options)
-        self._clients.append(client)
+        self.closing.callback(client.close)
         return client
 
     def anthropic(self, key: str = "any") -> Any:
         client = anthropic.Anthropic(base_url=self.url, api_key=key, max_retries=0)
-        self._clients.append(client)
+        self.closing.callback(client.close)
         return client
 
     def chat(self, *, headers: dict[str, str] | None = None, **body: Any) -> httpx2.Response:

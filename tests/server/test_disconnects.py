@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.server.bridge import Cancellation
+from edgewise.bridge import Cancellation
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.campaigns import rounds

@@ -159,6 +159,41 @@ def test_an_error_in_a_stream_is_an_event(serving: Serving, cloud: LoopbackCloud
         list(stream)
 
 
+def test_tokens_are_counted_as_the_device_reads_them(serving: Serving) -> None:
+    served = serving()
+    messages = served.anthropic().messages
+    counted = messages.count_tokens(model="auto", messages=HELLO)
+    assert counted.input_tokens == len(HELLO[0]["content"].split())
+    assert counted.edgewise == {"model": "local/scripted-1", "estimated": False}
+    longer = messages.count_tokens(
+        model="claude-sonnet-4", messages=HELLO, system="Be very short.", tools=[TIMER]
+    )
+    assert longer.input_tokens > counted.input_tokens + 3
+    unused = messages.count_tokens(
+        model="auto", messages=HELLO, tools=[TIMER], tool_choice={"type": "none"}
+    )
+    assert unused.input_tokens == counted.input_tokens
+    assert not served.state.engine.ledger.recent(), "nothing was asked"
+
+
+def test_a_runtime_that_cannot_count_estimates(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(ScriptedBackend, "count_tokens")
+    counted = serving().anthropic().messages.count_tokens(model="auto", messages=HELLO)
+    assert counted.edgewise["estimated"] and counted.input_tokens > 5
+
+
+def test_counting_refuses_what_answering_would(serving: Serving) -> None:
+    served = serving(any_model=False, key="right")
+    with pytest.raises(anthropic.AuthenticationError):
+        served.anthropic("wrong").messages.count_tokens(model="auto", messages=HELLO)
+    with pytest.raises(anthropic.NotFoundError, match="not found"):
+        served.anthropic("right").messages.count_tokens(model="claude", messages=HELLO)
+    with pytest.raises(anthropic.BadRequestError, match="messages"):
+        served.anthropic("right").messages.count_tokens(model="auto", messages=5)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": None}, "max_tokens"),
     ({"messages": None}, "messages"),

@@ -123,14 +123,18 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
     turns = {
         "/v1/chat/completions": "messages",
         "/v1/messages": "messages",
+        "/v1/messages/count_tokens": "messages",
         "/v1/responses": "input",
+        "/api/chat": "messages",
     }
-    if path in turns and isinstance(body[turns[path]], list):
+    if path in turns and isinstance(body.get(turns[path]), list):
         body[turns[path]] = [*body[turns[path]], {"role": "user", "content": "Hello?"}]
     if isinstance(body.get("tool_choice"), dict):
         del body["tool_choice"]
     if path == "/v1/chat/completions" and body.get("top_logprobs") is not None:
         body["logprobs"] = True
+    if path == "/api/show":
+        body["model"] = "auto"
     if "file" in body:
         body["file"] = TALK
 

@@ -16,10 +16,10 @@ import pytest
 from typing_extensions import override
 
 from edgewise.assembly import pictures as vision_requests
+from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
 from edgewise.local.backend import DeviceFacts
-from edgewise.server.bridge import Cancellation
-from edgewise.server.queue import FairQueue, QueuedModel
+from edgewise.shared_engine import FairQueue, QueuedModel
 from edgewise.testing import ScriptedFunctionModel
 from edgewise.types.pictures import Line, Sight
 from tests.pictures import one_pixel

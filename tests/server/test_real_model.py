@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.sync.client import connect
@@ -39,6 +40,18 @@ def served(default_model: InstalledModel, tmp_path: Path) -> Iterator[Served]:
         assert states[0].trouble == ""
         yield served
         served.http.close()
+        served.closing.close()
+
+
+def test_the_count_of_tokens_is_what_an_answer_then_reads(served: Served) -> None:
+    asked: Any = {
+        "model": "local",
+        "system": "Be short.",
+        "messages": [{"role": "user", "content": "Grüß Gott! What is gold?"}],
+    }
+    messages = served.anthropic().messages
+    answer = messages.create(max_tokens=2, **asked)
+    assert messages.count_tokens(**asked).input_tokens == answer.usage.input_tokens > 10
 
 
 def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:

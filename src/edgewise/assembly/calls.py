@@ -5,6 +5,7 @@ Loaded with the first request that has tools."""
 from __future__ import annotations
 
 import datetime
+import inspect
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -22,7 +23,7 @@ from edgewise.calls.formats import format_named
 from edgewise.calls.tools import Toolbox
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
+from edgewise.errors import Cancelled, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import (
     CallRules,
@@ -118,7 +119,14 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
     from edgewise.calls.python_tools import call_function  # noqa: PLC0415 - pydantic
 
     try:
-        return ToolResult(call, call_function(function, call.arguments))
+        value = call_function(function, call.arguments)
+        if inspect.isawaitable(value):
+            from edgewise.bridge import awaited  # noqa: PLC0415 - asyncio
+
+            value = awaited(value)
+        return ToolResult(call, value)
+    except Cancelled:
+        raise
     except InvalidRequest as error:
         return ToolResult(call, error=f"{NOT_RUN} {error}")
     except Exception as error:  # noqa: BLE001  # the user's code may raise anything

@@ -269,7 +269,7 @@ def _conclude(replies: list[dict[str, Any]]) -> None:
     for line, words in (
         (command("chat"), "talk to it"),
         (command("auth set gemini"), "a real cloud for what it doubts"),
-        (command("serve"), "OpenAI's and Anthropic's APIs on this machine"),
+        (command("serve"), "OpenAI's, Anthropic's and Ollama's APIs here"),
         (command("setup"), "another model for this machine"),
     ):
         screen.say(line, (f"   # {words}", "dim"))

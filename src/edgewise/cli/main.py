@@ -63,7 +63,7 @@ COMMANDS = {
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
     "see": ("edgewise.cli.see:see", "Ask about pictures."),
-    "serve": ("edgewise.cli.serve:serve", "Serve OpenAI's and Anthropic's APIs."),
+    "serve": ("edgewise.cli.serve:serve", "Serve OpenAI's, Anthropic's and Ollama's APIs."),
     "setup": ("edgewise.cli.setup:setup", "Choose the model for this machine, and get it."),
     "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
     "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),

@@ -1,4 +1,4 @@
-"""`edgewise serve`: the engine for every client of OpenAI's or Anthropic's API."""
+"""`edgewise serve`: the engine for every client of OpenAI's, Anthropic's or Ollama's API."""
 
 from __future__ import annotations
 
@@ -23,6 +23,20 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @click.option("--host", help="Where to listen; anything but this machine needs a key.")
 @click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--key", help="Clients must send it; EDGEWISE_SERVER_KEY keeps it out of `ps`.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that clients may call it by, as host.docker.internal. Repeatable.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="URL",
+    help="A web page's origin that may ask, as https://app.example. Repeatable.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
 @click.option(
@@ -38,18 +52,29 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     shell_complete=options.complete_models_and_files,
 )
 @options.as_json
-def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) -> None:
-    """Serve OpenAI's and Anthropic's APIs on this machine, until stopped.
+def serve(
+    as_json: bool,
+    policy: str | None,
+    model: str | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Serve OpenAI's, Anthropic's and Ollama's APIs on this machine, until stopped.
 
     \b
     edgewise serve
     OPENAI_BASE_URL=http://127.0.0.1:8484/v1 your-application
 
-    A line of JSON per request goes to standard error. SIGTERM lets running requests finish.
+    Settings that are not given here come from variables such as EDGEWISE_SERVER_HOST, then from
+    [server] in config.toml. A line of JSON per request goes to standard error. SIGTERM lets running
+    requests finish.
     """
     overrides: dict[str, Any] = {"policy": policy, "model": model}
     settings = Settings.load(**{name: value for name, value in overrides.items() if value})
     changes = {name: value for name, value in given.items() if value is not None}
+    changes["hosts"] = (*settings.server.hosts, *hosts)
+    changes["origins"] = (*settings.server.origins, *origins)
     settings = settings.with_changes(server=replace(settings.server, **changes))
     # Imported here: its parts are an extra, and slow to load.
     from edgewise.server import serve as runner  # noqa: PLC0415
@@ -61,7 +86,14 @@ def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) ->
 
 def _announce(url: str, settings: Settings, as_json: bool) -> None:
     if as_json:
-        print_json({"url": url, "openai_base_url": f"{url}/v1", "anthropic_base_url": url})
+        print_json(
+            {
+                "url": url,
+                "openai_base_url": f"{url}/v1",
+                "anthropic_base_url": url,
+                "ollama_base_url": url,
+            }
+        )
         return
     keyed = settings.server.key or settings.server.keys
     key = " -H 'authorization: Bearer YOUR-KEY'" if keyed else ""

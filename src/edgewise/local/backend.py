@@ -75,6 +75,14 @@ class ChatBackend(Protocol):
     def close(self) -> None: ...
 
 
+class TokenCounter(Protocol):
+    """What a chat runtime may do besides: count without answering."""
+
+    def count_tokens(self, request: Request) -> int:
+        """The tokens of the prompt that `generate` would read, and of the tools' descriptions."""
+        ...
+
+
 class CallBackend(Protocol):
     """Writes function calls: continues a raw text, special tokens included, greedily."""
 

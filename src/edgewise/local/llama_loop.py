@@ -79,6 +79,16 @@ class LlamaLoop:
         layers = prompt_layer or layer, layer
         return Generation(self._chat(request, already, rules, layers, channel), channel.abort)
 
+    def count_tokens(self, request: Request) -> int:
+        """The tokens of the prompt that `generate` would read, and of the tools' descriptions."""
+        weights = self.load().weights
+        count = len(weights.tokenize(self._prompt(request)))
+        if request.tools:
+            from edgewise.calls.prompt import render_tools  # noqa: PLC0415 - only with tools
+
+            count += len(weights.tokenize(render_tools(request.tools), start=False))
+        return count
+
     def write_call(
         self,
         prompt: str,
@@ -142,14 +152,10 @@ class LlamaLoop:
         from edgewise.local.decoder import Dice, Grammar, Job  # noqa: PLC0415
 
         weights = self.load().weights
-        turns = with_system(plain_turns(request.messages), self._system)
-        prompt = render_turns(weights.template, turns, bos=weights.bos, eos=weights.eos)
-        if weights.adds_bos:  # the tokenizer adds it again
-            prompt = prompt.removeprefix(weights.bos)
         drawn = request.temperature > 0
         yield from self._run(
             Job(
-                prompt=self._fitting(weights.tokenize(prompt + already)),
+                prompt=self._fitting(weights.tokenize(self._prompt(request) + already)),
                 answer=answer,
                 max_tokens=request.max_tokens,
                 grammar=Grammar(weights, rules) if rules else None,
@@ -160,6 +166,14 @@ class LlamaLoop:
                 layer=layers[1],
             )
         )
+
+    def _prompt(self, request: Request) -> str:
+        """The conversation as the model's template writes it."""
+        weights = self.load().weights
+        turns = with_system(plain_turns(request.messages), self._system)
+        prompt = render_turns(weights.template, turns, bos=weights.bos, eos=weights.eos)
+        # The tokenizer adds it again.
+        return prompt.removeprefix(weights.bos) if weights.adds_bos else prompt
 
     def _call(
         self,

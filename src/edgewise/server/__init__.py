@@ -1,1 +1,1 @@
-"""The server: existing clients of OpenAI's and Anthropic's APIs become hybrid by a base URL."""
+"""The server: a base URL makes clients of OpenAI, Anthropic and Ollama hybrid."""

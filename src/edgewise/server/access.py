@@ -72,6 +72,7 @@ class Clients:
         server = settings.server
         self._salt = secrets.token_bytes(16)
         self._known: list[tuple[bytes, Client]] = []
+        # A table that was given in code names no key; the variable's counts all the same.
         if key := server.key or settings.environment.get(KEY_VARIABLE, "").strip():
             self._known.append((_digest(key), Client("key")))
         for name, row in server.keys.items():
@@ -172,7 +173,10 @@ class Guard:
         name = _host_name(host)
         if not (name == "localhost" or _is_address(name) or name in self._names):
             raise refuse(
-                403, "host_not_allowed", f"this server is not called {name[:80]!r} ([server] hosts)"
+                403,
+                "host_not_allowed",
+                f"this server is not called {name[:80]!r}; "
+                "--allow-host, EDGEWISE_SERVER_HOSTS or [server] hosts can allow it",
             )
 
     def _check_origin(self, origin: str, host: str) -> None:
@@ -229,7 +233,8 @@ def _is_address(name: str) -> bool:
 
 
 def _endpoint(path: str) -> str:
-    return path if path.startswith("/v1/") and len(path) < 40 and path.isascii() else "other"
+    known = path.startswith(("/v1/", "/api/")) and len(path) < 40 and path.isascii()
+    return path if known else "other"
 
 
 def _client(name: str, row: KeySettings) -> Client:

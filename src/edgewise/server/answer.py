@@ -8,16 +8,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
-from edgewise.server.bridge import Cancellation
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
 from edgewise.server.routing import LOCAL, read_routing, resolve_model
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
-    EVENTS,
     JSON,
     Ask,
     Head,
@@ -49,7 +48,12 @@ def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     served = Served(endpoint=wire.name, client=incoming.client.name)
 
     def work() -> Work:
-        ask, request = _understood(state, wire, incoming, served)
+        ask, options = _understood(state, wire, incoming, served)
+        if ask.loaded is not None:
+            yield from _loaded(state, ask.loaded, options, served)
+            return
+        request = state.engine._request(ask.messages, **options)
+        served.id = request.id
         answered = _streamed if ask.stream else _whole
         yield from answered(state, wire, ask, request, served, incoming.cancellation)
 
@@ -97,13 +101,23 @@ def fault_to_tell(error: EdgewiseError, cancellation: Cancellation) -> Fault | N
 
 def _understood(
     state: ServerState, wire: Wire, incoming: Incoming, served: Served
-) -> tuple[Ask, Request]:
+) -> tuple[Ask, dict[str, Any]]:
+    """What is asked, and the engine's options for it."""
     ask = wire.read(incoming.body, remote_images=state.server.remote_images)
     served.stream, served.model = ask.stream, ask.model[:80]
     routed = _routed(state, incoming, ask.model, ask.metadata, state.local_model)
-    request = state.engine._request(ask.messages, **{**ask.options, **routed})
-    served.id = request.id
-    return ask, request
+    return ask, {**ask.options, **routed}
+
+
+def _loaded(
+    state: ServerState, body: Mapping[str, Any], options: Mapping[str, Any], served: Served
+) -> Work:
+    """Nothing is asked: load the local model, unless only the cloud may answer."""
+    if state.local_model and options.get("policy") != "cloud_only":
+        state.engine.load()
+    served.status, served.code = 200, "loaded"
+    yield Head(200, JSON)
+    yield to_json(body)
 
 
 def _whole(
@@ -149,7 +163,7 @@ def _streamed(
                     opening = Opening(request.id, _source(event), switched)
                     served.first_s = time.perf_counter() - served.started
                     served.status = 200
-                    yield Head(200, EVENTS | opening.headers())
+                    yield Head(200, {**wire.stream_head, **opening.headers()})
                     yield b"".join(writer.begin(opening))
                 yield b"".join(_written(writer, event, served))
     except EdgewiseError as error:

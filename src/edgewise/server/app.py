@@ -20,15 +20,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from edgewise.bridge import Cancellation, Worker
 from edgewise.server.access import Guard, send_fault
 from edgewise.server.answer import Incoming, answer
+from edgewise.server.anthropic.count_tokens import count_tokens
 from edgewise.server.anthropic.messages import MessagesWire
-from edgewise.server.bridge import Cancellation, Worker
 from edgewise.server.dashboard import overview
 from edgewise.server.dashboard.events import events
 from edgewise.server.dashboard.page import page
 from edgewise.server.errors import BROKEN, Fault, Refusal, error_body, refuse
 from edgewise.server.metrics import CONTENT_TYPE
+from edgewise.server.ollama import models as ollama
+from edgewise.server.ollama.chat import OllamaChatWire, OllamaGenerateWire
 from edgewise.server.openai import models as catalogue
 from edgewise.server.openai.chat import ChatWire
 from edgewise.server.openai.embeddings import embeddings
@@ -118,10 +121,19 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/chat/completions", "chat.completions", _chat(ChatWire())),
     ("POST", "/v1/responses", "responses", _chat(ResponsesWire())),
     ("POST", "/v1/messages", "messages", _chat(MessagesWire())),
+    ("POST", "/v1/messages/count_tokens", "messages.count_tokens", count_tokens),
     ("POST", "/v1/embeddings", "embeddings", embeddings),
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
     ("GET", "/v1/models", "models", catalogue.model_list),
     ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
+    ("POST", "/api/chat", "ollama.chat", _chat(OllamaChatWire())),
+    ("POST", "/api/generate", "ollama.generate", _chat(OllamaGenerateWire())),
+    ("POST", "/api/embed", "ollama.embed", ollama.embed),
+    ("POST", "/api/embeddings", "ollama.embed", ollama.embeddings),
+    ("POST", "/api/show", "ollama.show", ollama.show),
+    ("GET", "/api/tags", "ollama.tags", ollama.tags),
+    ("GET", "/api/ps", "ollama.ps", ollama.running),
+    ("GET", "/api/version", "ollama.version", ollama.version),
     ("GET", "/metrics", "metrics", _metrics),
     ("GET", "/edgewise/overview/{since}", "dashboard", overview.overview),
     ("GET", "/edgewise/confidences/{since}", "dashboard", overview.confidences),

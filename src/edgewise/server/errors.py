@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import MinLen
 from pydantic import Field
@@ -120,6 +120,13 @@ class AnthropicError(TypedDict):
     error: AnthropicErrorDetails
 
 
+class OllamaError(TypedDict):
+    """Ollama's shape, with our code beside it."""
+
+    error: str
+    code: Annotated[str, MinLen(1)]
+
+
 def openai_error(fault: Fault) -> Error:
     return {
         "error": {
@@ -140,8 +147,14 @@ def anthropic_error(fault: Fault) -> AnthropicError:
     }
 
 
-def error_body(path: str, fault: Fault) -> Any:
+def ollama_error(fault: Fault) -> OllamaError:
+    return {"error": fault.message, "code": fault.code}
+
+
+def error_body(path: str, fault: Fault) -> Error | AnthropicError | OllamaError:
     """An error in the shape of the API that a path belongs to."""
+    if path.startswith("/api/"):
+        return ollama_error(fault)
     return anthropic_error(fault) if path.startswith("/v1/messages") else openai_error(fault)
 
 

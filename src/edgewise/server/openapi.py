@@ -17,11 +17,29 @@ from starlette.responses import Response
 from typing_extensions import TypedDict, override
 
 import edgewise
-from edgewise.server.anthropic.messages import AnswerMessage, MessagesRequest
+from edgewise.server.anthropic.count_tokens import TokenCount
+from edgewise.server.anthropic.messages import AnswerMessage, CountRequest, MessagesRequest
 from edgewise.server.dashboard.overview import Confidences, LedgerRequest, Overview, Recent
 from edgewise.server.dashboard.page import KINDS, files
-from edgewise.server.errors import AnthropicError, Error
+from edgewise.server.errors import AnthropicError, Error, OllamaError
 from edgewise.server.metrics import CONTENT_TYPE
+from edgewise.server.ollama.chat import (
+    OllamaChatAnswer,
+    OllamaChatRequest,
+    OllamaGenerateAnswer,
+    OllamaGenerateRequest,
+)
+from edgewise.server.ollama.models import (
+    LoadedModels,
+    OllamaEmbedding,
+    OllamaEmbeddingRequest,
+    OllamaEmbeddings,
+    OllamaEmbedRequest,
+    OllamaModels,
+    OllamaVersion,
+    ShownModel,
+    ShowRequest,
+)
 from edgewise.server.openai.chat import ChatCompletion, ChatRequest
 from edgewise.server.openai.embeddings import EmbeddingList, EmbeddingsRequest
 from edgewise.server.openai.models import ModelEntry, ModelList
@@ -40,6 +58,7 @@ Schema = dict[str, Any]
 
 VERSION = "3.1.0"
 EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
 TEXT: Schema = {"type": "string"}
 WORD: Schema = {"type": "string", "minLength": 1}
 WORDS = {
@@ -58,12 +77,13 @@ WORDS = {
     "504": "it took too long",
 }
 GUARDED = ("401", "403", "429")
+SHOWN = ("400", *GUARDED, "404", "408", "413", "500")
 READ = (*GUARDED, "500")  # by a thread, from the ledger or from memory
 ANSWERED = ("400", *GUARDED, "404", "408", "413", "4XX", "500", "501", "502", "503", "504")
 INTRODUCTION = (
-    "Any client of OpenAI's or Anthropic's API, answered on the device where it is sure and by "
-    "your cloud where it is not. Fields that are not described are ignored, a described one of "
-    "the wrong type is a 400 that names it, and bodies may be nested 64 deep. "
+    "Any client of OpenAI's, Anthropic's or Ollama's API, answered on the device where it is sure "
+    "and by your cloud where it is not. Fields that are not described are ignored, a described one "
+    "of the wrong type is a 400 that names it, and bodies may be nested 64 deep. "
     "`/v1/realtime` is a WebSocket and beyond this description: see docs/server.md."
 )
 SINCE: Schema = {
@@ -88,13 +108,18 @@ class Ready(TypedDict):
 # What travels, by the mode in which it is read from or written to JSON.
 SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
     "validation": (
-        *(ChatRequest, ResponseRequest, MessagesRequest),
+        *(ChatRequest, ResponseRequest, MessagesRequest, CountRequest),
         *(EmbeddingsRequest, TranscriptionForm, Routing),
+        *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest),
+        *(OllamaEmbedRequest, OllamaEmbeddingRequest),
     ),
     "serialization": (
-        *(ChatCompletion, ResponsesAnswer, AnswerMessage, EmbeddingList),
+        *(ChatCompletion, ResponsesAnswer, AnswerMessage, TokenCount, EmbeddingList),
         *(Transcription, VerboseTranscription, ModelList, ModelEntry),
-        *(Overview, Confidences, Recent, LedgerRequest, Alive, Ready, Error, AnthropicError),
+        *(OllamaChatAnswer, OllamaGenerateAnswer, OllamaEmbeddings, OllamaEmbedding),
+        *(OllamaModels, LoadedModels, ShownModel, OllamaVersion),
+        *(Overview, Confidences, Recent, LedgerRequest, Alive, Ready),
+        *(Error, AnthropicError, OllamaError),
     ),
 }
 
@@ -201,13 +226,17 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         error: Any = Error,
         kind: str = "application/json",
         other: tuple[str, ...] = (),
+        always_told: bool = True,
         **more: Schema,
     ) -> dict[str, Any]:
-        """An endpoint of a model. Its headers say in short where the answer is from."""
+        """An endpoint of a model. Its headers say in short where the answer is from.
+
+        `always_told`: every answer that is not a stream has these headers.
+        """
         shapes = [_named(each) for each in answers]
         content = _json(shapes[0] if len(shapes) == 1 else {"anyOf": shapes})
-        if EVENTS in other:
-            content[EVENTS] = {}  # whose shapes this language has no words for
+        for streamed in {EVENTS, LINES}.intersection(other):
+            content[streamed] = {}  # whose shapes this language has no words for
         if "text/plain" in other:
             content["text/plain"] = {"schema": TEXT}
         shown = {
@@ -230,7 +259,9 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
                     "headers": {
                         HEADER + each: {
                             "schema": schema,
-                            "required": each in ("id", "source") and EVENTS not in other,
+                            "required": (
+                                each in ("id", "source") and always_told and EVENTS not in other
+                            ),
                         }
                         for each, schema in shown.items()
                     },
@@ -245,13 +276,17 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         words: str,
         content: dict[str, Any],
         refused: tuple[str, ...] = READ,
+        error: Any = Error,
         /,
         **path: Schema,
     ) -> dict[str, Any]:
         found: dict[str, Any] = {
             "operationId": name,
             "summary": words,
-            "responses": {"200": {"description": words, "content": content}, **_refusals(refused)},
+            "responses": {
+                "200": {"description": words, "content": content},
+                **_refusals(refused, error),
+            },
         }
         if path:
             found["parameters"] = [
@@ -263,6 +298,12 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
     def shape(of: Any) -> dict[str, Any]:
         return _json(_named(of))
 
+    def ollama(name: str, words: str, *shapes: Any, other: tuple[str, ...] = ()) -> dict[str, Any]:
+        """A request of Ollama's without words only loads the model, and nobody answers."""
+        return asking(name, words, *shapes, error=OllamaError, other=other, always_told=False)
+
+    show = looking("ollama_show", "One of those models", shape(ShownModel), SHOWN, OllamaError)
+    show["requestBody"] = {"required": True, "content": shape(ShowRequest)}
     ready = looking("ready", "Whether it takes requests", shape(Ready), ("403",))
     ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
     stream = (EVENTS,)
@@ -285,6 +326,14 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             error=AnthropicError,
             other=stream,
         ),
+        ("post", "/v1/messages/count_tokens"): asking(
+            "count_tokens",
+            "How many tokens a message is on the device",
+            CountRequest,
+            TokenCount,
+            error=AnthropicError,
+            always_told=False,
+        ),
         ("post", "/v1/embeddings"): asking(
             "embed", "OpenAI's embeddings", EmbeddingsRequest, EmbeddingList, space=space
         ),
@@ -300,6 +349,35 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         ("get", "/v1/models"): looking("models", "The names a request may use", shape(ModelList)),
         ("get", "/v1/models/{model}"): looking(
             "model", "One of those names", shape(ModelEntry), (*READ, "404"), model=WORD
+        ),
+        ("post", "/api/chat"): ollama(
+            "ollama_chat", "Ollama's chat", OllamaChatRequest, OllamaChatAnswer, other=(LINES,)
+        ),
+        ("post", "/api/generate"): ollama(
+            "ollama_generate",
+            "Ollama's completions",
+            OllamaGenerateRequest,
+            OllamaGenerateAnswer,
+            other=(LINES,),
+        ),
+        ("post", "/api/embed"): ollama(
+            "ollama_embed", "Ollama's embeddings", OllamaEmbedRequest, OllamaEmbeddings
+        ),
+        ("post", "/api/embeddings"): ollama(
+            "ollama_embedding",
+            "Ollama's embeddings, one text at a time",
+            OllamaEmbeddingRequest,
+            OllamaEmbedding,
+        ),
+        ("post", "/api/show"): show,
+        ("get", "/api/tags"): looking(
+            "ollama_models", "The models, in Ollama's words", shape(OllamaModels), READ, OllamaError
+        ),
+        ("get", "/api/ps"): looking(
+            "ollama_loaded", "The loaded models", shape(LoadedModels), READ, OllamaError
+        ),
+        ("get", "/api/version"): looking(
+            "ollama_version", "Of Ollama's API", shape(OllamaVersion), READ, OllamaError
         ),
         ("get", "/metrics"): looking(
             "metrics", "Counts for Prometheus", {CONTENT_TYPE: {"schema": TEXT}}

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
+from edgewise.bridge import Cancellation, Worker, current
 from edgewise.errors import EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
-from edgewise.server.bridge import Cancellation, Worker, current
 from edgewise.server.errors import fault_of, openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
 from edgewise.server.state import ServerState

@@ -189,4 +189,4 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
 
 
 def _unknown(name: str, hint: str) -> Exception:
-    return refuse(404, "model_not_found", f"no model {name[:80]!r}: {hint}", param="model")
+    return refuse(404, "model_not_found", f"model {name[:80]!r} not found: {hint}", param="model")

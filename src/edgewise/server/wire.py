@@ -76,6 +76,7 @@ class Ask:
     stream: bool = False
     usage: bool = True  # streams: count tokens at the end
     logprobs: int | None = None  # how many alternatives beside each token; None: no evidence
+    loaded: Mapping[str, Any] | None = None  # the answer to a request that only loads the model
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -126,6 +127,11 @@ class Wire(Protocol):
     """One chat API. Stateless."""
 
     name: str
+
+    @property
+    def stream_head(self) -> Mapping[str, str]:
+        """The headers of its streams."""
+        ...
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask: ...
 

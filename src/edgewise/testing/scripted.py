@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
+from edgewise.calls.prompt import render_tools
 from edgewise.errors import ContextExceeded, GenerationFailed
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts, TokenStream
 from edgewise.types.embeddings import Embedded
@@ -132,6 +133,9 @@ class ScriptedBackend:
         self._fail_if_told_to(count)
         reason: FinishReason = "length" if len(tokens) > request.max_tokens else "stop"
         yield Finish(reason, input_tokens=prompt, output_tokens=count)
+
+    def count_tokens(self, request: Request) -> int:
+        return _count_words(request) + len(render_tools(request.tools).split())
 
     def close(self) -> None:
         self.closed = True

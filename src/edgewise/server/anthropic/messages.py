@@ -39,6 +39,7 @@ from edgewise.server.openai.chat import (
 )
 from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
+    EVENTS,
     Ask,
     NotEmpty,
     Opening,
@@ -146,21 +147,26 @@ class OutputConfig(Model):
     format: OutputFormat | None = None
 
 
-class MessagesRequest(Model):
+class CountRequest(Model):
+    """What a model reads; `/v1/messages/count_tokens` takes no more."""
+
     model: ModelName
-    max_tokens: TokenLimit
     messages: Annotated[
         Many[Annotated[Turn, OneOf("role")]],
         Field(description="at least one with words", json_schema_extra={"minItems": 1}),
     ]
     system: TextOrMany[SystemText] | None = None
-    temperature: Temperature | None = None
-    seed: Seed | None = None
-    stop_sequences: Texts | None = None
     tools: (
         Annotated[Many[CustomTool], Field(json_schema_extra={"maxItems": TOOLS_LIMIT})] | None
     ) = None
     tool_choice: Annotated[AnyChoice | NamedChoice, OneOf("type")] | None = None
+
+
+class MessagesRequest(CountRequest):
+    max_tokens: TokenLimit
+    temperature: Temperature | None = None
+    seed: Seed | None = None
+    stop_sequences: Texts | None = None
     output_config: OutputConfig | None = None
     stream: Flag | None = None
     metadata: Metadata | None = None
@@ -172,6 +178,23 @@ def read_messages(body: bytes, *, remote_images: bool) -> Ask:
     options |= _tools(asked)
     if asked.output_config and (held := asked.output_config.format):
         options["response_format"] = ResponseFormat(held.schema_, strict=True)
+    return Ask(
+        model=asked.model,
+        messages=_conversation(asked, remote_images),
+        options=options,
+        metadata=asked.metadata or {},
+        stream=bool(asked.stream),
+    )
+
+
+def read_count(body: bytes, *, remote_images: bool) -> Ask:
+    """A request that is only counted."""
+    asked = read_body(CountRequest, body)
+    messages = _conversation(asked, remote_images)
+    return Ask(model=asked.model, messages=messages, options=_tools(asked), metadata={})
+
+
+def _conversation(asked: CountRequest, remote_images: bool) -> tuple[Message, ...]:
     system = asked.system or ""
     if not isinstance(system, str):
         system = joined([each.text for each in system])
@@ -180,16 +203,10 @@ def read_messages(body: bytes, *, remote_images: bool) -> Ask:
         for number, turn in enumerate(asked.messages)
         for message in _read_turn(turn, f"messages[{number}].content", remote_images)
     )
-    return Ask(
-        model=asked.model,
-        messages=system_first(system, turns),
-        options=options,
-        metadata=asked.metadata or {},
-        stream=bool(asked.stream),
-    )
+    return system_first(system, turns)
 
 
-def _tools(asked: MessagesRequest) -> dict[str, Any]:
+def _tools(asked: CountRequest) -> dict[str, Any]:
     names = ("name", "description", "input_schema")
     given = [{name: getattr(each, name) for name in names} for each in asked.tools or ()]
     tools = as_tools(given)  # none may be wrong, whichever is chosen
@@ -280,6 +297,7 @@ class AnswerMessage(TypedDict):
 
 class MessagesWire:
     name = "messages"
+    stream_head = EVENTS
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_messages(body, remote_images=remote_images)

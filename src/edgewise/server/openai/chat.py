@@ -29,6 +29,7 @@ from edgewise.server.body import (
 from edgewise.server.errors import Error, Fault, openai_error
 from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
+    EVENTS,
     Ask,
     Count,
     NotEmpty,
@@ -495,6 +496,7 @@ FINISH: dict[FinishReason, ChatFinish] = {
 
 class ChatWire:
     name = "chat.completions"
+    stream_head = EVENTS
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_chat(body, remote_images=remote_images)

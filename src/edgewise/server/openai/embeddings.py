@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import sys
 from array import array
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -110,9 +111,11 @@ def embeddings(state: ServerState, incoming: Incoming) -> Work:
     def work() -> Work:
         asked = read_body(EmbeddingsRequest, incoming.body)
         served.model = (asked.model or "auto")[:80]
-        options = _options(state, incoming, asked)
+        options = options_of(state, incoming, asked.model or "auto", asked.metadata or {})
+        if asked.dimensions is not None:
+            options["dimensions"] = asked.dimensions
         incoming.cancellation.check()
-        made = _embedded(state, asked.input, options)
+        made = embedded(state, asked.input, options)
         served.reply, served.status, served.code = made, 200, made.decision.code
         served.id = made.id
         answer = to_json(_written(made, asked.encoding_format or "float"))
@@ -122,21 +125,20 @@ def embeddings(state: ServerState, incoming: Incoming) -> Work:
     yield from noted(state, served, incoming.cancellation, work, openai_error)
 
 
-def _options(state: ServerState, incoming: Incoming, asked: EmbeddingsRequest) -> dict[str, Any]:
-    metadata = asked.metadata or {}
-    model = asked.model or "auto"
+def options_of(
+    state: ServerState, incoming: Incoming, model: str, metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Engine options for vectors."""
     options = routed_options(state, incoming, model, metadata, state.engine._open_embedder)
     # Vectors have no confidence.
     options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
-    if asked.dimensions is not None:
-        options["dimensions"] = asked.dimensions
     space = {"space": metadata.get("space")}
     own = read_model(EmbeddingsMetadata, space, named="metadata.space").space
     wanted = incoming.headers.get(HEADER + "space") or own
     return options | ({"space": wanted} if wanted else {})
 
 
-def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> Embeddings:
+def embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> Embeddings:
     try:
         return state.engine.embed(texts, **options)
     except DoesNotFit as error:
@@ -149,11 +151,15 @@ def _embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> 
         raise
 
 
-def _written(made: Embeddings, style: str) -> EmbeddingList:
-    name = f"local/{made.model}" if made.source == "local" else made.model
+def name_of(made: Embeddings) -> str:
+    """The model that made the vectors, in the form that asks for it again."""
     if made.source == "cloud":
-        name = f"cloud/{made.attempts[-1].backend}/{made.model}"
-    extra: EmbeddingsReport = {
+        return f"cloud/{made.attempts[-1].backend}/{made.model}"
+    return f"local/{made.model}" if made.source == "local" else made.model
+
+
+def embeddings_report(made: Embeddings) -> EmbeddingsReport:
+    return {
         **report(made),
         "space": made.space,
         "dimensions": made.dimensions,
@@ -161,6 +167,9 @@ def _written(made: Embeddings, style: str) -> EmbeddingList:
         "codes": list(made.codes),
         "text_codes": [list(codes) for codes in made.text_codes],
     }
+
+
+def _written(made: Embeddings, style: str) -> EmbeddingList:
     tokens = made.usage.input_tokens
     return {
         "object": "list",
@@ -168,9 +177,9 @@ def _written(made: Embeddings, style: str) -> EmbeddingList:
             {"object": "embedding", "index": index, "embedding": _vector(vector, style)}
             for index, vector in enumerate(made.vectors)
         ],
-        "model": name,
+        "model": name_of(made),
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        "edgewise": extra,
+        "edgewise": embeddings_report(made),
     }
 
 

@@ -41,7 +41,9 @@ def one_model(state: ServerState, incoming: Incoming) -> Work:
             yield Head(200, JSON)
             yield to_json(model)
             return
-    fault = fault_of(refuse(404, "model_not_found", f"no model {name[:80]!r}", param="model"))
+    fault = fault_of(
+        refuse(404, "model_not_found", f"model {name[:80]!r} not found", param="model")
+    )
     yield Head(404, JSON)
     yield to_json(openai_error(fault))
 

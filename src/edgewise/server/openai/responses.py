@@ -46,6 +46,7 @@ from edgewise.server.openai.chat import (
 )
 from edgewise.server.routing import Metadata
 from edgewise.server.wire import (
+    EVENTS,
     Ask,
     Count,
     NotEmpty,
@@ -256,6 +257,7 @@ class Response(TypedDict):
 
 class ResponsesWire:
     name = "responses"
+    stream_head = EVENTS
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_response(body, remote_images=remote_images)

@@ -1,7 +1,8 @@
 """Between a thread that works and the event loop that waits for it.
 
 `Worker` runs a generator on a thread and hands what it yields to the loop. `Cancellation` goes the
-other way: whoever waited has left, and the thread is told. Nothing here knows HTTP.
+other way: whoever waited has left, and the thread is told. `awaited` lets a thread wait for a
+coroutine. Nothing here knows HTTP.
 """
 
 from __future__ import annotations
@@ -11,15 +12,26 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from enum import Enum
 from typing import Generic, TypeVar
 
 from edgewise.errors import Cancelled
 
 BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
 
+
+class End(Enum):
+    """Stands behind the last piece; a piece may be anything, None too."""
+
+    MARK = 0
+
+
 Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 
 class Cancellation:
@@ -72,6 +84,43 @@ class Cancellation:
 
 
 current: ContextVar[Cancellation | None] = ContextVar("edgewise_cancellation", default=None)
+_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("edgewise_loop", default=None)
+
+
+def awaited(awaitable: Awaitable[Result]) -> Result:
+    """What a coroutine returns, from synchronous code.
+
+    On a `Worker`'s thread it runs on the event loop that made the worker. Elsewhere it gets a loop
+    of its own, as with `asyncio.run`.
+    """
+
+    async def run() -> Result:
+        return await awaitable
+
+    loop = _loop.get()
+    if _has_running_loop():  # which must not be waited for here: it could never answer
+        with ThreadPoolExecutor(1, "edgewise-coroutine") as pool:
+            return pool.submit(contextvars.copy_context().run, asyncio.run, run()).result()
+    if loop is None:
+        return asyncio.run(run())
+    cancellation = current.get() or Cancellation()
+    future = asyncio.run_coroutine_threadsafe(run(), loop)
+    try:
+        with cancellation.waking(future.cancel):
+            return future.result()
+    except FutureCancelled as error:
+        cancellation.check()
+        raise RuntimeError("the coroutine was cancelled") from error
+    finally:
+        future.cancel()  # where it was too late to wait; a finished one stays as it is
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Worker(Generic[Piece]):
@@ -92,7 +141,7 @@ class Worker(Generic[Piece]):
         self._work = work
         self._done = done
         self._loop = asyncio.get_running_loop()
-        self._pieces: deque[Piece | None] = deque()  # None: the end
+        self._pieces: deque[Piece | End] = deque()
         self._room = threading.Semaphore(BACKLOG)
         self._told = False  # the loop has been woken and has not looked yet
         self._ready = asyncio.Event()
@@ -110,7 +159,7 @@ class Worker(Generic[Piece]):
             while self._pieces and not self.cancellation.gone:
                 piece = self._pieces.popleft()
                 self._room.release()
-                if piece is None:
+                if piece is End.MARK:
                     return
                 yield piece
 
@@ -123,6 +172,7 @@ class Worker(Generic[Piece]):
 
     def _run(self) -> None:
         current.set(self.cancellation)
+        _loop.set(self._loop)
         failure: Exception | None = None
         try:
             with contextlib.closing(self._work()) as work:
@@ -133,9 +183,9 @@ class Worker(Generic[Piece]):
             failure = error
         finally:
             self._done(failure)
-            self._offer(None)
+            self._offer(End.MARK)
 
-    def _offer(self, piece: Piece | None) -> bool:
+    def _offer(self, piece: Piece | End) -> bool:
         self._room.acquire()
         if self.cancellation.gone:
             return False

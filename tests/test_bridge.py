@@ -10,8 +10,8 @@ from collections.abc import Generator
 
 import pytest
 
+from edgewise.bridge import BACKLOG, Cancellation, Worker, current
 from edgewise.errors import Cancelled
-from edgewise.server.bridge import BACKLOG, Cancellation, Worker, current
 
 
 def test_what_the_work_yields_arrives_in_order_and_its_end_is_told_on_its_thread() -> None:
@@ -32,6 +32,18 @@ def test_what_the_work_yields_arrives_in_order_and_its_end_is_told_on_its_thread
 
     assert asyncio.run(collect()) == list(range(3 * BACKLOG))
     assert ended == [("a-worker", None)]
+
+
+def test_a_piece_may_be_nothing() -> None:
+    def work() -> Generator[None, None, None]:
+        yield from (None, None)
+
+    async def collect() -> list[None]:
+        worker = Worker(Cancellation(), work, lambda _: None, name="a-worker")
+        worker.thread.start()
+        return [piece async for piece in worker.pieces()]
+
+    assert asyncio.run(collect()) == [None, None]
 
 
 def test_what_breaks_is_handed_to_whoever_made_the_worker() -> None:
@@ -89,7 +101,7 @@ def test_a_late_caller_still_listens_and_nobody_may_wait_any_more() -> None:
 
 
 def test_it_needs_no_web_framework() -> None:
-    script = "import sys, edgewise.server.bridge; print('\\n'.join(sys.modules))"
+    script = "import sys, edgewise.bridge; print('\\n'.join(sys.modules))"
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()

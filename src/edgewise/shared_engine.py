@@ -1,4 +1,8 @@
-"""Whose turn it is at a local model: clients take turns, and a full queue says so at once."""
+"""An engine for many at once: a queue before each local model, and every wait can be called off.
+
+Clients take turns at a local model, and a full queue says so at once. The server and `AsyncEngine`
+are built on it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,19 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
-from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
+from edgewise.assembly import parts as assembly
+from edgewise.bridge import Cancellation, current
+from edgewise.cloud.provider import Chunk, Cloud, Stop
+from edgewise.engine import Engine
+from edgewise.errors import Cancelled, CloudClosed, DeviceBusy, GenerationFailed, InvalidRequest
 from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
     DeviceFacts,
     EmbedBackend,
     Guide,
@@ -22,17 +33,21 @@ from edgewise.local.backend import (
     VisionSkills,
 )
 from edgewise.local.generation import Generation
-from edgewise.server.bridge import Cancellation, current
+from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, Task
 from edgewise.types.pictures import Sight
+from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
 
+MOST_CHOICES = 64  # cloud models that clients may name; each keeps its connections
 USUAL_TURN_S = 2.0  # until the first turns have been timed
 SMOOTHING = 0.2
+
+Shared = TypeVar("Shared")
 
 
 class Ticket:
@@ -176,6 +191,15 @@ class _Queued(Generic[Local]):
 class QueuedModel(_Queued[Any]):
     """Chats and writes calls, as far as the model does."""
 
+    def load(self) -> None:
+        """Load the weights now; a runtime that cannot be told loads them with the next request."""
+        getattr(self._model, "load", _nothing)()
+
+    def count_tokens(self, request: Request) -> int | None:
+        """Without waiting for a turn; None if the runtime cannot count."""
+        count: Callable[[Request], int] | None = getattr(self._model, "count_tokens", None)
+        return None if count is None else count(request)
+
     def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
         return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
 
@@ -277,3 +301,121 @@ class QueuedVisionSkills(VisionSkills):
         with self._opening:
             if name not in self:  # two requests may open it at once: the first one stays
                 super().__setitem__(name, self._share(vision_skill))
+
+
+# -- the engine ------------------------------------------------------------------------------------
+
+
+class SharedEngine(Engine):
+    """`Engine`, with a queue before each local model and a way to call off every wait."""
+
+    def __init__(self, settings: Settings, *, queue: int, **parts: Any) -> None:
+        super().__init__(settings, **parts)
+        self._places = queue
+        self._shared: dict[int, Any] = {}  # models with their queues
+        self._choices: dict[tuple[str, Task], Cloud] = {}
+        self._sharing = threading.Lock()
+        self._vision_skills = QueuedVisionSkills(
+            lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
+        )
+
+    @override
+    def _open_backend(self) -> ChatBackend:
+        return self._chat_model()
+
+    @override
+    def _open_function_model(self) -> CallBackend:
+        return self._share(super()._open_function_model(), QueuedModel)
+
+    @override
+    def _open_transcriber(self) -> SpeechBackend:
+        return self._share(super()._open_transcriber(), QueuedTranscriber)
+
+    @override
+    def _open_embedder(self) -> EmbedBackend:
+        return self._share(super()._open_embedder(), QueuedEmbedder)
+
+    @override
+    def _cloud_for(self, task: Task) -> Cloud:
+        cancellation = current.get()
+        if cancellation is None:
+            return super()._cloud_for(task)
+        if not cancellation.cloud:
+            return SharedCloud(super()._cloud_for(task), cancellation)
+        return SharedCloud(self._chosen(cancellation.cloud, task), cancellation)
+
+    def load(self) -> None:
+        """Load the chat model before anybody waits for it."""
+        self._chat_model().load()
+
+    def count_tokens(self, request: Request) -> int | None:
+        """Of a request, as the chat model would read it; None if its runtime cannot count."""
+        return self._chat_model().count_tokens(request)
+
+    def _chat_model(self) -> QueuedModel:
+        return self._share(super()._open_backend(), QueuedModel)
+
+    @property
+    def fair_queues(self) -> dict[str, FairQueue]:
+        """By the model's name; only of models that were asked for."""
+        with self._sharing:
+            return {each.facts().model: each.fair_queue for each in self._shared.values()}
+
+    def _share(self, model: Any, queued: Callable[[Any, FairQueue], Shared]) -> Shared:
+        with self._sharing:
+            if id(model) not in self._shared:
+                facts: DeviceFacts = model.facts()
+                fair_queue = FairQueue(facts.slots, self._places, ahead=facts.ahead)
+                self._shared[id(model)] = queued(model, fair_queue)
+            found: Shared = self._shared[id(model)]
+            return found
+
+    def _chosen(self, choice: str, task: Task) -> Cloud:
+        """The door to one provider's one model; breakers and budgets are the engine's."""
+        with self._sharing:
+            if (choice, task) not in self._choices:
+                if len(self._choices) >= MOST_CHOICES:
+                    raise InvalidRequest(f"model: {MOST_CHOICES} cloud models are in use already")
+                settings = self.settings.with_changes(chain=(choice,))
+                self._choices[choice, task] = assembly.open_door(
+                    settings, self.ledger, task, self._breakers
+                )
+            return self._choices[choice, task]
+
+    @override
+    def close(self) -> None:
+        super().close()
+        with self._sharing:
+            for door in self._choices.values():
+                close = getattr(door, "close", None)
+                if close is not None:
+                    close()
+            self._choices.clear()
+            self._shared.clear()
+
+
+@dataclass(slots=True)
+class SharedCloud:
+    """The door as one request sees it: leaving breaks its connection."""
+
+    door: Cloud
+    cancellation: Cancellation
+
+    def closed(self, request: Request) -> CloudClosed | None:
+        return self.door.closed(request)
+
+    def stream(
+        self,
+        request: Request,
+        attempts: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
+    ) -> Generator[Chunk, None, None]:
+        stop = stop or Stop()
+        chunks = self.door.stream(request, attempts, live=live, patience_s=patience_s, stop=stop)
+        with self.cancellation.waking(stop.ask), closing(chunks):
+            yield from chunks
+        if stop.asked:
+            raise Cancelled("the client left")

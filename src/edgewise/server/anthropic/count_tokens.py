@@ -1,0 +1,58 @@
+"""Anthropic's `/v1/messages/count_tokens`: how long a request is for the model on the device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Ge
+from typing_extensions import TypedDict
+
+from edgewise.calls.prompt import render_tools
+from edgewise.decide.fit import estimate_tokens
+from edgewise.server.access_log import Served
+from edgewise.server.answer import Incoming, noted, routed_options
+from edgewise.server.anthropic.messages import read_count
+from edgewise.server.errors import anthropic_error
+from edgewise.server.state import ServerState
+from edgewise.server.wire import JSON, Head, NotEmpty, Work, to_json
+from edgewise.types.messages import Message
+
+
+class CountReport(TypedDict):
+    """Whose tokens these are. Pictures are not counted."""
+
+    model: NotEmpty
+    estimated: bool
+
+
+class TokenCount(TypedDict):
+    input_tokens: Annotated[int, Ge(0)]
+    edgewise: CountReport
+
+
+def count_tokens(state: ServerState, incoming: Incoming) -> Work:
+    """Nothing is asked of any model, so nothing is written into the ledger."""
+    served = Served(endpoint="messages.count_tokens", client=incoming.client.name)
+
+    def work() -> Work:
+        ask = read_count(incoming.body, remote_images=state.server.remote_images)
+        served.model = ask.model[:80]
+        device = state.engine._open_backend
+        options = routed_options(state, incoming, ask.model, {}, device)
+        request = state.engine._request(ask.messages, **{**ask.options, **options})
+        counted = state.engine.count_tokens(request)
+        tools = Message("system", render_tools(request.tools))
+        found: TokenCount = {
+            "input_tokens": (
+                estimate_tokens([*request.messages, tools]) if counted is None else counted
+            ),
+            "edgewise": {
+                "model": f"local/{device().facts().model}",
+                "estimated": counted is None,
+            },
+        }
+        served.status, served.code = 200, "counted"
+        yield Head(200, JSON)
+        yield to_json(found)
+
+    yield from noted(state, served, incoming.cancellation, work, anthropic_error)
