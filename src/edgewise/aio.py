@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from edgewise.assembly.requests import Prompt
 from edgewise.bridge import Cancellation, Worker
@@ -28,12 +28,13 @@ from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
+    ChatOptions,
     ListenOptions,
     RequestOptions,
     SpeechOptions,
     ToolLike,
 )
-from edgewise.types.replies import CallReply, Event, Reply, ToolResult
+from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
 from edgewise.types.transcripts import LiveUpdate, Transcript
 
 MOST_WAITING = 1024  # requests before a local model; more are refused with DeviceBusy
@@ -88,6 +89,12 @@ class AsyncEngine:
     def __init__(self, settings: Settings | None = None, **parts: Any) -> None:
         self.engine: Engine = SharedEngine(settings or Settings.load(), queue=MOST_WAITING, **parts)
 
+    @overload
+    async def complete(
+        self, prompt: Prompt, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+    ) -> Reply[Parsed]: ...
+    @overload
+    async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
     async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only if no honest answer can be given."""
         return await result_of(lambda: self.engine.complete(prompt, **options))
