@@ -7,11 +7,10 @@ import datetime
 import decimal
 import enum
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Self, TypedDict, TypeVar
 
 import pytest
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import Self
 
 from edgewise.calls.typed_answers import as_response_format
 from edgewise.errors import InvalidRequest

@@ -1,4 +1,4 @@
-"""`tool_choice`: a call that is required is made, whoever makes it, and in doubt where it is due."""
+"""`tool_choice`: a required call is made, whoever makes it, and is in doubt where that is due."""
 
 from __future__ import annotations
 

@@ -6,11 +6,10 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 from pydantic import BaseModel, field_validator
-from typing_extensions import assert_type
 
 from edgewise import Conversation, Engine, Settings
 from edgewise.calls.response_check import Checked, check_answer

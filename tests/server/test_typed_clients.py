@@ -51,7 +51,7 @@ def test_the_official_client_parses_chat_and_responses(serving: Serving) -> None
 
 
 def test_the_official_client_parses_the_call_of_a_tool(serving: Serving) -> None:
-    import openai  # noqa: PLC0415
+    import openai
 
     served = typed(serving, "City")
     answer = served.openai().chat.completions.parse(

@@ -83,7 +83,7 @@ def ask(
     \b
     edgewise ask "What is the capital of France?"
     edgewise ask --local --json "2+2?" | jq .confidence
-    edgewise ask --schema city.json "Which city hosted the games of 2000?" | jq .city
+    edgewise ask --schema city.json "Name a big city." | jq .name
     edgewise ask --private --context ~/notes "When does the ferry leave?"
     git diff | edgewise ask --private "Summarise this change."
     """
