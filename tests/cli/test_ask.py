@@ -25,7 +25,6 @@ FIELDS = {
     "model": str,
     "degraded": bool,
     "finish_reason": str,
-    "parsed": type(None),
     "tool_calls": list,
     "decision": dict,
     "attempts": list,

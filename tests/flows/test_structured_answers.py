@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, assert_type
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, assert_type
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -215,6 +215,16 @@ class City(BaseModel):
         return people
 
 
+@dataclass
+class Place:
+    name: str
+    people: int = 0
+
+
+class Told(TypedDict):
+    name: str
+
+
 BERLIN, EMPTY = '{"name":"Berlin","people":3700000}', '{"name":"Berlin","people":-1}'
 
 
@@ -231,6 +241,15 @@ def test_an_answer_of_the_device_is_parsed() -> None:
     assert reply.to_dict()["parsed"] == {"name": "Berlin", "people": 3_700_000}
 
 
+def test_dataclasses_and_typed_dicts_are_parsed_too() -> None:
+    with typed_engine('{"name":"Berlin"}', PlayedCloud()) as engine:
+        place = engine.complete("Where?", response_format=Place)
+        told = engine.complete("Where?", response_format=Told)
+    assert_type(place.parsed, Place | None)
+    assert_type(told.parsed, Told | None)
+    assert (place.parsed, told.parsed) == (Place("Berlin"), {"name": "Berlin"})
+
+
 def test_a_schema_gives_plain_values_and_a_plain_answer_none() -> None:
     with typed_engine(BERLIN, PlayedCloud()) as engine:
         assert engine.complete("Where?", response_format=City.model_json_schema()).parsed == {
@@ -238,7 +257,7 @@ def test_a_schema_gives_plain_values_and_a_plain_answer_none() -> None:
             "people": 3_700_000,
         }
         plain = engine.complete("Where?")
-    assert plain.parsed is None and plain.to_dict()["parsed"] is None
+    assert plain.parsed is None and "parsed" not in plain.to_dict()
 
 
 def test_what_a_validator_refuses_is_a_failed_answer_and_handed_off() -> None:

@@ -19,14 +19,16 @@ from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 from tests.server.test_examples import python_with, run
 
-OSLO = {"name": "Oslo", "people": 700_000}
-SAID = json.dumps(OSLO)
-ASKED = "Oslo has 700000 people."
-
 
 class City(BaseModel):
     name: str
     people: int
+
+
+ASKED = "Oslo has 700000 people."
+CITY = City(name="Oslo", people=700_000)
+OSLO = CITY.model_dump()
+SAID = json.dumps(OSLO)
 
 
 def typed(serving: Serving, tool: str) -> Served:
@@ -39,15 +41,15 @@ def test_the_official_client_parses_chat_and_responses(serving: Serving) -> None
     served = typed(serving, "City")
     client = served.openai()
     answer = client.chat.completions.parse(model="auto", messages=HELLO, response_format=City)
-    assert answer.choices[0].message.parsed == City(**OSLO)
+    assert answer.choices[0].message.parsed == CITY
     assert answer.edgewise["source"] == "local"
     response = client.responses.parse(model="auto", input="Which city?", text_format=City)
-    assert response.output_parsed == City(**OSLO)
+    assert response.output_parsed == CITY
     with client.chat.completions.stream(
         model="auto", messages=HELLO, response_format=City
     ) as stream:
         final = stream.get_final_completion()
-    assert final.choices[0].message.parsed == City(**OSLO)
+    assert final.choices[0].message.parsed == CITY
 
 
 def test_the_official_client_parses_the_call_of_a_tool(serving: Serving) -> None:
@@ -61,7 +63,7 @@ def test_the_official_client_parses_the_call_of_a_tool(serving: Serving) -> None
         tool_choice="required",
     )
     (call,) = answer.choices[0].message.tool_calls
-    assert call.function.parsed_arguments == City(**OSLO)
+    assert call.function.parsed_arguments == CITY
 
 
 PYDANTIC_AI = """

@@ -106,8 +106,10 @@ def ask(
         if as_json:
             with Waiting(console(stderr=True), "thinking"):
                 reply = engine.complete(prompt, **request)
-            beside = {} if folder is None else {"sources": sources(hits, reply.text)}
-            print_json(reply.to_dict() | beside)
+            told = reply.to_dict()
+            told |= {} if folder is None else {"sources": sources(hits, reply.text)}
+            told |= {} if schema is None else {"parsed": told.get("parsed")}
+            print_json(told)
         else:
             reply = _show(engine, prompt, request)
             if folder is not None:

@@ -142,8 +142,6 @@ class Reply(Generic[Parsed]):
             "model": self.model,
             "degraded": self.degraded,
             "finish_reason": self.finish_reason,
-            # The text is the JSON of it, whatever class it was made into.
-            "parsed": None if self.parsed is None else json.loads(self.text),
             "tool_calls": [
                 {
                     "id": call.id,
@@ -162,6 +160,8 @@ class Reply(Generic[Parsed]):
             "first_token_ms": self.first_token_ms,
             "total_ms": self.total_ms,
             "id": self.id,
+            # The text is the JSON of it, whatever class it was made into.
+            **({} if self.parsed is None else {"parsed": json.loads(self.text)}),
         }
 
 

@@ -208,7 +208,7 @@ ToolChoice = Annotated[
         custom_error_type="tool_choice",
         custom_error_message="expected none, auto, required or an object",
     ),
-    Field(description="a named one must be among the tools"),
+    Field(description="required, or the name of one of the tools, needs tools"),
 ]
 
 
