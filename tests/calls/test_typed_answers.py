@@ -126,6 +126,15 @@ class Odd(BaseModel):
     call: Callable[[], int]
 
 
+class Lost(TypedDict):
+    place: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+@dataclasses.dataclass
+class Adrift:
+    place: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -134,6 +143,8 @@ class Odd(BaseModel):
         ("json", "response_format: expected a pydantic model"),
         (Point(1), "response_format: expected a pydantic model"),
         (Odd, "response_format: cannot describe Odd:"),
+        (Lost, "response_format: cannot describe Lost: name 'Nowhere' is not defined"),
+        (Adrift, "response_format: cannot describe Adrift:"),
         ({"type": int}, "response_format: the schema is not JSON:"),
         ({"minimum": float("nan")}, "response_format: the schema is not JSON:"),
         ({"type": "json_schema"}, "response_format.schema: expected an object, got nothing"),

@@ -314,6 +314,7 @@ def test_a_tool_choice_is_enforced_on_the_device(serving: Serving) -> None:
         answer = served.http.post(path, json=body).json()
         assert '"name":"set_timer"' in json.dumps(answer, separators=(",", ":")), answer
         assert not Grammar(written.asked[-1].grammar).accepts("none")
+        assert answer.get("tool_choice", choice) == choice, "responses repeat it"
         assert answer["edgewise"]["needs_cloud_handoff"], "nobody asked for a timer"
     words = served.chat(model="local", tools=[TIMER], tool_choice="none").json()
     assert words["choices"][0]["message"]["content"] == "Paris is the capital of France."

@@ -113,7 +113,7 @@ def describe_answer(kind: type[Any], place: str) -> tuple[Schema, Callable[[str]
     try:
         adapter = TypeAdapter(_readable(kind))
         schema = adapter.json_schema(schema_generator=_Generator)
-    except _UNREADABLE as error:
+    except (*_UNREADABLE, *_BAD_HINT) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidRequest(f"{place}: cannot describe {kind.__name__}: {reason}") from error
 
