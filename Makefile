@@ -10,10 +10,11 @@ DEV    := $(VENV)/.ready-dev
 MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
 # Many tests wait for processes and sockets: one worker more than the two cores of a small machine.
 WORKERS ?= 3
-# The clients of examples/ want versions of their own.
+# The clients of examples/ want versions of their own, and instructor an older openai than they do.
 CLIENTS := .venv-clients
+INSTRUCTOR := .venv-instructor
 
-.PHONY: demo test check format clean
+.PHONY: demo test check format clean clients
 
 demo: $(READY)
 	@$(BIN)/edgewise demo --yes
@@ -33,7 +34,7 @@ format: $(DEV)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) $(INSTRUCTOR) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,3 +51,10 @@ $(CLIENTS)/.ready:
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --quiet --prefer-binary openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm
 	@touch $@
+
+$(INSTRUCTOR)/.ready:
+	$(PYTHON) -m venv $(INSTRUCTOR)
+	$(INSTRUCTOR)/bin/python -m pip install --quiet --prefer-binary instructor
+	@touch $@
+
+clients: $(CLIENTS)/.ready $(INSTRUCTOR)/.ready

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from edgewise import (
     CallReply,
@@ -176,6 +177,34 @@ def test_a_request_that_no_tool_fits_is_answered_in_words() -> None:
         talk = Conversation(engine, tools=[get_weather])
         assert talk.ask("Who wrote Faust?").text == "Goethe."
     assert len(talk.messages) == 2
+
+
+class Lamp(BaseModel):
+    room: str
+    watts: int
+
+    @field_validator("watts")
+    @classmethod
+    def is_sold(cls, watts: int) -> int:
+        if watts > 60:
+            raise ValueError("nobody sells that")
+        return watts
+
+
+def test_a_tool_gets_instances_of_the_classes_it_asks_for() -> None:
+    lit: list[Lamp] = []
+
+    def light(lamp: Lamp) -> None:
+        """Switch a lamp on."""
+        lit.append(lamp)
+
+    for watts in (40, 90):
+        engine, _ = made_engine(f'light {{"lamp":{{"room":"hall","watts":{watts}}}}}')
+        with engine:
+            reply = engine.call(f"light the {watts} watt lamp in the hall", [light], execute=True)
+    assert lit == [Lamp(room="hall", watts=40)]
+    (refused,) = reply.results
+    assert refused.error == "not run: light: lamp.watts: Value error, nobody sells that"
 
 
 def test_a_stream_with_tools_ends_once_with_the_answer() -> None:

@@ -39,8 +39,8 @@ _MODULES = {
     "edgewise.types.calls": "Complaint Intent",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
-        "Audio AudioLike CallOptions Image ListenOptions Message RequestOptions ResponseFormat "
-        "SpeechOptions Tool ToolCall ToolLike"
+        "Audio AudioLike CallOptions ChatOptions Image ListenOptions Message RequestOptions "
+        "ResponseFormat ResponseFormatLike SpeechOptions Tool ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.replies": (

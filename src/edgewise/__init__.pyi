@@ -57,11 +57,13 @@ from edgewise.types.embeddings import Passage as Passage
 from edgewise.types.messages import Audio as Audio
 from edgewise.types.messages import AudioLike as AudioLike
 from edgewise.types.messages import CallOptions as CallOptions
+from edgewise.types.messages import ChatOptions as ChatOptions
 from edgewise.types.messages import Image as Image
 from edgewise.types.messages import ListenOptions as ListenOptions
 from edgewise.types.messages import Message as Message
 from edgewise.types.messages import RequestOptions as RequestOptions
 from edgewise.types.messages import ResponseFormat as ResponseFormat
+from edgewise.types.messages import ResponseFormatLike as ResponseFormatLike
 from edgewise.types.messages import SpeechOptions as SpeechOptions
 from edgewise.types.messages import Tool as Tool
 from edgewise.types.messages import ToolCall as ToolCall

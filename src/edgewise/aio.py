@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, suppress
 from threading import Thread
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from edgewise.assembly.requests import Prompt
 from edgewise.bridge import Cancellation, Worker
@@ -34,13 +34,14 @@ from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
+    ChatOptions,
     ListenOptions,
     Message,
     RequestOptions,
     SpeechOptions,
     ToolLike,
 )
-from edgewise.types.replies import CallReply, Event, Reply, ToolResult
+from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
 from edgewise.types.transcripts import LiveUpdate, Transcript
 
 MOST_WAITING = 1024  # requests before a local model; more are refused with DeviceBusy
@@ -79,6 +80,12 @@ class AsyncEngine:
         )
         self._running: set[Worker[Any]] = set()
 
+    @overload
+    async def complete(
+        self, prompt: Prompt, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+    ) -> Reply[Parsed]: ...
+    @overload
+    async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
     async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only if no honest answer can be given."""
         return await self._result(lambda: self.engine.complete(prompt, **options))

@@ -6,14 +6,29 @@ import json
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Unpack, overload
 
 from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.types.messages import Message, RequestOptions, ToolCall, ToolLike, new_request_id
-from edgewise.types.replies import CallReply, Event, Finished, Reply, TextDelta, ToolResult
+from edgewise.types.messages import (
+    ChatOptions,
+    Message,
+    RequestOptions,
+    ToolCall,
+    ToolLike,
+    new_request_id,
+)
+from edgewise.types.replies import (
+    CallReply,
+    Event,
+    Finished,
+    Parsed,
+    Reply,
+    TextDelta,
+    ToolResult,
+)
 
 NO_RESULT = "no result was given"
 
@@ -118,6 +133,12 @@ class Conversation:
         """Whether a turn of this history was private. If so, nothing of it may leave the device."""
         return any(message is secret for secret in self._private for message in self.messages)
 
+    @overload
+    def ask(
+        self, text: str, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+    ) -> Reply[Parsed]: ...
+    @overload
+    def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply: ...
     def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
         return _reply(self._turn(text, options, live=False))
 
@@ -130,7 +151,7 @@ class Conversation:
         given = self._answer_calls(results)
         if not given:
             raise InvalidRequest("no call waits for a result")
-        return _reply(self._walk(given, {**self.options, **options}, live=False))
+        return _reply(self._walk(given, {**_after_calls(self.options), **options}, live=False))
 
     def _turn(
         self, text: str, options: RequestOptions, *, live: bool
@@ -173,6 +194,7 @@ class Conversation:
                 return
             new = []
             options.pop("request_id", None)  # only the first step has this id
+            options = _after_calls(options)
 
     def _step(
         self, new: Sequence[Message], options: RequestOptions, *, live: bool
@@ -212,6 +234,13 @@ class Conversation:
         self.messages += messages
         if self.private:
             self._private += messages  # the answer may repeat what the private turn said
+
+
+def _after_calls(options: RequestOptions) -> RequestOptions:
+    """A required call was made, so now the model may answer in words."""
+    if options.get("tool_choice") == "none":
+        return options
+    return {**options, "tool_choice": "auto"}
 
 
 def _reply(events: Iterable[Event]) -> Reply:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from edgewise import plugins
 from edgewise.assembly import parts as assembly
@@ -20,7 +20,7 @@ from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import CHAT, Calibration
 from edgewise.decide.pace import Pace
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.flows import chat
 from edgewise.local.backend import (
     CallBackend,
@@ -49,6 +49,7 @@ from edgewise.types.embeddings import (
 from edgewise.types.messages import (
     AudioLike,
     CallOptions,
+    ChatOptions,
     ListenOptions,
     Request,
     RequestOptions,
@@ -56,7 +57,15 @@ from edgewise.types.messages import (
     Task,
     ToolLike,
 )
-from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, TextDelta
+from edgewise.types.replies import (
+    Attempt,
+    CallReply,
+    Event,
+    Finished,
+    Parsed,
+    Reply,
+    TextDelta,
+)
 from edgewise.types.transcripts import Transcript
 
 if TYPE_CHECKING:
@@ -124,6 +133,8 @@ class Engine:
 
         box = as_toolbox(tools)
         request = replace(self._request(prompt, tools=box.tools, **options), task="call")
+        if request.tool_choice == "none":
+            raise InvalidRequest("tool_choice = 'none': `call` makes calls; `complete` answers")
         reply = self._keep(request, lambda attempts: self._calls(request, attempts))
         if execute:
             return function_calls.run_calls(reply, box, self._tool_record)
@@ -149,8 +160,22 @@ class Engine:
 
         return embeddings.embed(self, texts, options)
 
+    @overload
+    def complete(
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[ChatOptions],
+    ) -> Reply[Parsed]: ...
+    @overload
+    def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
-        """One whole answer. Raises only if no honest answer can be given."""
+        """One whole answer. Raises only if no honest answer can be given.
+
+        `response_format` is a pydantic model, a dataclass, a TypedDict or a JSON Schema: the answer
+        is held to it, and `reply.parsed` is what it says.
+        """
         for event in self._run(self._request(prompt, **options), live=False):
             if isinstance(event, Finished):
                 return event.reply
@@ -199,10 +224,12 @@ class Engine:
         self, request: Request, attempts: list[Attempt], live: bool
     ) -> Generator[Event, None, None]:
         """Chat. With tools: the calls first, then chat if no tool fits the request."""
-        if request.tools and request.policy != "cloud_only":
+        must_call = request.tool_choice == "required"
+        if request.tools and (must_call or request.policy != "cloud_only"):
             if self._may_call(request):
                 reply = self._calls(request, attempts)
-                if reply.tool_calls or reply.needs or reply.signalled or reply.source == "cloud":
+                asked = reply.needs or reply.signalled or reply.source == "cloud"
+                if must_call or reply.tool_calls or asked:
                     if reply.text:
                         yield TextDelta(reply.text, "local" if reply.needs else "cloud")
                     yield Finished(reply)
@@ -229,7 +256,7 @@ class Engine:
         """Whether the function model is asked: for the user's words, and after a tool's result if
         it reads results. Where the cloud comes first, chat reads them."""
         if request.tool_choice != "auto" or request.messages[-1].role == "user":
-            return request.tool_choice == "auto"
+            return request.tool_choice != "none"
         if request.messages[-1].role != "tool" or request.policy == "prefer_cloud":
             return False
         from edgewise.assembly import calls as function_calls  # noqa: PLC0415  # as in _calls

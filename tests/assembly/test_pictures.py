@@ -49,7 +49,7 @@ def engine(cloud: LoopbackCloud, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def seen(engine: Engine, question: str, *images: Image, **options: object) -> SeenReply:
-    reply = engine.complete(question, images=images, **options)  # type: ignore[arg-type]
+    reply = engine.complete(question, images=images, **options)  # type: ignore[call-overload]
     assert isinstance(reply, SeenReply)
     return reply
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -57,6 +58,49 @@ def test_evidence_is_every_token_of_the_answer(run: Run, default_model: object) 
     evidence = reply["decision"]["evidence"]
     assert "".join(token["text"] for token in evidence) == reply["response"]
     assert all(token["logprob"] <= 0 for token in evidence)
+
+
+CITY = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "people": {"type": "integer"}},
+    "required": ["name", "people"],
+}
+
+
+@pytest.mark.real_model
+def test_an_answer_follows_a_schema(run: Run, default_model: object, tmp_path: Path) -> None:
+    schema = tmp_path / "city.json"
+    schema.write_text(json.dumps(CITY))
+    asked = ("ask", "--local", "--schema", str(schema), "Name a big city.")
+    told = run(*asked, "--json", "--max-tokens", "60")
+    assert told.code == 0 and list(told.json["parsed"]) == ["name", "people"]
+    assert told.json["parsed"] == json.loads(told.json["response"])
+    plain = run(*asked, "--max-tokens", "60")
+    assert plain.code == 0 and json.loads(plain.out) == told.json["parsed"]
+    cut = run(*asked, "--json", "--max-tokens", "2")
+    assert (cut.code, cut.json["parsed"]) == (1, None)
+    assert "the answer breaks its schema: it is not JSON" in cut.err
+    openai = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
+    schema.write_text(json.dumps(openai))
+    assert run(*asked, "--max-tokens", "60").out == plain.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "city.json: not JSON: Expecting property name"),
+        ("[1]", "response_format: expected a pydantic model"),
+        ('{"type": "json_schema"}', "response_format.schema: expected an object, got nothing"),
+    ],
+)
+def test_a_file_that_is_no_schema_is_refused(
+    run: Run, no_model: Path, tmp_path: Path, text: str, words: str
+) -> None:
+    schema = tmp_path / "city.json"
+    schema.write_text(text)
+    ran = run("ask", "--cloud", "--schema", str(schema), "Name a big city.")
+    assert ran.code == 2 and words in ran.err and len(ran.err.splitlines()) == 1
+    assert run("ask", "--schema", str(tmp_path / "none.json"), "Name one.").code == 2
 
 
 def test_evidence_without_json_is_refused(run: Run) -> None:

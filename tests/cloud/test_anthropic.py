@@ -230,3 +230,5 @@ def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     assert "tool_choice" not in payload(request, "claude-haiku-5-5", ROW)
     body = payload(replace(request, tool_choice="none"), "claude-haiku-5-5", ROW)
     assert (body["tool_choice"], len(body["tools"])) == ({"type": "none"}, 1)
+    body = payload(replace(request, tool_choice="required"), "claude-haiku-5-5", ROW)
+    assert body["tool_choice"] == {"type": "any"}

@@ -136,6 +136,8 @@ def test_tool_choice_none_offers_no_tools() -> None:
     request = Request(messages=(Message("user", "Hi"),), tools=(Tool("get_weather"),))
     assert "[tools]" in flattened(request)
     assert "[tools]" not in flattened(replace(request, tool_choice="none"))
+    required = flattened(replace(request, tool_choice="required"))
+    assert "[tools]" in required and "[answer] Call at least one of the tools." in required
 
 
 # -- speech ---------------------------------------------------------------------------------------

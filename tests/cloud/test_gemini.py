@@ -188,6 +188,8 @@ def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     body = sent_for(replace(request, tool_choice="none"))
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
     assert len(body["tools"]) == 1
+    body = sent_for(replace(request, tool_choice="required"))
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
 
 
 @pytest.fixture

@@ -324,6 +324,8 @@ def test_tool_choice_none_names_the_tools_and_forbids_calls() -> None:
     body = payload(replace(request, tool_choice="none"), "gpt-6-luna", OPENAI)
     assert (body["tool_choice"], len(body["tools"])) == ("none", 1)
     assert "tool_choice" not in payload(replace(request, tools=(), tool_choice="none"), "m", OPENAI)
+    body = payload(replace(request, tool_choice="required"), "gpt-6-luna", OPENAI)
+    assert body["tool_choice"] == "required"
 
 
 def sent(request: Request, called: str = "openai") -> SeenRequest:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, assert_type
 
 import pytest
+from pydantic import BaseModel, field_validator
 
-from edgewise import Engine
+from edgewise import Conversation, Engine, Settings
 from edgewise.calls.response_check import Checked, check_answer
 from edgewise.errors import CloudUnreachable, DoesNotFit
 from edgewise.local.store.store import InstalledModel
@@ -196,3 +198,119 @@ def test_a_real_answer_that_is_cut_says_so(engine: Engine) -> None:
         "Tell me a story.", policy="local_only", response_format=wanted, max_tokens=8
     )
     assert (reply.finish_reason, reply.decision.degraded_code) == ("length", "schema_broken")
+
+
+# -- typed answers --------------------------------------------------------------------------------
+
+
+class City(BaseModel):
+    name: str
+    people: int
+
+    @field_validator("people")
+    @classmethod
+    def not_negative(cls, people: int) -> int:
+        if people < 0:
+            raise ValueError("nobody lives there")
+        return people
+
+
+@dataclass
+class Place:
+    name: str
+    people: int = 0
+
+
+class Told(TypedDict):
+    name: str
+
+
+BERLIN, EMPTY = '{"name":"Berlin","people":3700000}', '{"name":"Berlin","people":-1}'
+
+
+def typed_engine(said: str, cloud: PlayedCloud) -> Engine:
+    return Engine(Settings.load(dict(os.environ)), backend=device(said), cloud=cloud)
+
+
+def test_an_answer_of_the_device_is_parsed() -> None:
+    with typed_engine(BERLIN, PlayedCloud()) as engine:
+        reply = engine.complete("Where?", response_format=City)
+    assert_type(reply.parsed, City | None)
+    assert reply.parsed == City(name="Berlin", people=3_700_000)
+    assert (reply.source, reply.text) == ("local", BERLIN)
+    assert reply.to_dict()["parsed"] == {"name": "Berlin", "people": 3_700_000}
+
+
+def test_dataclasses_and_typed_dicts_are_parsed_too() -> None:
+    with typed_engine('{"name":"Berlin"}', PlayedCloud()) as engine:
+        place = engine.complete("Where?", response_format=Place)
+        told = engine.complete("Where?", response_format=Told)
+    assert_type(place.parsed, Place | None)
+    assert_type(told.parsed, Told | None)
+    assert (place.parsed, told.parsed) == (Place("Berlin"), {"name": "Berlin"})
+
+
+def test_a_schema_gives_plain_values_and_a_plain_answer_none() -> None:
+    with typed_engine(BERLIN, PlayedCloud()) as engine:
+        assert engine.complete("Where?", response_format=City.model_json_schema()).parsed == {
+            "name": "Berlin",
+            "people": 3_700_000,
+        }
+        plain = engine.complete("Where?")
+    assert plain.parsed is None and "parsed" not in plain.to_dict()
+
+
+def test_what_a_validator_refuses_is_a_failed_answer_and_handed_off() -> None:
+    cloud = PlayedCloud([BERLIN])
+    with typed_engine(EMPTY, cloud) as engine:
+        reply = engine.complete("Where?", response_format=City)
+    assert reply.parsed == City(name="Berlin", people=3_700_000)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_schema_broken")
+    assert reply.decision.reason.endswith("$.people: Value error, nobody lives there")
+    (asked,) = cloud.asked
+    assert asked.response_format is not None and asked.response_format.name == "City"
+
+
+@pytest.mark.parametrize("policy", ["local_only", "cloud_only"])
+def test_if_nobody_gives_a_right_answer_nothing_is_parsed_and_nothing_raised(policy: str) -> None:
+    with typed_engine(EMPTY, PlayedCloud([EMPTY])) as engine:
+        reply = engine.complete("Where?", response_format=City, policy=policy)
+    assert reply.parsed is None and reply.text == EMPTY
+    assert reply.degraded and reply.decision.degraded_code == "schema_broken"
+    assert "nobody lives there" in reply.decision.reason
+
+
+def test_a_class_that_raises_something_odd_does_not_take_the_request_down() -> None:
+    class Odd(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def divide(cls, name: str) -> str:
+            raise ZeroDivisionError(f"{name}\nand more")
+
+    with typed_engine('{"name":"Berlin"}', PlayedCloud()) as engine:
+        reply = engine.complete("Where?", response_format=Odd, policy="local_only")
+    assert reply.parsed is None
+    assert reply.decision.reason.endswith("the answer breaks its schema: Berlin")
+
+
+def test_a_stream_ends_with_what_was_parsed() -> None:
+    with typed_engine(BERLIN, PlayedCloud()) as engine:
+        *_, end = engine.stream("Where?", response_format=City)
+        talk = Conversation(engine)
+        asked = talk.ask("Where?", response_format=City)
+    assert isinstance(end, Finished) and end.reply.parsed == City(name="Berlin", people=3_700_000)
+    assert_type(asked.parsed, City | None)
+    assert asked.parsed == end.reply.parsed
+
+
+@pytest.mark.real_model
+def test_the_real_device_fills_a_class(engine: Engine) -> None:
+    reply = engine.complete(
+        "Name a big city and how many people live there.",
+        response_format=City,
+        policy="local_only",
+        max_tokens=40,
+    )
+    assert reply.source == "local" and isinstance(reply.parsed, City) and reply.parsed.name

@@ -25,6 +25,7 @@ from edgewise.testing import (
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import ToolCall
 from edgewise.types.tokens import Token
+from tests.calls.gbnf_walker import Grammar
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 
@@ -286,15 +287,39 @@ def test_tools_from_the_cloud_keep_their_ids(serving: Serving, cloud: LoopbackCl
     assert body["choices"][0]["message"]["tool_calls"][0]["id"] == "call_x"
 
 
-def test_tool_choice_leaves_one_tool_or_none(serving: Serving, cloud: LoopbackCloud) -> None:
+def test_a_tool_choice_reaches_the_cloud(serving: Serving, cloud: LoopbackCloud) -> None:
     served = serving()
     other = {"type": "function", "function": {"name": "lights"}}
-    only = {"type": "function", "function": {"name": "lights"}}
-    served.chat(model="cloud/openai", tools=[TIMER, other], tool_choice=only)
-    served.chat(model="cloud/openai", tools=[TIMER, other], tool_choice="none")
-    first, second = cloud.requests
-    assert [tool["function"]["name"] for tool in first.body["tools"]] == ["lights"]
-    assert "tools" not in second.body
+    cloud.always(Answer(text="", tool_calls=(ToolCall("lights", {}, "call_x"),)))
+    for choice in (other, "required", "none"):
+        served.chat(model="cloud/openai", tools=[TIMER, other], tool_choice=choice)
+    named, required, forbidden = cloud.requests
+    assert [tool["function"]["name"] for tool in named.body["tools"]] == ["lights"]
+    assert (named.body["tool_choice"], len(required.body["tools"])) == ("required", 2)
+    assert (required.body["tool_choice"], forbidden.body["tool_choice"]) == ("required", "none")
+
+
+def test_a_tool_choice_is_enforced_on_the_device(serving: Serving) -> None:
+    written = ScriptedFunctionModel.doubtful('set_timer {"minutes":5}')
+    served = serving(function_model=written)
+    for path, choice in (
+        ("/v1/chat/completions", "required"),
+        ("/v1/chat/completions", {"type": "function", "function": {"name": "set_timer"}}),
+        ("/v1/responses", "required"),
+        ("/v1/responses", {"type": "function", "name": "set_timer"}),
+    ):
+        told = {"messages": HELLO} if "chat" in path else {"input": "Hello"}
+        tools = [TIMER] if "chat" in path else [{"type": "function", **TIMER["function"]}]
+        body = {"model": "local", "tools": tools, "tool_choice": choice, **told}
+        answer = served.http.post(path, json=body).json()
+        assert '"name":"set_timer"' in json.dumps(answer, separators=(",", ":")), answer
+        assert not Grammar(written.asked[-1].grammar).accepts("none")
+        assert answer.get("tool_choice", choice) == choice, "responses repeat it"
+        assert answer["edgewise"]["needs_cloud_handoff"], "nobody asked for a timer"
+    words = served.chat(model="local", tools=[TIMER], tool_choice="none").json()
+    assert words["choices"][0]["message"]["content"] == "Paris is the capital of France."
+    refused = served.chat(model="local", tool_choice="required")
+    assert refused.status_code == 400 and refused.json()["error"]["param"] == "tool_choice"
 
 
 def test_sampling_options_reach_the_device(serving: Serving) -> None:

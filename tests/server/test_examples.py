@@ -1,10 +1,12 @@
 """The examples run against a real server, as far as their packages are installed.
 
 The development extra has those of OpenAI and Anthropic. For the rest EDGEWISE_EXAMPLES_PYTHON names
-a Python that has them:
+Pythons that have them, with the path separator between two (`make clients` makes both):
 
     python -m venv more
     more/bin/pip install openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm
+    python -m venv other
+    other/bin/pip install instructor
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tests.server.conftest import Serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Read before tests clear the environment.
-PYTHON = os.environ.get("EDGEWISE_EXAMPLES_PYTHON") or sys.executable
+PYTHONS = (os.environ.get("EDGEWISE_EXAMPLES_PYTHON") or sys.executable).split(os.pathsep)
 ANSWER = "Paris is the capital of France."
 NEEDS = {
     "openai_client.py": "openai",
@@ -40,16 +42,19 @@ def run(*command: str, **variables: str) -> str:
     return done.stdout
 
 
-def need(package: str) -> None:
-    if subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True).returncode:
-        pytest.skip(f"{package} is not installed (see EDGEWISE_EXAMPLES_PYTHON in {__name__})")
+def python_with(package: str) -> str:
+    """The first of the Pythons that has a package."""
+    for python in PYTHONS:
+        if not subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode:
+            return python
+    pytest.skip(f"{package} is not installed (see EDGEWISE_EXAMPLES_PYTHON in {__name__})")
 
 
 @pytest.mark.parametrize("name", NEEDS)
 def test_an_example_runs(serving: Serving, name: str) -> None:
-    need(NEEDS[name])
+    python = python_with(NEEDS[name])
     served = serving(embedder=ScriptedEmbedder())
-    said = run(PYTHON, str(EXAMPLES / name), served.url)
+    said = run(python, str(EXAMPLES / name), served.url)
     assert ANSWER in said and "  by " in said
 
 
@@ -63,7 +68,7 @@ def test_the_bare_requests_run(serving: Serving) -> None:
 def test_the_plugin_for_llm_asks_the_server(
     serving: Serving, cloud: LoopbackCloud, tmp_path: Path
 ) -> None:
-    need("llm")
+    python = python_with("llm")
     served = serving()
     folder = str(EXAMPLES / "llm-edgewise")
     script = (
@@ -75,7 +80,7 @@ def test_the_plugin_for_llm_asks_the_server(
         "talk = model.conversation()\n"
         "talk.prompt('One?').text(); print(talk.prompt('Two?', system='Be brief.').text())\n"
     )
-    said = run(PYTHON, "-c", script, PYTHONPATH=folder, LLM_USER_PATH=str(tmp_path))
+    said = run(python, "-c", script, PYTHONPATH=folder, LLM_USER_PATH=str(tmp_path))
     assert said.splitlines() == [f"{ANSWER} policy_local_only", ANSWER]
     assert not cloud.requests
 

@@ -16,6 +16,7 @@ from edgewise.testing import (
     ScriptedFunctionModel,
     Status,
 )
+from tests.calls.gbnf_walker import Grammar
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 from tests.server.test_chat import png
@@ -42,6 +43,23 @@ def test_a_message_is_answered(served: Served) -> None:
     assert (answer.stop_reason, answer.model) == ("end_turn", "local/scripted-1")
     assert answer.usage.output_tokens == 6
     assert answer.edgewise["source"] == "local"
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "set_timer"}])
+def test_a_tool_choice_is_enforced_on_the_device(serving: Serving, choice: Any) -> None:
+    written = ScriptedFunctionModel.doubtful('set_timer {"minutes":5}')
+    served = serving(function_model=written)
+    asked = {"model": "local", "max_tokens": 50, "messages": HELLO, "tools": [TIMER]}
+    create = served.anthropic().messages.create
+    answer = create(**asked, tool_choice=choice)
+    (block,) = answer.content
+    assert (block.type, block.name, block.input) == ("tool_use", "set_timer", {"minutes": 5})
+    assert answer.stop_reason == "tool_use" and answer.edgewise["needs_cloud_handoff"]
+    assert not Grammar(written.asked[0].grammar).accepts("none")
+    words = create(**asked, tool_choice={"type": "none"})
+    assert words.content[0].text == "Paris is the capital of France."
+    with pytest.raises(anthropic.BadRequestError, match="there are no tools"):
+        create(**(asked | {"tools": []}), tool_choice={"type": "any"})
 
 
 def test_a_message_is_streamed(serving: Serving, cloud: LoopbackCloud) -> None:

@@ -129,8 +129,8 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
     }
     if path in turns and isinstance(body.get(turns[path]), list):
         body[turns[path]] = [*body[turns[path]], {"role": "user", "content": "Hello?"}]
-    if isinstance(body.get("tool_choice"), dict):
-        del body["tool_choice"]
+    if body.get("tool_choice") not in ("auto", "none"):
+        body.pop("tool_choice", None)
     if path == "/v1/chat/completions" and body.get("top_logprobs") is not None:
         body["logprobs"] = True
     if path == "/api/show":

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise import plugins
+from edgewise.calls.typed_answers import as_response_format
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
 from edgewise.types.messages import Context, Message, Request
@@ -30,11 +31,14 @@ def new_request(
         given["id"] = _new_id(given.pop("request_id"), seen)
     if "stop" in given:
         given["stop"] = tuple(given["stop"])
-    if "tools" in given:
+    if given.get("response_format") is not None:
+        given["response_format"] = as_response_format(given["response_format"])
+    if "tools" in given or given.get("tool_choice", "auto") not in ("auto", "none"):
         # This import compiles patterns for a tenth of a second; chat need not wait for it.
-        from edgewise.calls.tools import as_tools  # noqa: PLC0415
+        from edgewise.calls.tools import as_tools, choose  # noqa: PLC0415
 
-        given["tools"] = as_tools(given["tools"])
+        tools = as_tools(given.get("tools", ()))
+        given |= choose(tools, given.get("tool_choice", "auto"))
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):
         messages = _with_facts(messages, given["context"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edgewise.calls.function_gemma import DECLARATION, FunctionGemma
-from edgewise.calls.grammar import compile_grammar
+from edgewise.calls.grammar import Calls, compile_grammar
 from edgewise.calls.history import NOTHING_TOLD, Told, render_context, render_turns
 from edgewise.calls.prompt import render_prompt, shared_prompt
 from edgewise.calls.question import split_questions
@@ -39,7 +39,9 @@ class CallFormat(Protocol):
         """The beginning of every prompt with these tools; nothing in it was said by a user."""
         ...
 
-    def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
+    def grammar(
+        self, tools: Sequence[Tool], text: str, *, copy: bool = False, calls: Calls = "any"
+    ) -> str:
         """What may be written, as GBNF; "" for anything."""
         ...
 
@@ -71,8 +73,10 @@ class Lines:
     def prefix(self, tools: Sequence[Tool]) -> str:
         return shared_prompt(tools)
 
-    def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
-        return compile_grammar(tools, text, copy=copy, ask=self.asks)
+    def grammar(
+        self, tools: Sequence[Tool], text: str, *, copy: bool = False, calls: Calls = "any"
+    ) -> str:
+        return compile_grammar(tools, text, copy=copy, ask=self.asks, calls=calls)
 
     def draft(self, lines: str) -> str:
         return lines

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.calls.grammar import Notation, write_grammar
+from edgewise.calls.grammar import Calls, Notation, compile_grammar
 from edgewise.calls.history import NOTHING_TOLD, TEXT_LIMIT, Told, context_lines, cut, last_turns
-from edgewise.calls.memory import per_tool, per_toolbox
+from edgewise.calls.memory import per_tool
 from edgewise.calls.prompt import DEPTH_LIMIT, STRICT_JSON, MalformedAnswer, parse_answer, untagged
 from edgewise.calls.retell import FIRST_SENTENCE, Reading, retell, retell_words, written
 from edgewise.calls.schema import TYPE_NAMES, definitions_of, options_of, resolve
@@ -76,8 +76,10 @@ class FunctionGemma:
     def prefix(self, tools: Sequence[Tool]) -> str:
         return _developer(tools)
 
-    def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
-        return _grammar(text if copy else "", tools)
+    def grammar(
+        self, tools: Sequence[Tool], text: str, *, copy: bool = False, calls: Calls = "any"
+    ) -> str:
+        return compile_grammar(tools, text, copy=copy, notation=NOTATION, calls=calls)
 
     def draft(self, lines: str) -> str:
         try:
@@ -93,11 +95,6 @@ class FunctionGemma:
             return Reading(text.partition(RESPONSE)[0].strip(), retell_words(tokens))
         told = retell(tokens, telling.told, stopped=telling.stopped)
         return Reading("".join(telling.told), told)
-
-
-@per_toolbox
-def _grammar(copied: str, tools: Sequence[Tool]) -> str:
-    return write_grammar(copied, tools, NOTATION)
 
 
 # -- what it reads ---------------------------------------------------------------------------------

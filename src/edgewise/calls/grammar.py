@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
-from typing import Any
+from typing import Any, Literal
 
 from edgewise.calls.memory import per_tool, per_toolbox
 from edgewise.calls.prompt import ASK, NO_CALL, untagged
@@ -104,20 +105,30 @@ class Notation:
 
 
 LINES = Notation()
+# How many calls an answer has: as many as fit the request, or none; at least one; exactly one.
+Calls = Literal["any", "some", "one"]
 
 
 def compile_grammar(
-    tools: Sequence[Tool], request: str = "", *, copy: bool = False, ask: bool = False
+    tools: Sequence[Tool],
+    request: str = "",
+    *,
+    copy: bool = False,
+    ask: bool = False,
+    notation: Notation = LINES,
+    calls: Calls = "any",
 ) -> str:
     """A GBNF grammar for the answers to a request, as our own models write them.
 
     `ask` allows lines that ask for what a tool requires, after the calls (`calls.question`).
+    `calls` says how many calls there must be and may be.
 
     `copy` limits strings for which the schema sets no choices, format or pattern to words that
     follow each other in the request (or to what the schema gives as default and example).
     Raises InvalidRequest, naming tool and field, for a schema that makes no sense.
     """
-    return (_compiled_asking if ask else _compiled)(request if copy else "", tools)
+    compiled = _compiler(notation, ask, calls)
+    return compiled(request if copy else "", tools)
 
 
 def compile_question(tool: Tool) -> str:
@@ -133,18 +144,22 @@ def check_tools(tools: Sequence[Tool]) -> None:
         _read(tool)
 
 
-@per_toolbox
-def _compiled(copied: str, tools: Sequence[Tool]) -> str:
-    return write_grammar(copied, tools)
+@functools.cache  # few: a notation, with and without questions, and three kinds of `Calls`
+def _compiler(notation: Notation, ask: bool, calls: Calls) -> Callable[[str, Sequence[Tool]], str]:
+    @per_toolbox
+    def compiled(copied: str, tools: Sequence[Tool]) -> str:
+        return write_grammar(copied, tools, notation, ask=ask, calls=calls)
 
-
-@per_toolbox
-def _compiled_asking(copied: str, tools: Sequence[Tool]) -> str:
-    return write_grammar(copied, tools, ask=True)
+    return compiled
 
 
 def write_grammar(
-    copied: str, tools: Sequence[Tool], notation: Notation = LINES, *, ask: bool = False
+    copied: str,
+    tools: Sequence[Tool],
+    notation: Notation = LINES,
+    *,
+    ask: bool = False,
+    calls: Calls = "any",
 ) -> str:
     """The grammar in any notation. `copied`: the request whose words strings are limited to."""
     writer = _Writer(copied, notation)
@@ -160,11 +175,12 @@ def write_grammar(
         one = f"({choose(named)})" if notation.closing else choose(named)
         call = writer.rule(f"{before} {one} {literal(notation.closing)} {behind}".strip())
         more = f"{literal(notation.between)} {call}".strip()
-        calls = f"{call} ({more}){{0,{MOST_CALLS - 1}}}"
+        made = f"{call} ({more}){{0,{MOST_CALLS - 1}}}" if calls != "one" else call
         if notation.ending:
-            calls += f" ({literal(notation.ending)})?"
-        question = writer.question(_by_name(tools)) if ask else ""
-        root += f' | {calls} ("\\n" {question})? | {question}' if question else f" | {calls}"
+            made += f" ({literal(notation.ending)})?"
+        question = writer.question(_by_name(tools)) if ask and calls == "any" else ""
+        made += f' ("\\n" {question})? | {question}' if question else ""
+        root = f"{root} | {made}" if calls == "any" else made
     return f"root ::= {root}\n{writer.text()}"
 
 

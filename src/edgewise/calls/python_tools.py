@@ -105,6 +105,29 @@ def call_function(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
     return function(*bound.args, **bound.kwargs)
 
 
+def describe_answer(kind: type[Any], place: str) -> tuple[Schema, Callable[[str], Any]]:
+    """The JSON Schema of a class, and what makes an instance of it from JSON.
+
+    The latter raises ValueError with one line for JSON that does not validate.
+    """
+    try:
+        adapter = TypeAdapter(_readable(kind))
+        schema = adapter.json_schema(schema_generator=_Generator)
+    except (*_UNREADABLE, *_BAD_HINT) as error:
+        reason = str(error).partition("\n")[0]
+        raise InvalidRequest(f"{place}: cannot describe {kind.__name__}: {reason}") from error
+
+    def parse(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = "".join(f"[{n}]" if isinstance(n, int) else f".{n}" for n in first["loc"])
+            raise ValueError(f"${where}: {first['msg']}") from error
+
+    return schema, parse
+
+
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """The summary paragraph, and a description for each parameter that has one."""
     plain = inspect.cleandoc(text or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -28,10 +28,24 @@ _UNREAD = frozenset({"unevaluatedProperties", "unevaluatedItems", "$dynamicRef",
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found, in words: the first fault, and the first thing that could not be checked."""
+    """What was found, in words: the first fault, and the first thing that could not be checked.
+
+    `value` is what the answer says, if it has no fault.
+    """
 
     fault: str = ""
     unchecked: str = ""
+    value: Any = field(default=None, compare=False)
+
+    def parsed(self, text: str, parse: Callable[[str], Any]) -> Checked:
+        """The same with the value that `parse` makes of the text; what it refuses is a fault."""
+        if self.fault:
+            return self
+        try:
+            return replace(self, value=parse(text))
+        except Exception as error:  # noqa: BLE001  # a class's own validators may raise anything
+            words = str(error).partition("\n")[0] or type(error).__name__
+            return replace(self, fault=words, value=None)
 
 
 def check_answer(text: str, schema: Mapping[str, Any]) -> Checked:
@@ -46,10 +60,10 @@ def check_answer(text: str, schema: Mapping[str, Any]) -> Checked:
     try:
         fault = check.fault(value, schema or {"type": "object"}, "$", 0)
     except SchemaUnsupported:
-        return Checked(unchecked=check.unchecked or "checking it would take too long")
+        return Checked(unchecked=check.unchecked or "checking it would take too long", value=value)
     except RecursionError:
-        return Checked(unchecked="it is nested too deep")
-    return Checked(fault, check.unchecked)
+        return Checked(unchecked="it is nested too deep", value=value)
+    return Checked(fault, check.unchecked, None if fault else value)
 
 
 def _no_json(name: str) -> NoReturn:

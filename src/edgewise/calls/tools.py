@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from edgewise.errors import InvalidRequest
-from edgewise.types.messages import Tool, ToolLike
+from edgewise.types.messages import Tool, ToolChoice, ToolLike
 
 NESTING_LIMIT = 32
 TOOLS_LIMIT = 10_000
@@ -54,6 +54,29 @@ def as_toolbox(items: Sequence[ToolLike] | Toolbox) -> Toolbox:
         if not isinstance(item, Tool | Mapping):
             functions[tool.name] = item
     return Toolbox(tuple(tools.values()), functions)
+
+
+def choose(tools: tuple[Tool, ...], choice: Any) -> dict[str, Any]:
+    """What a tool choice makes of a request: a named tool is the only one offered, called once.
+
+    `choice` is "auto", "none", "required", the name of a tool, or an object that holds this name as
+    in OpenAI's and Anthropic's requests.
+    """
+    if isinstance(choice, str) and choice in get_args(ToolChoice):
+        if choice == "required" and not tools:
+            raise InvalidRequest("tool_choice = 'required': there are no tools")
+        return {"tools": tools, "tool_choice": choice}
+    named = choice
+    if isinstance(choice, Mapping):
+        inner = choice.get("function")
+        named = (inner if isinstance(inner, Mapping) else choice).get("name")
+    if not isinstance(named, str):
+        words = ", ".join(get_args(ToolChoice))
+        raise InvalidRequest(f"tool_choice: expected one of {words}, or the name of a tool")
+    chosen = tuple(tool for tool in tools if tool.name == named)
+    if not chosen:
+        raise InvalidRequest(f"tool_choice: there is no tool {named[:80]!r}")
+    return {"tools": chosen, "tool_choice": "required", "single_call": True}
 
 
 def parse_tools_file(text: str) -> tuple[Tool, ...]:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.calls.grammar import Notation, write_grammar
+from edgewise.calls.grammar import Calls, Notation, compile_grammar
 from edgewise.calls.history import NOTHING_TOLD, TEXT_LIMIT, Told, context_lines, cut, last_turns
-from edgewise.calls.memory import per_toolbox
 from edgewise.calls.prompt import STRICT_JSON, MalformedAnswer, parse_answer, untagged
 from edgewise.calls.retell import FIRST_SENTENCE, Reading, retell, retell_words, written
 from edgewise.types.messages import Message, Tool, ToolCall
@@ -59,8 +58,10 @@ class ToolsTemplate:
     def prefix(self, tools: Sequence[Tool]) -> str:
         return self.prompt(tools, _SOMETHING).partition(_SOMETHING)[0]
 
-    def grammar(self, tools: Sequence[Tool], text: str, *, copy: bool = False) -> str:
-        return _grammar(text if copy else "", tools)
+    def grammar(
+        self, tools: Sequence[Tool], text: str, *, copy: bool = False, calls: Calls = "any"
+    ) -> str:
+        return compile_grammar(tools, text, copy=copy, notation=NOTATION, calls=calls)
 
     def draft(self, lines: str) -> str:
         try:
@@ -74,11 +75,6 @@ class ToolsTemplate:
         if not calls:  # words, or calls of another form, which `repair` may know
             return Reading(text.strip(), retell_words(tokens))
         return Reading("".join(told), retell(tokens, told))
-
-
-@per_toolbox
-def _grammar(copied: str, tools: Sequence[Tool]) -> str:
-    return write_grammar(copied, tools, NOTATION)
 
 
 def _described(tool: Tool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from edgewise.cli.index import (
     show_sources,
     with_passages,
 )
-from edgewise.cli.main import EXIT_SIGNALLED
+from edgewise.cli.main import EXIT_FAILED, EXIT_SIGNALLED
 from edgewise.cli.options import read_images, read_prompt
 from edgewise.cli.ready import ensure_embedder, ensure_model
 from edgewise.cli.render import (
@@ -27,6 +28,7 @@ from edgewise.cli.see import tell_seen
 from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import warnings_last
 from edgewise.engine import Engine
+from edgewise.errors import InvalidRequest
 from edgewise.search.documents import sources
 from edgewise.types.embeddings import Hit
 from edgewise.types.replies import Reply
@@ -40,6 +42,12 @@ from edgewise.types.replies import Reply
     "folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Answer from the texts of this folder, with citations; a handoff sends passages.",
+)
+@click.option(
+    "--schema",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A JSON Schema that the answer must follow; exit 1 if it does not.",
 )
 @click.option("--image", "images", multiple=True, help="A picture: a file or an address.")
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
@@ -59,6 +67,7 @@ def ask(
     /,
     question: tuple[str, ...],
     folder: Path | None,
+    schema: Path | None,
     images: tuple[str, ...],
     signal: bool,
     explain: bool,
@@ -74,6 +83,7 @@ def ask(
     \b
     edgewise ask "What is the capital of France?"
     edgewise ask --local --json "2+2?" | jq .confidence
+    edgewise ask --schema city.json "Name a big city." | jq .name
     edgewise ask --private --context ~/notes "When does the ferry leave?"
     git diff | edgewise ask --private "Summarise this change."
     """
@@ -83,6 +93,7 @@ def ask(
     settings, request = options.split(given)
     request |= {"handoff": "signal"} if signal else {}
     request |= {"images": read_images(images)} if images else {}
+    request |= {"response_format": _read_schema(schema)} if schema is not None else {}
     if folder is not None:
         settings = ensure_embedder(settings)
     if not images:  # the vision skills have their own
@@ -95,8 +106,10 @@ def ask(
         if as_json:
             with Waiting(console(stderr=True), "thinking"):
                 reply = engine.complete(prompt, **request)
-            beside = {} if folder is None else {"sources": sources(hits, reply.text)}
-            print_json(reply.to_dict() | beside)
+            told = reply.to_dict()
+            told |= {} if folder is None else {"sources": sources(hits, reply.text)}
+            told |= {} if schema is None else {"parsed": told.get("parsed")}
+            print_json(told)
         else:
             reply = _show(engine, prompt, request)
             if folder is not None:
@@ -105,6 +118,21 @@ def ask(
                 console(stderr=True).print(why(reply))
     if reply.signalled:
         context.exit(EXIT_SIGNALLED)
+    if schema is not None and reply.parsed is None and reply.text.strip() != "null":
+        console(stderr=True).say(f"edgewise: {reply.decision.reason}")
+        context.exit(EXIT_FAILED)
+
+
+def _read_schema(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InvalidRequest(f"--schema {path}: {error.strerror or error}") from error
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise InvalidRequest(f"--schema {path}: not JSON: {error.msg} at {where}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"--schema {path}: not JSON: {error}") from error
 
 
 def _show(engine: Engine, prompt: str, request: dict[str, Any]) -> Reply:

@@ -122,8 +122,9 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
-        if request.tool_choice == "none":
-            body["tool_choice"] = {"type": "none"}
+        if request.tool_choice != "auto":
+            required = request.tool_choice == "required"
+            body["tool_choice"] = {"type": "any" if required else "none"}
     if traits.thinking:
         body["thinking"] = {"type": traits.thinking}
     if traits.temperature:

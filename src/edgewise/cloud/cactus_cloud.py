@@ -88,8 +88,10 @@ def flattened(request: Request) -> str:
     if len(messages) == 1 and messages[0].role == "user" and not request.tools and not said:
         return messages[0].content
     lines = [line for message in messages for line in _lines(message)]
-    if request.tools and request.tool_choice == "auto":
+    if request.tools and request.tool_choice != "none":
         lines.append(f"[tools] {json.dumps([described(tool) for tool in request.tools])}")
+    if request.tools and request.tool_choice == "required":
+        said = f"Call at least one of the tools. {said}".strip()
     lines += [f"[answer] {said}"] if said else []
     return "\n".join(lines)
 

@@ -141,8 +141,9 @@ def payload(request: Request, wire_id: str) -> dict[str, Any]:
             for tool in request.tools
         ]
         config["tools"] = [{"function_declarations": declarations}]
-        if request.tool_choice == "none":
-            config["tool_config"] = {"function_calling_config": {"mode": "NONE"}}
+        if request.tool_choice != "auto":
+            mode = "ANY" if request.tool_choice == "required" else "NONE"
+            config["tool_config"] = {"function_calling_config": {"mode": mode}}
     messages = paired(request.messages)
     parts_of = functools.partial(_parts, names=call_names(messages))
     contents = in_turn(messages, parts_of, assistant="model", field="parts")

@@ -141,8 +141,8 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         body["tools"] = [
             {"type": "function", "function": described(tool)} for tool in request.tools
         ]
-        if request.tool_choice == "none":
-            body["tool_choice"] = "none"
+        if request.tool_choice != "auto":
+            body["tool_choice"] = request.tool_choice
     if traits.reasoning_effort:
         body["reasoning_effort"] = traits.reasoning_effort
     if traits.thinking:

@@ -35,7 +35,7 @@ from edgewise.calls.difficulty import (
 )
 from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, format_named
-from edgewise.calls.grammar import check_tools, compile_question
+from edgewise.calls.grammar import Calls, check_tools, compile_question
 from edgewise.calls.ground import ground
 from edgewise.calls.history import Told, told_text
 from edgewise.calls.intents import expected_calls, split
@@ -68,6 +68,7 @@ from edgewise.decide.fit import (
 from edgewise.decide.objective import find_objective
 from edgewise.decide.policy import Plan, Policy
 from edgewise.errors import (
+    CloudMalformed,
     ContextExceeded,
     DeadlinePassed,
     GenerationFailed,
@@ -442,7 +443,8 @@ class Calling(Flow):
         text = self.text = request.messages[self.place].content
         # Part of a request that is being served has been answered: it is read as one.
         whole = (Intent(text, 0, len(text), text),)
-        intents = whole if self.told.after else split(text, request.tools)
+        as_one = self.told.after or request.single_call
+        intents = whole if as_one else split(text, request.tools)
         self.parts, self.cloud, self.policy = parts, parts.cloud, parts.policy
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
@@ -485,6 +487,23 @@ class Calling(Flow):
             for intent in intents
         ]
         return max(scores, default=0.0)
+
+    @property
+    def must_call(self) -> bool:
+        """A call is required: the answer is neither `none`, nor a question, nor words."""
+        return self.request.tool_choice == "required"
+
+    @property
+    def calls(self) -> Calls:
+        """How many calls the answer has."""
+        if not self.must_call:
+            return "any"
+        return "one" if self.request.single_call else "some"
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the function model may ask for what is missing."""
+        return self.format.asks and not self.must_call
 
     @property
     def everything(self) -> Sequence[int]:
@@ -550,6 +569,8 @@ class Calling(Flow):
 
     def _write_and_judge(self, retries: int) -> None:
         write_on_device(self, retries)
+        if self.must_call and not self.draft.local_calls:
+            raise GenerationFailed("the function model wrote no call, though one is required")
         self.tried = True
         with self.timed("judge"):
             checked = self.check()
@@ -558,7 +579,7 @@ class Calling(Flow):
                 for number in self.everything
                 if self.draft.doubts(number) or not self.gate.isdisjoint(checked.of(number))
             ]
-        if self.told.after:
+        if self.told.after and not self.must_call:
             self._go_on_only_if_sure()
         self.draft.measure()
         self.draft.doubted = bool(self.failed)
@@ -602,7 +623,11 @@ class Calling(Flow):
             text = ". ".join(self.heard[number].text.rstrip(".") for number in numbers)
             messages[self.place] = replace(messages[self.place], content=text)
         tools = tuple(rank_tools(self._ranked_by(), self.request.tools, CLOUD_TOOLS))
-        return replace(self.request, messages=tuple(messages), tools=tools)
+        asking = replace(self.request, messages=tuple(messages), tools=tools)
+        others = set(self.everything).difference(self.everything if numbers is None else numbers)
+        called = any(self.draft.calls_of(number) for number in others)
+        # One call is enough: for the rest, that no tool fits may be right.
+        return replace(asking, tool_choice="auto") if called and self.must_call else asking
 
     def _ask(self, numbers: Sequence[int], patience_s: float | None) -> None:
         draft, request = self.draft, self._asking(numbers)
@@ -620,6 +645,9 @@ class Calling(Flow):
         text = request.messages[self.place].content
         repaired = repair(given or said, self.request.tools, text, source="cloud")
         calls, words = with_repairs(repaired), [self.heard[number] for number in numbers]
+        calls = calls[:1] if request.single_call else calls
+        if not calls and request.tool_choice == "required":
+            raise CloudMalformed("the cloud made no call, though one is required")
         owners = assign(calls, self.tools, words)
         normalized = [
             self.normalize(call, words[owner]) for owner, call in zip(owners, calls, strict=True)
@@ -701,8 +729,11 @@ class Calling(Flow):
 
     @property
     def gate(self) -> Set[str]:
-        """The complaints that count as doubt: nearly all, except for an easy request."""
-        return EASY_GATE if self.tier == "local" else FULL_GATE
+        """The complaints that count as doubt: nearly all, except for an easy request.
+
+        If a call is required, it may have been made at all costs.
+        """
+        return EASY_GATE if self.tier == "local" and not self.must_call else FULL_GATE
 
     @property
     def format(self) -> CallFormat:
@@ -728,8 +759,45 @@ class Calling(Flow):
         served = {0: None} if self.told.after else {}  # what is done needs no further call
         declined = {**served, **draft.declined}
         checked = check_calls(draft.by_intent, self.heard, self.offered, declined=declined)
+        if self.must_call:
+            checked = self._with_doubts(checked)
         draft.note(checked, asked_twice(draft.by_intent, self.heard))
         return checked
+
+    def _with_doubts(self, checked: Checked) -> Checked:
+        """Calls that nobody may take for good, only because one is required."""
+        calls: dict[int, tuple[ToolCall, ...]] = {}
+        complaints = list(checked.complaints)
+        for number, made in checked.calls.items():
+            calls[number] = tuple(self._doubted(call, number, complaints) for call in made)
+        return Checked(calls, tuple(complaints))
+
+    def _doubted(self, call: ToolCall, number: int, complaints: list[Complaint]) -> ToolCall:
+        codes = list(call.complaints)
+        if unsaid := self.made_up(call, number):
+            why = f"{call.name}: nobody said {', '.join(unsaid)}"
+            complaints.append(Complaint("ungrounded", why, intent=number))
+            codes.append("ungrounded")
+        if self.was_made(call):
+            why = f"{call.name} was called before, and has its result"
+            complaints.append(Complaint("duplicate_call", why, intent=number))
+            codes.append("duplicate_call")
+        return replace(call, complaints=tuple(dict.fromkeys(codes)))
+
+    def made_up(self, call: ToolCall, number: int) -> tuple[str, ...]:
+        """What a tool requires and nobody said.
+
+        It was made up, or stands in for another argument's value: "rename a.txt" to `a.txt`. A
+        zero, a `false` or an empty value may go without saying: nine o'clock has minute 0. The
+        cloud knows more than the words.
+        """
+        tool = self.tools.get(call.name)
+        if tool is None or call.source == "cloud":
+            return ()
+        unsaid = ground(call.arguments, tool, self.whole).ungrounded  # another part may say it
+        suspect = {*unsaid, *repeated_values(call, self.heard[number])}
+        suspect = {name for name in suspect if call.arguments.get(name)}
+        return tuple(name for name in required(tool.parameters) if name in suspect)
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
@@ -768,9 +836,10 @@ def write_on_device(flow: Calling, retries: int = MOST_RETRIES) -> None:
                 _again(flow, number)
         for number in range(len(flow.heard)):
             _with_others(flow, number)
-        if flow.format.asks:
+        if flow.may_ask:
             _ask_if_likely(flow, first)
-    if flow.format.asks and flow.parts.rules.ask_for_made_up:
+        _call_another(flow)
+    if flow.may_ask and flow.parts.rules.ask_for_made_up:
         for number in draft.answered:
             _ask_for_made_up(flow, number)
 
@@ -791,23 +860,25 @@ def _ask_if_likely(flow: Calling, first: Written) -> None:
 
 
 def _ask_for_made_up(flow: Calling, number: int) -> None:
-    """Ask for what a tool requires and nobody said. The call would be wrong.
-
-    It was made up, or stands in for another argument's value: "rename a.txt" to `a.txt`. A zero, a
-    `false` or an empty value may go without saying: nine o'clock has minute 0.
-    """
+    """Ask for what a tool requires and nobody said. The call would be wrong."""
     for call in flow.draft.calls_of(number):
-        tool = flow.tools.get(call.name)
-        if tool is None:
-            continue
-        unsaid = ground(call.arguments, tool, flow.whole).ungrounded  # another part may say it
-        suspect = {*unsaid, *repeated_values(call, flow.heard[number])}
-        suspect = {name for name in suspect if call.arguments.get(name)}
-        made_up = tuple(name for name in required(tool.parameters) if name in suspect)
-        if made_up:
+        if made_up := flow.made_up(call, number):
             flow.draft.forget(number)
             flow.draft.ask(number, Question(call.name, made_up), 1.0 - (call.confidence or 0.0))
             return
+
+
+def _call_another(flow: Calling) -> None:
+    """A call is required, and the one that was written has its result: write another.
+
+    If there is no other tool, the same call has to do; it is in doubt.
+    """
+    if flow.draft.local_calls or not flow.must_call:
+        return
+    made = {call.name for turn in flow.told.after for call in turn.tool_calls}
+    others = [tool for tool in flow.offered if tool.name not in made]
+    for number, call in _normalized(flow, _write(flow, flow.text, others), [0], repeats=True):
+        flow.draft.place(number, call)
 
 
 def _may_retry(flow: Calling, texts: Sequence[str], offered: Sequence[Tool] = ()) -> bool:
@@ -931,7 +1002,7 @@ def _place(flow: Calling, written: Written, numbers: Sequence[int]) -> None:
 
 
 def _normalized(
-    flow: Calling, written: Written, numbers: Sequence[int]
+    flow: Calling, written: Written, numbers: Sequence[int], *, repeats: bool = False
 ) -> list[tuple[int, ToolCall]]:
     """Each call of an answer with the intent it answers, normalized and with its confidence."""
     assert flow.calibration is not None, "a model that writes has been opened"
@@ -942,7 +1013,9 @@ def _normalized(
             flow.normalize(call, words[owner])
             for owner, call in zip(owners, written.calls, strict=True)
         ]
-        kept = [place for place, call in enumerate(normalized) if not flow.was_made(call)]
+        kept = [
+            place for place, call in enumerate(normalized) if repeats or not flow.was_made(call)
+        ]
         owners = tuple(owners[place] for place in kept)
         normalized = [normalized[place] for place in kept]
         heard = flow.read(written.text)
@@ -957,7 +1030,7 @@ def _normalized(
         ):
             flow.draft.ask(numbers[owner], question, min(sure))
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
-        if normalized and none_is_likelier(written.tokens, made_up=made_up):
+        if normalized and not flow.must_call and none_is_likelier(written.tokens, made_up=made_up):
             _withhold(flow, written, numbers)
             return []
         return [
@@ -1011,14 +1084,15 @@ def _write_once(
         least = int(len(prompt) / MOST_CHARACTERS_PER_TOKEN)
         raise ContextExceeded(least, room, counted=False)
     with flow.timed("grammar"):
-        grammar = grammar or flow.format.grammar(tools, text, copy=copy)
+        grammar = grammar or flow.format.grammar(tools, text, copy=copy, calls=flow.calls)
     with flow.timed("draft"):
         drafts = [flow.format.draft(lines) for lines in draft_answers(text, tools)]
     tokens: list[Token] = []
     stream = function_model.write_call(
         prompt,
         grammar=grammar,
-        max_tokens=MOST_TOKENS,
+        # An answer that is asked for as a call has the length of an answer.
+        max_tokens=max(MOST_TOKENS, flow.request.max_tokens) if flow.must_call else MOST_TOKENS,
         drafts=drafts,
         prefix=flow.format.prefix(tools),
     )

@@ -102,6 +102,7 @@ class TextDraft(Draft):
     tool_calls: list[ToolCall] = field(default_factory=list)
     meter: Meter = field(default_factory=Meter)
     evidence: list[Token] = field(default_factory=list)
+    parsed: Any = None
     _shown: list[tuple[Place, str]] = field(default_factory=list)
     _told: int = 0  # how much of the evidence went out with the shown text
 
@@ -136,6 +137,7 @@ class TextDraft(Draft):
         return {
             **self.common(source, now, self._with_shares()),
             "text": self.text,
+            "parsed": self.parsed,
             "decision": self.decision(
                 decided_after_tokens=self.decided_after,
                 truncated=self.truncated,
@@ -243,15 +245,19 @@ class TextFlow(Flow):
         if wanted is None:
             return Checked()
         if self._checked is None or self._checked[0] != text:
-            self._checked = (text, check_answer(text, wanted.schema))
+            checked = check_answer(text, wanted.schema)
+            if wanted.parse is not None:
+                checked = checked.parsed(text, wanted.parse)
+            self._checked = (text, checked)
         return self._checked[1]
 
     def own_up(self) -> None:
-        """Say so if the answer breaks its schema, whoever wrote it, or could not be checked."""
+        """What the answer says. Say so if it breaks its schema, whoever wrote it."""
         draft = self.draft
         if draft.signalled or draft.tool_calls:
             return
         checked = self.check(draft.text)
+        draft.parsed = checked.value
         if checked.fault:
             draft.degraded_code = draft.degraded_code or "schema_broken"
         for words in (

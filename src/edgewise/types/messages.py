@@ -20,7 +20,7 @@ Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
 Task = Literal["chat", "call", "transcribe", "embed"]
-ToolChoice = Literal["auto", "none"]
+ToolChoice = Literal["auto", "none", "required"]
 # Known facts by name: texts, numbers, lists of them, or tables (lists of mappings).
 Context = Mapping[str, Any]
 
@@ -118,11 +118,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """The JSON that an answer must be. Empty schema: any object. `strict` is for the cloud."""
+    """The JSON that an answer must be. Empty schema: any object. `strict` is for the cloud.
+
+    `parse` makes `reply.parsed` of the answer's text. It raises ValueError, with one line that says
+    what is wrong. None: `reply.parsed` is the plain JSON value.
+    """
 
     schema: Mapping[str, Any] = field(default_factory=dict)
     name: str = "answer"
     strict: bool = False
+    parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+
+
+# What may be given as a response format: a class (pydantic model, dataclass, TypedDict), a JSON
+# Schema, or a `ResponseFormat`.
+ResponseFormatLike = type[Any] | Mapping[str, Any] | ResponseFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,9 @@ class Request:
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
-    tool_choice: ToolChoice = "auto"  # "none": the model knows the tools, but must answer in words
+    # "none": the model knows the tools, but must answer in words. "required": it must call.
+    tool_choice: ToolChoice = "auto"
+    single_call: bool = False  # one call and no more: the user named the tool
     context: Context = field(default_factory=dict)
     response_format: ResponseFormat | None = None
     threshold: float | None = None
@@ -245,9 +257,12 @@ class ObjectiveOptions(TypedDict, total=False):
 class CallOptions(ObjectiveOptions, total=False):
     """Keyword arguments of `Engine.call`.
 
-    context  what is known besides the words: date, time, place, units, the devices of a home
+    context      what is known besides the words: date, time, place, units, the devices of a home
+    tool_choice  "required", or the name of the tool that must be called (also as an object, as in
+                 OpenAI's and Anthropic's requests)
     """
 
+    tool_choice: str | Mapping[str, Any]
     context: Context
     system: str
     policy: str
@@ -306,10 +321,14 @@ class SpeechOptions(HearingOptions, total=False):
     progress: Callable[[float, float], None]
 
 
-class RequestOptions(CallOptions, total=False):
-    """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
+class ChatOptions(CallOptions, total=False):
+    """`RequestOptions` without `response_format`, which decides the type of `reply.parsed`."""
 
     tools: Sequence[ToolLike]
-    tool_choice: ToolChoice
     images: Sequence[Image]
-    response_format: ResponseFormat
+
+
+class RequestOptions(ChatOptions, total=False):
+    """Keyword arguments of `Engine.complete`, `Engine.stream` and `Conversation.ask`."""
+
+    response_format: ResponseFormatLike | None

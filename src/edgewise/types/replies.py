@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
-from typing_extensions import override
+from typing_extensions import TypeVar, override
 
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.measured import is_verified
@@ -14,6 +15,7 @@ from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
 Place = Literal["local", "cloud"]
+Parsed = TypeVar("Parsed", default=Any)  # what `response_format` makes of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,13 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """One answer. `source` says what actually ran, never what was planned."""
+class Reply(Generic[Parsed]):
+    """One answer. `source` says what actually ran, never what was planned.
+
+    `parsed` is the answer as `response_format` asks for it: an instance of the class that was
+    given, or a plain value for a JSON Schema. None if the answer is not that; the decision's reason
+    says why.
+    """
 
     id: str
     text: str
@@ -99,6 +106,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     total_ms: float = 0.0
     first_token_ms: float | None = None
+    parsed: Parsed | None = None
 
     @property
     def confidence_verified(self) -> bool:
@@ -152,6 +160,8 @@ class Reply:
             "first_token_ms": self.first_token_ms,
             "total_ms": self.total_ms,
             "id": self.id,
+            # The text is the JSON of it, whatever class it was made into.
+            **({} if self.parsed is None else {"parsed": json.loads(self.text)}),
         }
 
 

@@ -33,6 +33,7 @@ from edgewise.server.openai.chat import (
     ToolDescription,
     ToolName,
     ToolParameters,
+    choose_tools,
     chosen_tool,
     sampling,
     system_first,
@@ -211,9 +212,9 @@ def _tools(asked: CountRequest) -> dict[str, Any]:
     given = [{name: getattr(each, name) for name in names} for each in asked.tools or ()]
     tools = as_tools(given)  # none may be wrong, whichever is chosen
     if isinstance(asked.tool_choice, NamedChoice):
-        return {"tools": chosen_tool(tools, asked.tool_choice.name, "tool_choice.name")}
-    none = asked.tool_choice is not None and asked.tool_choice.type == "none"
-    return {"tools": tools} if tools and not none else {}
+        return chosen_tool(tools, asked.tool_choice.name, "tool_choice.name")
+    kind = (asked.tool_choice.type if asked.tool_choice else None) or "auto"
+    return choose_tools(tools, "required" if kind == "any" else kind, "tool_choice.type")
 
 
 def _read_turn(turn: Turn, path: str, remote: bool) -> Iterator[Message]:

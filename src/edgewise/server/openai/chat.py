@@ -208,7 +208,7 @@ ToolChoice = Annotated[
         custom_error_type="tool_choice",
         custom_error_message="expected none, auto, required or an object",
     ),
-    Field(description="a named one must be among the tools"),
+    Field(description="required, or the name of one of the tools, needs tools"),
 ]
 
 
@@ -360,7 +360,7 @@ def tool_options(
     given: Sequence[NestedTool | FlatTool] | None,
     choice: str | ChosenFunction | FunctionName | None,
 ) -> dict[str, Any]:
-    """Functions, in either of OpenAI's forms; `tool_choice` may leave one of them, or none."""
+    """Functions, in either of OpenAI's forms, and which of them may or must be called."""
     plain = [
         {"function": dict(each.function)} if isinstance(each, NestedTool) else dict(each)
         for each in given or ()
@@ -368,15 +368,20 @@ def tool_options(
     tools = as_tools(plain)  # none may be wrong, whichever is chosen
     if isinstance(choice, Model):
         name = (choice.function if isinstance(choice, ChosenFunction) else choice).name
-        return {"tools": chosen_tool(tools, name, "tool_choice")}
-    return {"tools": tools} if tools and choice != "none" else {}
+        return chosen_tool(tools, name, "tool_choice")
+    return choose_tools(tools, choice or "auto", "tool_choice")
 
 
-def chosen_tool(tools: tuple[Tool, ...], name: str, path: str) -> tuple[Tool, ...]:
-    found = tuple(tool for tool in tools if tool.name == name)
-    if not found:
+def choose_tools(tools: tuple[Tool, ...], choice: str, path: str) -> dict[str, Any]:
+    if choice == "required" and not tools:
+        raise BadField(path, "there are no tools")
+    return {"tools": tools, "tool_choice": choice} if tools else {}
+
+
+def chosen_tool(tools: tuple[Tool, ...], name: str, path: str) -> dict[str, Any]:
+    if not any(tool.name == name for tool in tools):
         raise BadField(path, f"there is no tool {name[:80]!r}")
-    return found
+    return {"tools": tools, "tool_choice": {"name": name}}
 
 
 def held_to(named: NamedSchema) -> ResponseFormat:

@@ -366,6 +366,7 @@ class ResponsesWriter:
 
 def _response(ask: Ask, request_id: str, **fields: Any) -> dict[str, Any]:
     """Everything the official client expects to find, changed by `fields`."""
+    choice = ask.options.get("tool_choice", "auto")
     return {
         "id": f"resp_{request_id}",
         "object": "response",
@@ -382,7 +383,7 @@ def _response(ask: Ask, request_id: str, **fields: Any) -> dict[str, Any]:
         "store": False,
         "temperature": ask.options.get("temperature", 0.0),
         "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
+        "tool_choice": choice if isinstance(choice, str) else {"type": "function", **choice},
         "tools": [],
         "top_p": 1.0,
         "truncation": "disabled",
