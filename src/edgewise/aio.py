@@ -153,6 +153,17 @@ class AsyncConversation:
     ) -> Reply:
         return await result_of(lambda: self.conversation.resume(results, **options))
 
+    async def close(self) -> None:
+        """End the MCP servers."""
+        await asyncio.to_thread(self.conversation.close)
+
+    async def __aenter__(self) -> Self:
+        await result_of(self.conversation.__enter__)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
 
 class AsyncLiveTranscriber:
     """`LiveTranscriber`, awaited: sound is heard on a thread, in the order it came."""

@@ -12,11 +12,11 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edgewise.errors import Cancelled
 
@@ -90,12 +90,19 @@ def awaited(awaitable: Awaitable[Result]) -> Result:
         # In a thread, because this one may have a loop that is running.
         with ThreadPoolExecutor(1, "edgewise-coroutine") as pool:
             return pool.submit(asyncio.run, run()).result()
-    future = asyncio.run_coroutine_threadsafe(run(), loop)
-    with (current.get() or Cancellation()).waking(future.cancel):
-        try:
+    return awaited_on(loop, run())
+
+
+def awaited_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:
+    """What a coroutine returns on another thread's loop. Whoever leaves cancels it."""
+    future = asyncio.run_coroutine_threadsafe(work, loop)
+    try:
+        with (current.get() or Cancellation()).waking(future.cancel):
             return future.result()
-        except FutureCancelled:
-            raise Cancelled("the client left") from None
+    except FutureCancelled:
+        raise Cancelled("the client left") from None
+    finally:
+        future.cancel()  # after Ctrl-C; it does nothing to work that has ended
 
 
 class Worker(Generic[Piece]):

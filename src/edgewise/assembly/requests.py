@@ -9,7 +9,7 @@ from typing import Any
 from edgewise import plugins
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
-from edgewise.types.messages import Context, Message, Request
+from edgewise.types.messages import Context, Message, Request, RunnableTool
 from edgewise.types.objectives import OBJECTIVES
 
 Prompt = str | Message | Sequence[Message]
@@ -34,7 +34,12 @@ def new_request(
         # This import compiles patterns for a tenth of a second; chat need not wait for it.
         from edgewise.calls.tools import as_tools  # noqa: PLC0415
 
-        given["tools"] = as_tools(given["tools"])
+        tools = as_tools(given["tools"])
+        if given.get("private"):
+            tools = tuple(
+                one for one in tools if not (isinstance(one, RunnableTool) and one.leaves)
+            )
+        given["tools"] = tools
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):
         messages = _with_facts(messages, given["context"])
