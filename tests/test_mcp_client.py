@@ -264,6 +264,16 @@ def test_a_server_over_http_is_used_in_the_same_way(address: str) -> None:
         assert run(servers, "get_weather", place="Rome") == "It rains in Rome."
 
 
+def test_a_server_on_this_machine_is_not_reached_through_a_proxy(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with ToolServers([address], timeout_s=PATIENCE_S) as servers:
+        assert run(servers, "get_weather", place="Oslo") == "It rains in Oslo."
+
+
 def test_a_server_over_http_that_dies_in_a_call_is_a_plain_error() -> None:
     process = subprocess.Popen(
         shlex.split(command("good", "http")), stdout=subprocess.PIPE, text=True

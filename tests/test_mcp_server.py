@@ -140,7 +140,7 @@ async def test_an_answer_says_where_it_is_from_and_how_sure_it_is(
     backend = ScriptedBackend.confident("It is Canberra.")
     shown: list[str] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
         shown.append(message or "")
 
     async with client_of(settings_for(tmp_path), mode, backend=backend) as client:
@@ -284,7 +284,7 @@ async def test_a_process_is_spoken_to_and_a_cancelled_request_ends_in_its_ledger
     async with Client(child("-c", NOISY, words=WORDS), mode="legacy") as client:
         written = asyncio.Event()
 
-        async def progress(*_: object) -> None:
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
             written.set()
 
         asked = {"question": "Count."}

@@ -123,7 +123,7 @@ class Conversation:
     `mcp_timeout_s` to start, and for each call. `approve` is asked before a call is run.
 
         with Conversation(engine, mcp=["uvx mcp-server-time"]) as conversation:
-            conversation.ask("What time is it in Oslo?")
+            conversation.ask("What time is it in Asia/Tokyo?")
 
     Every turn sends the whole history. Once it contains a private turn, all later turns are
     private too, whatever they say. Remove that turn, and they may leave the device again.

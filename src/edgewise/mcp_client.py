@@ -1,7 +1,7 @@
 """`ToolServers`: the tools of MCP servers, run from a program that has no event loop.
 
     with ToolServers(["uvx mcp-server-time", "http://127.0.0.1:8000/mcp"]) as servers:
-        engine.call("What time is it in Oslo?", servers.tools, execute=True)
+        engine.call("What time is it in Asia/Tokyo?", servers.tools, execute=True)
 
 A server is a command, which is started and spoken to over its standard streams, or an address.
 The event loop of the `mcp` package lives in one thread here; whoever calls a tool waits for it. A
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 60.0  # for a server to start and list its tools, and for each call
+HTTP_S = 600.0  # between two pieces of an answer over HTTP; `timeout_s` is usually less
 CLOSING_S = 10.0  # for all of them to end; the package kills what has not ended after some 5 s
 MOST_TOOLS = 2_000  # of one server
 MOST_PAGES = 200  # of its list: it may go round in circles
@@ -251,16 +252,18 @@ class _Server:
         from edgewise import __version__  # noqa: PLC0415
 
         try:
-            with self._listened() as errors:
+            async with contextlib.AsyncExitStack() as held:
+                transport = await self._transport(held)
                 about_us = Implementation(name="edgewise", version=__version__)
-                connection = Client(self._transport(errors), client_info=about_us, cache=None)
-                async with connection as client:
-                    self.tools = await _list_tools(client)
-                    self._client = client
-                    if client.server_info is not None and client.server_info.name:
-                        self.title = client.server_info.name
-                    ready.set_result(None)
-                    await self._leaving.wait()
+                client = await held.enter_async_context(
+                    Client(transport, client_info=about_us, cache=None)
+                )
+                self.tools = await _list_tools(client)
+                self._client = client
+                if client.server_info is not None and client.server_info.name:
+                    self.title = client.server_info.name
+                ready.set_result(None)
+                await self._leaving.wait()
         except Exception as error:  # noqa: BLE001 - the server's, the network's and the package's
             if not ready.done():
                 ready.set_exception(self._failure("could not be started", error))
@@ -269,13 +272,20 @@ class _Server:
         finally:
             self._client = None
 
-    def _transport(self, errors: TextIO) -> Any:
-        from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+    async def _transport(self, held: contextlib.AsyncExitStack) -> Any:
+        if self.address.words:
+            from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
 
-        if not self.address.words:
-            return self.address.text
-        command, *arguments = self.address.words
-        return stdio_client(StdioServerParameters(command=command, args=arguments), errors)
+            command, *arguments = self.address.words
+            started = StdioServerParameters(command=command, args=arguments)
+            return stdio_client(started, held.enter_context(self._listened()))
+        import httpx2  # noqa: PLC0415
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+        # A proxy of the environment would carry what is meant for this machine to another one.
+        http = httpx2.AsyncClient(timeout=HTTP_S, trust_env=self.address.leaves)
+        await held.enter_async_context(http)
+        return streamable_http_client(self.address.text, http_client=http)
 
     @contextlib.contextmanager
     def _listened(self) -> Iterator[TextIO]:

@@ -22,7 +22,7 @@ from edgewise import __version__
 from edgewise.aio import AsyncEngine, result_of
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest
 from edgewise.folder_search import FolderIndex, index_path, picture_reader
-from edgewise.types.messages import Image
+from edgewise.types.messages import Image, RequestOptions
 from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Event, Finished, Reply, TextDelta
 
@@ -175,9 +175,10 @@ class EngineTools:
         private: Private = False,
     ) -> Annotated[CallToolResult, Answered]:
         """Ask a question. Parts of the answer are reported as progress while it is written."""
-        limit = {"max_tokens": max_tokens} if max_tokens else {}
-        events = self.engine.stream(question, system=system, private=private, **limit)  # type: ignore[typeddict-item]
-        reply = await _told(events, context)
+        options: RequestOptions = {"system": system, "private": private}
+        if max_tokens:
+            options["max_tokens"] = max_tokens
+        reply = await _told(self.engine.stream(question, **options), context)
         return result(reply.text, Answered(**facts_of(reply)))
 
     async def call(

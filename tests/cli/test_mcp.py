@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from edgewise import ToolServers
 from edgewise.assembly import parts
+from edgewise.mcp_client import Address
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend, ScriptedFunctionModel
 from tests.cli.conftest import Open, Run
@@ -74,6 +80,16 @@ def test_tools_of_a_file_and_of_a_server_go_together(run: Run, tmp_path: Path) -
     assert ran.code == 2 and "give --tools FILE or --mcp SERVER" in ran.err
 
 
+def test_a_private_request_is_told_that_tools_on_other_machines_are_not_offered(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Address, "leaves", True)  # as if this server were far away
+    monkeypatch.setattr(parts, "open_function_model", lambda _: ScriptedFunctionModel(["none"]))
+    ran = run("call", "--private", "-y", ASKED, "--mcp", command("good"))
+    assert "not offered to a private request: 9 tools of servers on other machines" in ran.err
+    assert ran.out == ""
+
+
 def test_a_server_that_fails_is_one_line_and_an_exit_code(run: Run) -> None:
     ran = run("call", "--local", ASKED, "--mcp", command("wreck"))
     assert (ran.code, ran.out) == (1, "")
@@ -128,3 +144,23 @@ def test_the_command_of_a_server_is_split_like_in_a_shell(run: Run, tmp_path: Pa
     server = f"{shlex.quote(sys.executable)} -P '{spaced}'"
     ran = run("call", "--local", "-y", ASKED, "--mcp", server)
     assert "It rains in Oslo." in ran.out
+
+
+def test_the_server_announces_its_address_and_ends_when_it_is_told_to() -> None:
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgewise", "mcp", "--http", "0", "--json"],
+        env=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    with process.stdout as stdout, process.stderr as stderr:
+        url = json.loads(stdout.readline())["url"]
+        with ToolServers([url], timeout_s=120) as servers:
+            assert [tool.name for tool in servers.tools][:2] == ["ask", "call"]
+        process.terminate()
+        assert stdout.read() == ""
+        assert "Traceback" not in stderr.read()
+    assert process.wait() in (0, -signal.SIGTERM)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from edgewise.assembly.calls import run_calls
 from edgewise.calls.difficulty import tier
-from edgewise.calls.tools import as_toolbox, parse_tools_file
+from edgewise.calls.tools import Toolbox, as_toolbox, parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.options import read_prompt
@@ -107,7 +107,7 @@ def call(
     edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
     edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
     edgewise call "Remind me on Friday" --tools tools.json --context date=2026-11-16
-    edgewise call "What time is it in Oslo?" --mcp "uvx mcp-server-time"
+    edgewise call "What time is it in Asia/Tokyo?" --mcp "uvx mcp-server-time"
     """
     if file is None and not servers:
         raise click.UsageError("there are no tools: give --tools FILE or --mcp SERVER")
@@ -131,14 +131,15 @@ def call(
         box = as_toolbox([*tools, *served])
         if not box.tools:
             raise InvalidRequest("the MCP servers offer no tools")
+        far = sum(tool.leaves for tool in served) if request.get("private") else 0
+        if far:
+            words = f"not offered to a private request: {far} tools of servers on other machines"
+            side.say((words, "yellow"))
         with Waiting(side, "thinking"):
             reply = engine.call(prompt, box.tools, **request)
         if not as_json:
             _show(reply, settings, explain)
-        count = sum(made.name in box.functions for made in reply.calls)
-        if count and allowed(count, yes=yes, may_ask=not as_json, side=side):
-            with Waiting(side, "running"):
-                reply = run_calls(reply, box, ToolRecord(engine.ledger))
+        reply = _run(reply, box, ToolRecord(engine.ledger), yes=yes, may_ask=not as_json)
         if as_json:
             print_json(reply.to_dict())
         else:
@@ -159,6 +160,18 @@ def started(servers: Sequence[str], timeout_s: float) -> Iterator[tuple[Runnable
         opened = ToolServers(servers, timeout_s=timeout_s)
     with opened:
         yield opened.tools
+
+
+def _run(
+    reply: CallReply, box: Toolbox, record: ToolRecord, *, yes: bool, may_ask: bool
+) -> CallReply:
+    """The reply with the results of its calls, if they can be run and may be."""
+    side = console(stderr=True)
+    count = sum(made.name in box.functions for made in reply.calls)
+    if not count or not allowed(count, yes=yes, may_ask=may_ask, side=side):
+        return reply
+    with Waiting(side, "running"):
+        return run_calls(reply, box, record)
 
 
 def allowed(count: int, *, yes: bool, may_ask: bool, side: Screen, label: str = "") -> bool:

@@ -10,6 +10,7 @@ import click
 from edgewise.cli import options
 from edgewise.cli.render import console
 from edgewise.cli.setup import choose_model
+from edgewise.cli.streams import print_json
 from edgewise.settings import Settings
 
 
@@ -33,12 +34,13 @@ from edgewise.settings import Settings
     help="Local model: a name, or the path of a GGUF file.",
     shell_complete=options.complete_models_and_files,
 )
-def mcp(port: int | None, policy: str | None, model: str | None) -> None:
+@options.as_json
+def mcp(port: int | None, policy: str | None, model: str | None, as_json: bool) -> None:
     """Be an MCP server that offers ask, call, transcribe, see and find, until the client leaves.
 
     Clients start it themselves, and speak to it over its standard streams; nothing but the
     protocol goes to standard output. Every result says where it comes from, how sure it is and
-    what it cost. Needs the extra `mcp`.
+    what it cost. With --http, --json prints the address as JSON. Needs the extra `mcp`.
 
     \b
     edgewise mcp
@@ -55,8 +57,11 @@ def mcp(port: int | None, policy: str | None, model: str | None) -> None:
     if port is None:
         asyncio.run(mcp_server.serve_stdio(engine))
     else:
-        asyncio.run(mcp_server.serve_http(engine, port, _announce))
+        asyncio.run(mcp_server.serve_http(engine, port, lambda url: _announce(url, as_json)))
 
 
-def _announce(url: str) -> None:
-    console(stderr=True).say(("Listening on ", "green"), url)
+def _announce(url: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"url": url})
+    else:
+        console(stderr=True).say(("Listening on ", "green"), url)
