@@ -47,11 +47,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"flows", "settings", "plugins", "credentials", "calibrations", "bridge"},
     "monitor": VALUES | DOERS | {"flows", "settings", "assembly"},
     "engine": VALUES | DOERS | {"flows", "settings", "plugins", "assembly", "monitor"},
-    "conversation": VALUES | {"calls", "assembly", "engine"},
+    "mcp_client": VALUES | {"calls", "bridge"},
+    "conversation": VALUES | {"calls", "assembly", "engine", "mcp_client"},
     "shared_engine": VALUES | DOERS | {"bridge", "settings", "assembly", "engine"},
     "aio": VALUES
     | DOERS
     | {"flows", "bridge", "settings", "assembly", "engine", "shared_engine", "conversation"},
+    "mcp_server": VALUES | {"flows", "settings", "engine", "aio", "folder_search"},
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }

@@ -97,6 +97,35 @@ def microphone() -> None:
         assert list(sounddevice.query_devices()) is not None
 
 
+def mcp() -> None:
+    """Both ways: tools of a server that is a process, and our own server over HTTP."""
+    import asyncio
+
+    from mcp import Client
+
+    from edgewise import AsyncEngine, Engine, ToolServers
+    from edgewise.mcp_server import serve_http
+    from edgewise.testing import ScriptedBackend, ScriptedFunctionModel
+    from tests.test_mcp_client import command
+
+    model = ScriptedFunctionModel(['get_weather {"place":"Oslo"}'])
+    with Engine(function_model=model) as engine, ToolServers([command("good")]) as servers:
+        asked = "What is the weather in Oslo?"
+        reply = engine.call(asked, servers.tools, execute=True, policy="local_only")
+        assert reply.results[0].value == "It rains in Oslo."
+
+    async def serve_and_ask() -> None:
+        addresses: asyncio.Queue[str] = asyncio.Queue()
+        engine = AsyncEngine(backend=ScriptedBackend.confident("Paris."))
+        serving = asyncio.create_task(serve_http(engine, 0, addresses.put_nowait))
+        async with Client(await addresses.get()) as client:
+            assert not (await client.call_tool("ask", {"question": "Which capital?"})).is_error
+        serving.cancel()
+        await asyncio.wait([serving])
+
+    asyncio.run(serve_and_ask())
+
+
 def otel() -> None:
     """A request through the server becomes spans, which go where the user says and only there."""
     from opentelemetry import metrics, trace

@@ -29,18 +29,19 @@ _MODULES = {
         "CloudUnreachable ContextExceeded DeadlinePassed DeviceBusy DoesNotFit EdgewiseError "
         "ExtraMissing GenerationFailed IndexUnavailable InvalidRequest LedgerError "
         "LedgerUnavailable LocalError ModelNotFound NoMicrophone SchemaUnsupported "
-        "SettingsError SpaceMismatch StoreError Unreadable"
+        "SettingsError SpaceMismatch StoreError ToolServerFailed Unreadable"
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",
     "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
+    "edgewise.mcp_client": "ToolServers",
     "edgewise.record.ledger": "Ledger",
     "edgewise.settings": "ProviderSettings ServerSettings Settings",
     "edgewise.types.calls": "Complaint Intent",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
         "Audio AudioLike CallOptions ChatOptions Image ListenOptions Message RequestOptions "
-        "ResponseFormat ResponseFormatLike SpeechOptions Tool ToolCall ToolLike"
+        "ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.replies": (

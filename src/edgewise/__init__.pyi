@@ -36,6 +36,7 @@ from edgewise.errors import SchemaUnsupported as SchemaUnsupported
 from edgewise.errors import SettingsError as SettingsError
 from edgewise.errors import SpaceMismatch as SpaceMismatch
 from edgewise.errors import StoreError as StoreError
+from edgewise.errors import ToolServerFailed as ToolServerFailed
 from edgewise.errors import Unreadable as Unreadable
 from edgewise.flows.listen import LiveTranscriber as LiveTranscriber
 from edgewise.folder_search import FolderIndex as FolderIndex
@@ -43,6 +44,7 @@ from edgewise.local.backend import CallBackend as CallBackend
 from edgewise.local.backend import ChatBackend as ChatBackend
 from edgewise.local.backend import EmbedBackend as EmbedBackend
 from edgewise.local.backend import SpeechBackend as SpeechBackend
+from edgewise.mcp_client import ToolServers as ToolServers
 from edgewise.record.ledger import Ledger as Ledger
 from edgewise.settings import ProviderSettings as ProviderSettings
 from edgewise.settings import ServerSettings as ServerSettings
@@ -64,6 +66,7 @@ from edgewise.types.messages import Message as Message
 from edgewise.types.messages import RequestOptions as RequestOptions
 from edgewise.types.messages import ResponseFormat as ResponseFormat
 from edgewise.types.messages import ResponseFormatLike as ResponseFormatLike
+from edgewise.types.messages import RunnableTool as RunnableTool
 from edgewise.types.messages import SpeechOptions as SpeechOptions
 from edgewise.types.messages import Tool as Tool
 from edgewise.types.messages import ToolCall as ToolCall

@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from edgewise.assembly.requests import Prompt
 from edgewise.bridge import Cancellation, Worker
 from edgewise.cloud.provider import Cloud
-from edgewise.conversation import Conversation
+from edgewise.conversation import MCP_TIMEOUT_S, Conversation
 from edgewise.engine import Engine
 from edgewise.errors import Cancelled
 from edgewise.flows.listen import LiveTranscriber
@@ -39,6 +39,7 @@ from edgewise.types.messages import (
     Message,
     RequestOptions,
     SpeechOptions,
+    ToolCall,
     ToolLike,
 )
 from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
@@ -197,9 +198,23 @@ class AsyncConversation:
     """
 
     def __init__(
-        self, engine: AsyncEngine, *, max_steps: int = 4, **options: Unpack[RequestOptions]
+        self,
+        engine: AsyncEngine,
+        *,
+        max_steps: int = 4,
+        mcp: Sequence[str] = (),
+        mcp_timeout_s: float = MCP_TIMEOUT_S,
+        approve: Callable[[ToolCall], bool] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> None:
-        self.conversation = Conversation(engine.engine, max_steps=max_steps, **options)
+        self.conversation = Conversation(
+            engine.engine,
+            max_steps=max_steps,
+            mcp=mcp,
+            mcp_timeout_s=mcp_timeout_s,
+            approve=approve,
+            **options,
+        )
         self._engine = engine
         self._order = asyncio.Lock()
 
@@ -235,6 +250,17 @@ class AsyncConversation:
         """Continue with the results of the calls that the application made."""
         async with self._order:
             return await self._engine._result(lambda: self.conversation.resume(results, **options))
+
+    async def close(self) -> None:
+        """End the MCP servers."""
+        await asyncio.to_thread(self.conversation.close)
+
+    async def __aenter__(self) -> Self:
+        await self._engine._result(self.conversation.__enter__)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class AsyncLiveTranscriber:

@@ -12,12 +12,12 @@ import contextlib
 import contextvars
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from edgewise.errors import Cancelled
 
@@ -103,8 +103,13 @@ def awaited(awaitable: Awaitable[Result]) -> Result:
             return pool.submit(contextvars.copy_context().run, asyncio.run, run()).result()
     if loop is None:
         return asyncio.run(run())
+    return awaited_on(loop, run())
+
+
+def awaited_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:
+    """What a coroutine returns on another thread's loop. Whoever leaves cancels it."""
     cancellation = current.get() or Cancellation()
-    future = asyncio.run_coroutine_threadsafe(run(), loop)
+    future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         with cancellation.waking(future.cancel):
             return future.result()

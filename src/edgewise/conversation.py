@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
@@ -16,6 +16,7 @@ from edgewise.types.messages import (
     ChatOptions,
     Message,
     RequestOptions,
+    RunnableTool,
     ToolCall,
     ToolLike,
     new_request_id,
@@ -30,7 +31,12 @@ from edgewise.types.replies import (
     ToolResult,
 )
 
+if TYPE_CHECKING:
+    from edgewise.mcp_client import ToolServers
+
 NO_RESULT = "no result was given"
+REFUSED = "not run: the user did not allow it"
+MCP_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,23 @@ class Round:
     open_calls: tuple[ToolCall, ...]
 
 
-def run_round(reply: Reply, tools: Sequence[ToolLike]) -> Round:
-    """Run the calls of Python functions, in order. Every result needs the id of its call."""
+def run_round(
+    reply: Reply,
+    tools: Sequence[ToolLike],
+    approve: Callable[[ToolCall], bool] | None = None,
+) -> Round:
+    """Run the calls of tools that can be run, in order. Every result needs the id of its call."""
     functions = as_toolbox(tools).functions
     calls = tuple(
         replace(call, id=call.id or f"call_{new_request_id()}") for call in reply.tool_calls
     )
-    results = tuple(run_call(call, functions) for call in calls if call.name in functions)
+    results = tuple(
+        run_call(call, functions)
+        if approve is None or approve(call)
+        else ToolResult(call, error=REFUSED)
+        for call in calls
+        if call.name in functions
+    )
     reply = replace(reply, tool_calls=calls)
     if isinstance(reply, CallReply):
         reply = replace(reply, results=results)
@@ -111,12 +127,26 @@ class Conversation:
     answers from their results. The last of the `max_steps` steps must be an answer. Calls of tools
     that are only described come back as `reply.tool_calls`; pass their results to `resume`.
 
+    `mcp` names MCP servers, each a command or an http(s) address, whose tools are offered too. They
+    start with the first turn, or with the `with` block, whose end stops them; each may take
+    `mcp_timeout_s` to start, and for each call. `approve` is asked before a call is run.
+
+        with Conversation(engine, mcp=["uvx mcp-server-time"]) as conversation:
+            conversation.ask("What time is it in Asia/Tokyo?")
+
     Every turn sends the whole history. Once it contains a private turn, all later turns are
     private too, whatever they say. Remove that turn, and they may leave the device again.
     """
 
     def __init__(
-        self, engine: Engine, *, max_steps: int = 4, **options: Unpack[RequestOptions]
+        self,
+        engine: Engine,
+        *,
+        max_steps: int = 4,
+        mcp: Sequence[str] = (),
+        mcp_timeout_s: float = MCP_TIMEOUT_S,
+        approve: Callable[[ToolCall], bool] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> None:
         if max_steps < 2:
             raise InvalidRequest(f"max_steps = {max_steps}: at least 2, to call and to answer")
@@ -126,7 +156,24 @@ class Conversation:
         self.messages: list[Message] = [Message("system", system)] if system else []
         self.options = options
         self.steps: list[Reply] = []  # the reply of each request of the last turn
+        self.mcp = mcp
+        self.mcp_timeout_s = mcp_timeout_s
+        self.approve = approve
         self._private: list[Message] = []
+        self._servers: ToolServers | None = None
+
+    def close(self) -> None:
+        """End the MCP servers. The next turn would start them again."""
+        if self._servers is not None:
+            self._servers.close()
+            self._servers = None
+
+    def __enter__(self) -> Self:
+        self._served()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def private(self) -> bool:
@@ -172,6 +219,8 @@ class Conversation:
     ) -> Generator[Event, None, None]:
         """Take steps until there is an answer, or a call that only the application can make."""
         self.steps = []
+        if served := self._served():
+            options = {**options, "tools": [*options.get("tools", ()), *served]}
         for left in reversed(range(self.max_steps)):
             if self.private or options.get("private"):
                 options = {**options, "private": True}
@@ -185,7 +234,7 @@ class Conversation:
                 # It compiles the patterns of function calls; chat need not wait for that.
 
                 # Calls made although tool_choice forbids them are left to the application.
-                made = run_round(reply, options.get("tools", ()) if left else ())
+                made = run_round(reply, options.get("tools", ()) if left else (), self.approve)
                 reply, calls = made.reply, made.open_calls
                 self._remember(made.messages)
             self.steps.append(reply)
@@ -222,6 +271,16 @@ class Conversation:
         if not (reply.signalled or reply.tool_calls):
             self._remember([Message("assistant", reply.text, source=reply.source)])
         return reply
+
+    def _served(self) -> tuple[RunnableTool, ...]:
+        """The tools of the MCP servers, which are started now if they are not running."""
+        if not self.mcp:
+            return ()
+        if self._servers is None:
+            from edgewise.mcp_client import ToolServers  # noqa: PLC0415 - asyncio, and an extra
+
+            self._servers = ToolServers(self.mcp, timeout_s=self.mcp_timeout_s)
+        return self._servers.tools
 
     def _events(
         self, messages: Sequence[Message], options: RequestOptions, *, live: bool

@@ -7,6 +7,7 @@
     ├── DoesNotFit                 the device cannot serve it and the cloud may not
     ├── Cancelled                  the user has left
     ├── Unreadable                 an index cannot read this file
+    ├── ToolServerFailed           an MCP server does not start, does not answer, or its tool failed
     ├── LocalError                 something on the device
     │   ├── ExtraMissing           a part that is installed on request; the message says how
     │   ├── NoMicrophone           nothing here records sound
@@ -75,6 +76,12 @@ class Unreadable(EdgewiseError):
     """An index cannot read this file. The message says why."""
 
     code = "unreadable"
+
+
+class ToolServerFailed(EdgewiseError):
+    """An MCP server could not be used, or its tool failed. The message says which and why."""
+
+    code = "tool_server_failed"
 
 
 class LocalError(EdgewiseError):

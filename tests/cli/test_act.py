@@ -99,7 +99,7 @@ def test_a_person_is_asked(
         return answer == "y\n"
 
     monkeypatch.setattr("edgewise.cli.act.click.confirm", confirm)
-    monkeypatch.setattr(command, "is_attended", lambda: True)
+    monkeypatch.setattr("edgewise.cli.call.is_attended", lambda: True)
     run("act", "--local", "--file", audio)
     assert asked == ["run     1 call?"]
     assert bool(notes(own_home)) == runs

@@ -23,7 +23,13 @@ from edgewise.calls.formats import format_named
 from edgewise.calls.tools import Toolbox
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.errors import Cancelled, InvalidRequest, ModelNotFound, SettingsError
+from edgewise.errors import (
+    Cancelled,
+    InvalidRequest,
+    ModelNotFound,
+    SettingsError,
+    ToolServerFailed,
+)
 from edgewise.flows import call as call_functions
 from edgewise.flows.call import (
     CallRules,
@@ -129,5 +135,7 @@ def run_call(call: ToolCall, functions: Mapping[str, Callable[..., Any]]) -> Too
         raise
     except InvalidRequest as error:
         return ToolResult(call, error=f"{NOT_RUN} {error}")
+    except ToolServerFailed as error:
+        return ToolResult(call, error=str(error))
     except Exception as error:  # noqa: BLE001  # the user's code may raise anything
         return ToolResult(call, error=f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ from edgewise import plugins
 from edgewise.calls.typed_answers import as_response_format
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
-from edgewise.types.messages import Context, Message, Request
+from edgewise.types.messages import Context, Message, Request, RunnableTool
 from edgewise.types.objectives import OBJECTIVES
 
 Prompt = str | Message | Sequence[Message]
@@ -38,6 +38,10 @@ def new_request(
         from edgewise.calls.tools import as_tools, choose  # noqa: PLC0415
 
         tools = as_tools(given.get("tools", ()))
+        if given.get("private"):
+            tools = tuple(
+                one for one in tools if not (isinstance(one, RunnableTool) and one.leaves)
+            )
         given |= choose(tools, given.get("tool_choice", "auto"))
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from edgewise.errors import InvalidRequest
-from edgewise.types.messages import Tool, ToolChoice, ToolLike
+from edgewise.types.messages import RunnableTool, Tool, ToolChoice, ToolLike
 
 NESTING_LIMIT = 32
 TOOLS_LIMIT = 10_000
@@ -19,7 +19,7 @@ SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")  # OpenAI, Anthropic
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """Tools, and for those that are Python functions what to call, by name."""
+    """Tools, and for those that can be run from here what to call, by name."""
 
     tools: tuple[Tool, ...] = ()
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -51,7 +51,9 @@ def as_toolbox(items: Sequence[ToolLike] | Toolbox) -> Toolbox:
             earlier = list(tools).index(tool.name)
             raise InvalidRequest(f"{path}.name: {tool.name!r} is the name of tools[{earlier}] too")
         tools[tool.name] = tool
-        if not isinstance(item, Tool | Mapping):
+        if isinstance(item, RunnableTool):
+            functions[tool.name] = item.run
+        elif not isinstance(item, Tool | Mapping):
             functions[tool.name] = item
     return Toolbox(tuple(tools.values()), functions)
 

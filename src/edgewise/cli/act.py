@@ -8,7 +8,7 @@ import inspect
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,14 @@ from edgewise.calls.tools import (
     as_toolbox,
 )
 from edgewise.cli import options
-from edgewise.cli.call import about, about_intent, call_line, read_tools
+from edgewise.cli.call import (
+    about,
+    about_intent,
+    allowed,
+    call_line,
+    read_tools,
+    show_results,
+)
 from edgewise.cli.listen import Captions, Sound, follow, open_source
 from edgewise.cli.ready import ensure_function_model, ensure_transcriber
 from edgewise.cli.render import (
@@ -32,12 +39,11 @@ from edgewise.cli.render import (
     console,
     print_json,
 )
-from edgewise.cli.streams import json_text, printable
 from edgewise.cli.transcribe import PLACES
 from edgewise.engine import Engine
 from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
-from edgewise.types.replies import CallReply, ToolResult
+from edgewise.types.replies import CallReply
 from edgewise.types.transcripts import Transcript
 
 POWER = Path("/sys/class/power_supply")
@@ -265,19 +271,8 @@ def agreed(reply: CallReply, box: Toolbox, *, yes: bool, may_ask: bool, side: Sc
         if may_ask:
             _say(side, "run", ("not run: JSON only describes tools; give FILE.py", "yellow"))
         return False
-    if yes:
-        return True
-    if may_ask and is_attended():
-        count = len(reply.calls)
-        return click.confirm(f"{'run':<{_LABEL}}{count} call{'s' * (count > 1)}?", err=True)
-    if may_ask:
-        _say(side, "run", ("not run: there is nobody to ask (--yes runs them)", "yellow"))
-    return False
-
-
-def is_attended() -> bool:
-    """Whether somebody is at the terminal."""
-    return sys.stdin is not None and sys.stdin.isatty()
+    label = f"{'run':<{_LABEL}}"
+    return allowed(len(reply.calls), yes=yes, may_ask=may_ask, side=side, label=label)
 
 
 def show_heard(heard: Transcript, side: Screen) -> None:
@@ -305,14 +300,6 @@ def show_calls(reply: CallReply, side: Screen) -> None:
         _say(side, "", (about_intent(complaint, reply.intents), "yellow"))
     if reply.degraded:
         _say(side, "", (f"degraded: {reply.decision.degraded_code}", "yellow"))
-
-
-def show_results(results: Sequence[ToolResult]) -> None:
-    """On standard output: they are the result."""
-    for result in results:
-        value = result.value if isinstance(result.value, str) else json_text(result.value)
-        text = f"failed: {result.error}" if result.error else value
-        click.echo(printable(f"{'result':<{_LABEL}}{result.call.name}: {text}"))
 
 
 def _say(side: Screen, label: str, *parts: str | tuple[str, str]) -> None:

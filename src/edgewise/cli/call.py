@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.text import Text
 
+from edgewise.assembly.calls import run_calls
 from edgewise.calls.difficulty import tier
-from edgewise.calls.tools import parse_tools_file
+from edgewise.calls.tools import Toolbox, as_toolbox, parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.options import read_prompt
@@ -37,10 +40,11 @@ from edgewise.cli.streams import (
 )
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
+from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
 from edgewise.types.calls import Complaint, Intent
-from edgewise.types.messages import Tool, ToolCall
-from edgewise.types.replies import CallReply
+from edgewise.types.messages import RunnableTool, Tool, ToolCall
+from edgewise.types.replies import CallReply, ToolResult
 
 TIERS = {
     "local": "easy: the device, and one narrower try if it fails",
@@ -55,10 +59,10 @@ TIERS = {
     "--tools",
     "file",
     metavar="FILE",
-    required=True,
     type=click.Path(),
     help="Tools as JSON: a list as in OpenAI's requests; - is standard input.",
 )
+@options.mcp_tools
 @click.option(
     "--context",
     "facts",
@@ -82,7 +86,10 @@ def call(
     context: click.Context,
     /,
     request_words: tuple[str, ...],
-    file: str,
+    file: str | None,
+    servers: tuple[str, ...],
+    mcp_timeout: float,
+    yes: bool,
     facts: tuple[str, ...],
     signal: bool,
     explain: bool,
@@ -92,15 +99,19 @@ def call(
     """Turn REQUEST into calls of the tools in FILE, one per line: a name and its arguments.
 
     Without a REQUEST, standard input is the request. Only the calls go to standard output;
-    the source, confidence, repairs and complaints of each go to standard error. Nothing is run.
-    --model is the model that writes the calls.
+    the source, confidence, repairs and complaints of each go to standard error. Calls of tools in
+    FILE are not run. Calls of an MCP server's tools are run after your yes, or with --yes; their
+    results follow the calls. --model is the model that writes the calls.
 
     \b
     edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
     edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
     edgewise call "Remind me on Friday" --tools tools.json --context date=2026-11-16
+    edgewise call "What time is it in Asia/Tokyo?" --mcp "uvx mcp-server-time"
     """
-    tools = read_tools(file)
+    if file is None and not servers:
+        raise click.UsageError("there are no tools: give --tools FILE or --mcp SERVER")
+    tools = read_tools(file) if file is not None else ()
     if file == "-" and not request_words:
         raise click.UsageError("--tools - takes standard input: give the REQUEST in words")
     nothing = 'nothing to call: edgewise call "your request" --tools FILE'
@@ -115,15 +126,76 @@ def call(
     if signal:
         request["handoff"] = "signal"
     settings = ensure_function_model(settings, request.get("policy"))
-    with warnings_last(), Engine(settings) as engine:
-        with Waiting(console(stderr=True), "thinking"):
-            reply = engine.call(prompt, tools, **request)
+    side = console(stderr=True)
+    with warnings_last(), Engine(settings) as engine, started(servers, mcp_timeout) as served:
+        box = as_toolbox([*tools, *served])
+        if not box.tools:
+            raise InvalidRequest("the MCP servers offer no tools")
+        far = sum(tool.leaves for tool in served) if request.get("private") else 0
+        if far:
+            words = f"not offered to a private request: {far} tools of servers on other machines"
+            side.say((words, "yellow"))
+        with Waiting(side, "thinking"):
+            reply = engine.call(prompt, box.tools, **request)
+        if not as_json:
+            _show(reply, settings, explain)
+        reply = _run(reply, box, ToolRecord(engine.ledger), yes=yes, may_ask=not as_json)
         if as_json:
             print_json(reply.to_dict())
         else:
-            _show(reply, settings, explain)
+            show_results(reply.results)
     if reply.signalled:
         context.exit(EXIT_SIGNALLED)
+
+
+@contextmanager
+def started(servers: Sequence[str], timeout_s: float) -> Iterator[tuple[RunnableTool, ...]]:
+    """The tools of the MCP servers, which run while inside."""
+    if not servers:
+        yield ()
+        return
+    from edgewise.mcp_client import ToolServers  # noqa: PLC0415 - asyncio, and an extra
+
+    with Waiting(console(stderr=True), "starting MCP servers"):
+        opened = ToolServers(servers, timeout_s=timeout_s)
+    with opened:
+        yield opened.tools
+
+
+def _run(
+    reply: CallReply, box: Toolbox, record: ToolRecord, *, yes: bool, may_ask: bool
+) -> CallReply:
+    """The reply with the results of its calls, if they can be run and may be."""
+    side = console(stderr=True)
+    count = sum(made.name in box.functions for made in reply.calls)
+    if not count or not allowed(count, yes=yes, may_ask=may_ask, side=side):
+        return reply
+    with Waiting(side, "running"):
+        return run_calls(reply, box, record)
+
+
+def allowed(count: int, *, yes: bool, may_ask: bool, side: Screen, label: str = "") -> bool:
+    """Whether to run calls: --yes, or the user agreed in the terminal."""
+    if yes:
+        return True
+    if may_ask and is_attended():
+        return click.confirm(f"{label or 'run '}{count} call{'s' * (count > 1)}?", err=True)
+    words = "not run: there is nobody to ask (--yes runs them)"
+    side.say((label, "dim"), (words, "yellow"))
+    return False
+
+
+def is_attended() -> bool:
+    """Whether somebody is at the terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def show_results(results: Sequence[ToolResult]) -> None:
+    """On standard output: they are the result."""
+    for result in results:
+        value = result.value if isinstance(result.value, str) else json_text(result.value)
+        text = f"failed: {result.error}" if result.error else value
+        click.echo(printable(f"{'result':<8}{result.call.name}: {text}"))
 
 
 def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:

@@ -11,7 +11,8 @@ import click
 
 from edgewise import plugins
 from edgewise.cli import options
-from edgewise.cli.ready import ensure_model
+from edgewise.cli.call import allowed, call_line
+from edgewise.cli.ready import ensure_function_model, ensure_model
 from edgewise.cli.render import (
     Waiting,
     console,
@@ -25,6 +26,7 @@ from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
+from edgewise.types.messages import ToolCall
 from edgewise.types.replies import Reply
 
 HELP = """\
@@ -41,23 +43,32 @@ PROMPT = "\x01\x1b[1m\x02you >\x01\x1b[0m\x02 "
 
 @click.command()
 @options.routing
+@options.mcp_tools
 @options.as_json
-def chat(as_json: bool, **given: Any) -> None:
+def chat(
+    as_json: bool, servers: tuple[str, ...], mcp_timeout: float, yes: bool, **given: Any
+) -> None:
     """Talk: one history, whichever side answers. /help lists the commands.
 
     Questions and /commands may be piped in, one per line. With --json each gets one line of
-    JSON, errors included.
+    JSON, errors included. Calls of an MCP server's tools are run after your yes, or with --yes.
 
     \b
     edgewise chat
     edgewise chat --policy prefer_cloud --system "Answer in one sentence."
+    edgewise chat --mcp "uvx mcp-server-time"
     edgewise chat --json < questions.txt
     """
     settings, request = options.split(given)
     policy = request.get("policy")
     settings = ensure_model(choose_model(settings, policy), policy)
-    with Engine(settings) as engine:
-        talk = Talk(Conversation(engine, **request), as_json)
+    if servers:
+        settings = ensure_function_model(settings, policy)
+    waiting = Waiting(console(stderr=True), "thinking")
+    approve = Approval(waiting, yes=yes, as_json=as_json)
+    talking: dict[str, Any] = {"mcp": servers, "mcp_timeout_s": mcp_timeout, "approve": approve}
+    with Engine(settings) as engine, Conversation(engine, **talking, **request) as conversation:
+        talk = Talk(conversation, as_json, waiting)
         if not as_json:
             talk.greet()
         while not talk.over and (line := talk.read()) is not None:
@@ -65,12 +76,33 @@ def chat(as_json: bool, **given: Any) -> None:
                 talk.take(line.strip())
 
 
+class Approval:
+    """Asks before a call of a tool is run; the sign of life is away meanwhile."""
+
+    def __init__(self, waiting: Waiting, *, yes: bool, as_json: bool) -> None:
+        self._waiting = waiting
+        self._yes = yes
+        self._may_ask = not as_json
+
+    def __call__(self, call: ToolCall) -> bool:
+        side = console(stderr=True)
+        self._waiting.stop()
+        side.say(("call  ", "dim"), call_line(call))
+        try:
+            run = allowed(1, yes=self._yes, may_ask=self._may_ask, side=side)
+        except click.Abort:  # Ctrl-C: this answer is stopped, not the talk
+            raise KeyboardInterrupt from None
+        self._waiting.start("running" if run else "thinking")
+        return run
+
+
 class Talk:
     """One session at the terminal."""
 
-    def __init__(self, conversation: Conversation, as_json: bool) -> None:
+    def __init__(self, conversation: Conversation, as_json: bool, waiting: Waiting) -> None:
         self.conversation = conversation
         self.as_json = as_json
+        self._waiting = waiting
         self.last: Reply | None = None
         self.over = False
         self._private_from = len(conversation.messages)
@@ -136,11 +168,12 @@ class Talk:
 
     def _answer(self, line: str) -> None:
         if self.as_json:
-            with Waiting(console(stderr=True), "thinking"):
+            with self._waiting:
                 self.last = self.conversation.ask(line)
             print_json(self.last.to_dict())
             return
-        self.last = show_answer(self.conversation.stream(line), self._screen, self._screen)
+        events = self.conversation.stream(line)
+        self.last = show_answer(events, self._screen, self._screen, self._waiting)
         self._screen.print(summary(self.last))
 
     def _command(self, line: str) -> None:

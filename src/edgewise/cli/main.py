@@ -60,6 +60,7 @@ COMMANDS = {
     "index": ("edgewise.cli.index:index", "Read a folder, so that find can search it."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "listen": ("edgewise.cli.listen:listen", "Caption live what is being said."),
+    "mcp": ("edgewise.cli.mcp:mcp", "Be an MCP server: ask, call, transcribe, see and find."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
     "see": ("edgewise.cli.see:see", "Ask about pictures."),

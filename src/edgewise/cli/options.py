@@ -185,6 +185,29 @@ def routing(command: Command) -> Command:
     )
 
 
+def mcp_tools(command: Command) -> Command:
+    """--mcp and what goes with it, for commands that offer the tools of MCP servers."""
+    return _all_of(
+        command,
+        click.option(
+            "--mcp",
+            "servers",
+            metavar="SERVER",
+            multiple=True,
+            help="Offer the tools of an MCP server: a command in quotes, or an http(s) address.",
+        ),
+        click.option(
+            "--mcp-timeout",
+            type=click.FloatRange(0, min_open=True),
+            metavar="SECONDS",
+            default=60.0,
+            show_default=True,
+            help="For an MCP server to start, and for each call.",
+        ),
+        click.option("--yes", "-y", is_flag=True, help="Run calls of MCP tools without asking."),
+    )
+
+
 def _all_of(command: Command, *given: Callable[[Command], Command]) -> Command:
     for option in reversed(given):
         command = option(command)

@@ -121,11 +121,12 @@ class Waiting:
 
     def __init__(self, side: Screen, message: str) -> None:
         self._status: Status | None = None
+        self._message = message
         if side.is_terminal:
             self._status = side.status(message, spinner="line")
 
     def __enter__(self) -> Waiting:
-        self.start()
+        self.start(self._message)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,10 +171,15 @@ class Voice:
             self._screen.file.flush()
 
 
-def show_answer(events: Iterable[Event], screen: Screen, side: Screen) -> Reply:
-    """Stream an answer: its text to `screen`, everything else to `side`."""
+def show_answer(
+    events: Iterable[Event], screen: Screen, side: Screen, waiting: Waiting | None = None
+) -> Reply:
+    """Stream an answer: its text to `screen`, everything else to `side`.
+
+    `waiting` is the sign of life, for a caller who has to stop it in the middle.
+    """
     voice = Voice(screen)
-    with Waiting(console(stderr=True), "thinking") as waiting:
+    with waiting or Waiting(console(stderr=True), "thinking") as waiting:
         for event in events:
             waiting.stop()
             match event:

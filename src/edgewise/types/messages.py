@@ -94,6 +94,18 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnableTool(Tool):
+    """A tool that can be run from here: `run` takes its arguments by name.
+
+    `leaves` is true if running it sends the arguments to another machine. A private request is
+    not offered such a tool.
+    """
+
+    run: Callable[..., Any]
+    leaves: bool = False
+
+
 # What may be given as a tool: a `Tool`, a schema as in OpenAI's requests, or a Python function.
 ToolLike = Tool | Mapping[str, Any] | Callable[..., Any]
 
