@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Message, RequestOptions, ToolCall, ToolLike, new_request_id
+from edgewise.types.personal_data import as_kinds
 from edgewise.types.replies import CallReply, Event, Finished, Reply, TextDelta, ToolResult
 
 NO_RESULT = "no result was given"
@@ -98,6 +99,7 @@ class Conversation:
 
     Every turn sends the whole history. Once it contains a private turn, all later turns are
     private too, whatever they say. Remove that turn, and they may leave the device again.
+    Kinds that a turn names in `redact` or `private_kinds` hold for all later turns as well.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Conversation:
         self.options = options
         self.steps: list[Reply] = []  # the reply of each request of the last turn
         self._private: list[Message] = []
+        self._kinds: dict[str, tuple[str, ...]] = {}  # by option: what no later turn may let out
 
     @property
     def private(self) -> bool:
@@ -151,6 +154,7 @@ class Conversation:
     ) -> Generator[Event, None, None]:
         """Take steps until there is an answer, or a call that only the application can make."""
         self.steps = []
+        options = self._with_kinds(options)
         for left in reversed(range(self.max_steps)):
             if self.private or options.get("private"):
                 options = {**options, "private": True}
@@ -173,6 +177,15 @@ class Conversation:
                 return
             new = []
             options.pop("request_id", None)  # only the first step has this id
+
+    def _with_kinds(self, options: RequestOptions) -> RequestOptions:
+        given: dict[str, Any] = {**options}
+        for name in ("redact", "private_kinds"):
+            kept = self._kinds.get(name, ())
+            with suppress(TypeError, ValueError):  # the engine refuses what is no kind
+                kept = tuple(dict.fromkeys((*kept, *as_kinds(given.get(name, ())))))
+                self._kinds[name] = given[name] = kept
+        return cast(RequestOptions, given)
 
     def _step(
         self, new: Sequence[Message], options: RequestOptions, *, live: bool

@@ -37,8 +37,17 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     help="Local model: a name, or the path of a GGUF file.",
     shell_complete=options.complete_models_and_files,
 )
+@options.personal
 @options.as_json
-def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) -> None:
+def serve(
+    as_json: bool,
+    policy: str | None,
+    model: str | None,
+    redact: tuple[str, ...] | None,
+    private_kinds: tuple[str, ...] | None,
+    cloud_every_s: float | None,
+    **given: Any,
+) -> None:
     """Serve OpenAI's and Anthropic's APIs on this machine, until stopped.
 
     \b
@@ -47,7 +56,13 @@ def serve(as_json: bool, policy: str | None, model: str | None, **given: Any) ->
 
     A line of JSON per request goes to standard error. SIGTERM lets running requests finish.
     """
-    overrides: dict[str, Any] = {"policy": policy, "model": model}
+    overrides: dict[str, Any] = {
+        "policy": policy,
+        "model": model,
+        "redact": redact,
+        "private_kinds": private_kinds,
+        "cloud_every_s": cloud_every_s,
+    }
     settings = Settings.load(**{name: value for name, value in overrides.items() if value})
     changes = {name: value for name, value in given.items() if value is not None}
     settings = settings.with_changes(server=replace(settings.server, **changes))
