@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from edgewise import CloudClosed, Engine, InvalidRequest, Settings
+from edgewise import CloudClosed, Engine, InvalidRequest, Settings, SettingsError
 from edgewise.cloud import presidio
 from edgewise.cloud.personal_data import Finder, Found
 from edgewise.cloud.provider import Chunk
@@ -438,6 +438,11 @@ def test_a_finder_whose_package_is_missing_is_no_silent_no_op(
         assert cloud.connections == 0
 
 
+def test_a_finder_that_nobody_has_registered_is_a_clear_error(cloud: LoopbackCloud) -> None:
+    with engine_for(cloud, finders=("nobody",)) as engine, pytest.raises(SettingsError):
+        engine.complete("Hi", redact=True)
+
+
 def test_an_unknown_kind_is_refused_at_once(cloud: LoopbackCloud) -> None:
     with engine_for(cloud) as engine:
         for options in ({"redact": ["EMIAL"]}, {"private_kinds": ["NAME"]}):
@@ -460,6 +465,9 @@ def test_a_picture_or_a_sound_cannot_be_looked_into_and_stays(options: dict[str,
     ):
         shut = Redactor().closed(Request(messages=(message,), **kinds))
         assert shut is not None and shut.code == "not_redactable"
+    speech = Request(messages=(Message("user", "a.wav"),), task="transcribe", **kinds)
+    shut = Redactor().closed(speech)
+    assert shut is not None and shut.code == "not_redactable"
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,10 @@ def test_a_handoff_that_nobody_charges_for_does_not_count(opened: Callable[..., 
     with pytest.raises(TooSoon):  # it still runs
         leave(ledger, asking("b"))
     ledger.settle(first, REFUSED)
+    ledger.reserve("free/0", asking("free"), PROVIDER, 0)  # nothing is reserved, but it runs
+    with pytest.raises(TooSoon):
+        leave(ledger, asking("b"))
+    ledger.settle("free/0", REFUSED)
     second = leave(ledger, asking("b"))
     ledger.settle(second, cloud_attempt(0))  # a provider that costs nothing has answered
     with pytest.raises(TooSoon):

@@ -2,7 +2,8 @@
 
 Every search is linear in the length of the text, whatever the text is: no pattern can go back and
 forth over a long run. A text is first made flat, character by character, so that full-width digits,
-odd dashes and invisible characters do not hide a value; places in it stay the same.
+odd dashes, invisible characters and the escapes of JSON and URLs do not hide a value; places in it
+stay the same.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Finder(Protocol):
 
 def find(text: str, kinds: Iterable[str], finders: Sequence[Finder] = ()) -> list[Found]:
     """In order, none overlapping another. Raises whatever a finder raises."""
-    wanted, flat = set(kinds), text.translate(_FLAT) if not text.isascii() else text
+    wanted, flat = set(kinds), flattened(text)
     found = [
         Found(start, end, kind)
         for kind in KINDS
@@ -101,9 +102,28 @@ def _plain(character: str) -> str:
 
 
 _FLAT = _Flat()
+# In results of tools, a value may follow the letter of an escape: "\\n4111…".
+_ESCAPE = re.compile(r"\\(?:[nrtbf\"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}")
+
+
+def flattened(text: str) -> str:
+    """As long as the text, and as it looks to somebody who reads it."""
+    plain = text if text.isascii() else text.translate(_FLAT)
+    return _ESCAPE.sub(_meant, plain) if "\\" in plain or "%" in plain else plain
+
+
+def _meant(escape: re.Match[str]) -> str:
+    written = escape[0]
+    if len(written) == 2:
+        character = written[1] if written[1] in '"/\\' else " "
+    else:
+        character = _FLAT[int(written.lstrip("\\%u"), 16)]
+    return character.ljust(len(written), _INVISIBLE)
+
 
 # Between two groups of digits: a few spaces, dots or dashes, and what cannot be seen.
-_GAP = rf"[ \t\r\n.\-_/{_INVISIBLE}]{{0,3}}"
+_UNSEEN = rf"{_INVISIBLE}{{0,6}}"
+_GAP = rf"{_UNSEEN}[ \t\r\n.\-_/]{{0,3}}{_UNSEEN}"
 Spans = Iterator[tuple[int, int]]
 
 # -- e-mail ----------------------------------------------------------------------------------------
@@ -113,7 +133,7 @@ _DOMAIN = re.compile(
     rf"@(?:(?:{_LETTER}(?:[\w\u0300-\u036f{_INVISIBLE}-]{{0,70}})\.){{1,10}}"
     rf"(?=[\w-]*[^\W\d_])[\w\u0300-\u036f{_INVISIBLE}-]{{1,62}}{_LETTER}|\[[^\]\s]{{2,64}}\])"
 )
-_LOCAL = set(".+%'\u2019-_!#$&^~")
+_LOCAL = set(".+%'\u2019-_!#$&^~\\")
 
 
 def _emails(text: str) -> Spans:
