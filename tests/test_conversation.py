@@ -78,6 +78,25 @@ def test_a_history_without_its_private_turns_may_leave_again(
     assert talk.ask("Hello.").source == "cloud"
 
 
+def test_what_one_turn_redacts_stays_redacted_in_every_later_turn(cloud: LoopbackCloud) -> None:
+    cloud.always(Answer(text="Noted."))
+    variables = {**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+    backend = ScriptedBackend.doubtful("Perhaps it is over there somewhere.")
+    with Engine(Settings.load(variables), backend=backend) as engine:
+        talk = Conversation(engine)
+        talk.ask("I am ann@example.org.", redact=["EMAIL"])
+        talk.ask("And 10.1.2.3 is my machine.")
+        said = [message["content"] for message in cloud.requests[-1].body["messages"]]
+        assert said == ["I am [EMAIL_1].", "Noted.", "And 10.1.2.3 is my machine."]
+        assert talk.messages[0].content == "I am ann@example.org."
+        kept = talk.ask("Card?", private_kinds=["EMAIL"])
+        assert kept.decision.degraded_code == "private_kind"
+        assert talk.ask("Why?").decision.degraded_code == "private_kind"
+        assert len(cloud.requests) == 2
+        with pytest.raises(InvalidRequest, match="redact"):
+            talk.ask("Hi", redact=["e-mail"])
+
+
 def test_pictures_travel_in_the_turn_they_were_asked_with(
     engine: Engine, cloud: LoopbackCloud
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
-from edgewise.errors import InvalidRequest, ModelNotFound, SettingsError
+from edgewise.errors import CloudClosed, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.backend import TokenStream
 from edgewise.local.store.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
-from edgewise.types.replies import Finished, TextDelta
+from edgewise.types.replies import Finished, Reply, TextDelta
 
 DOUBT = "I am not at all sure but perhaps it is over there somewhere"
 
@@ -100,6 +101,53 @@ def test_a_budget_that_is_spent_keeps_the_answer_on_the_device(cloud: LoopbackCl
         reply = engine.complete("Where is it?")
         assert (reply.source, reply.decision.degraded_code) == ("local", "budget_spent")
         assert cloud.requests == []
+
+
+def test_what_comes_too_soon_after_a_handoff_stays_on_the_device(cloud: LoopbackCloud) -> None:
+    chosen = settings_for(cloud, cloud_every_s=3600)
+    with Engine(chosen, backend=ScriptedBackend.doubtful(DOUBT)) as engine:
+        assert engine.complete("Where is it?").source == "cloud"
+        soon = engine.complete("And now?")
+        assert (soon.text, soon.decision.degraded_code) == (DOUBT, "cooldown")
+        assert soon.decision.code == "kept_in_doubt"
+        with pytest.raises(CloudClosed, match="cloud_every_s") as shut:
+            engine.complete("And now?", policy="cloud_only")
+        assert shut.value.code == "cooldown"
+    sure = ScriptedBackend.confident("In Paris.")
+    with Engine(chosen, backend=sure) as engine:  # a new engine, the same ledger
+        assert not engine.complete("Where is it?").degraded
+        late = engine.complete("Where is it?", policy="prefer_cloud")
+        assert (late.source, late.decision.degraded_code) == ("local", "cooldown")
+    assert len(cloud.requests) == 1
+
+
+def test_threads_never_hand_off_twice_in_an_interval(cloud: LoopbackCloud) -> None:
+    chosen = settings_for(cloud, cloud_every_s=3600)
+    with Engine(chosen, backend=ScriptedBackend.doubtful(DOUBT)) as engine:
+        replies: list[Reply] = []
+
+        def ask() -> None:
+            for _ in range(15):
+                replies.append(engine.complete("Where is it?", policy="prefer_cloud"))
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(cloud.requests) == 1
+        assert [reply.source for reply in replies].count("cloud") == 1
+        codes = {reply.decision.degraded_code for reply in replies if reply.source == "local"}
+        assert codes == {"cooldown"}
+
+
+def test_a_cloud_that_refuses_does_not_use_up_the_interval(cloud: LoopbackCloud) -> None:
+    cloud.script(Status(400))
+    with Engine(
+        settings_for(cloud, cloud_every_s=3600), backend=ScriptedBackend.doubtful(DOUBT)
+    ) as engine:
+        assert engine.complete("Where is it?").decision.degraded_code == "cloud_rejected"
+        assert engine.complete("Where is it?").source == "cloud"
 
 
 def test_an_unwritable_ledger_keeps_the_money_in_and_the_answers_coming(

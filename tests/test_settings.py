@@ -52,6 +52,31 @@ def lanes_of(settings: Settings) -> list[ProviderConfig]:
 # -- order ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [("all", ("ALL",)), ("email, card", ("EMAIL", "CARD")), ("no", ()), (True, ("ALL",))],
+)
+def test_kinds_are_read_from_a_word_a_list_or_true(value: Any, kinds: tuple[str, ...]) -> None:
+    assert Settings.load(redact=value).redact == kinds
+    if isinstance(value, str):
+        assert Settings.load({"EDGEWISE_PRIVATE_KINDS": value}).private_kinds == kinds
+
+
+def test_a_word_that_is_no_kind_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"redact = 'e-mail': not true, or a list of kinds"):
+        Settings.load(redact="e-mail")
+
+
+@pytest.mark.parametrize(
+    ("value", "intervals"),
+    [(30, ("30",)), ("30", ("30",)), ("5, app: 60", ("5", "app: 60")), (["0.5"], ("0.5",))],
+)
+def test_times_between_handoffs_are_a_number_or_a_list(
+    value: Any, intervals: tuple[str, ...]
+) -> None:
+    assert Settings.load(cloud_every_s=value).cloud_every_s == intervals
+
+
 def test_the_last_one_wins_default_file_environment_argument(tmp_path: Path) -> None:
     assert Settings.load({}).max_tokens == 256
     environment = write_config(tmp_path, 'max_tokens = 11\npolicy = "local_only"')

@@ -29,7 +29,7 @@ _MODULES = {
         "CloudUnreachable ContextExceeded DeadlinePassed DeviceBusy DoesNotFit EdgewiseError "
         "ExtraMissing GenerationFailed IndexUnavailable InvalidRequest LedgerError "
         "LedgerUnavailable LocalError ModelNotFound NoMicrophone SchemaUnsupported "
-        "SettingsError SpaceMismatch StoreError ToolServerFailed Unreadable"
+        "SettingsError SpaceMismatch StoreError ToolServerFailed TooSoon Unreadable"
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",

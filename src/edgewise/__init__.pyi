@@ -37,6 +37,7 @@ from edgewise.errors import SettingsError as SettingsError
 from edgewise.errors import SpaceMismatch as SpaceMismatch
 from edgewise.errors import StoreError as StoreError
 from edgewise.errors import ToolServerFailed as ToolServerFailed
+from edgewise.errors import TooSoon as TooSoon
 from edgewise.errors import Unreadable as Unreadable
 from edgewise.flows.listen import LiveTranscriber as LiveTranscriber
 from edgewise.folder_search import FolderIndex as FolderIndex

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
 from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
@@ -21,6 +21,7 @@ from edgewise.types.messages import (
     ToolLike,
     new_request_id,
 )
+from edgewise.types.personal_data import as_kinds
 from edgewise.types.replies import (
     CallReply,
     Event,
@@ -136,6 +137,7 @@ class Conversation:
 
     Every turn sends the whole history. Once it contains a private turn, all later turns are
     private too, whatever they say. Remove that turn, and they may leave the device again.
+    Kinds that a turn names in `redact` or `private_kinds` hold for all later turns as well.
     """
 
     def __init__(
@@ -160,6 +162,7 @@ class Conversation:
         self.mcp_timeout_s = mcp_timeout_s
         self.approve = approve
         self._private: list[Message] = []
+        self._kinds: dict[str, tuple[str, ...]] = {}  # by option: what no later turn may let out
         self._servers: ToolServers | None = None
 
     def close(self) -> None:
@@ -221,6 +224,7 @@ class Conversation:
         self.steps = []
         if served := self._served():
             options = {**options, "tools": [*options.get("tools", ()), *served]}
+        options = self._with_kinds(options)
         for left in reversed(range(self.max_steps)):
             if self.private or options.get("private"):
                 options = {**options, "private": True}
@@ -244,6 +248,15 @@ class Conversation:
             new = []
             options.pop("request_id", None)  # only the first step has this id
             options = _after_calls(options)
+
+    def _with_kinds(self, options: RequestOptions) -> RequestOptions:
+        given: dict[str, Any] = {**options}
+        for name in ("redact", "private_kinds"):
+            kept = self._kinds.get(name, ())
+            with suppress(TypeError, ValueError):  # the engine refuses what is no kind
+                kept = tuple(dict.fromkeys((*kept, *as_kinds(given.get(name, ())))))
+                self._kinds[name] = given[name] = kept
+        return cast(RequestOptions, given)
 
     def _step(
         self, new: Sequence[Message], options: RequestOptions, *, live: bool

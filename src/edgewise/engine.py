@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self, Unpack, overload
 from edgewise import plugins
 from edgewise.assembly import parts as assembly
 from edgewise.assembly.calibrations import find_calibration, model_key
+from edgewise.assembly.finders import open_finders
 from edgewise.assembly.requests import (
     Prompt,
     new_request,
@@ -18,6 +19,7 @@ from edgewise.assembly.requests import (
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
+from edgewise.cloud.redact import RedactingCloud, Redactor
 from edgewise.decide.calibration import CHAT, Calibration
 from edgewise.decide.pace import Pace
 from edgewise.errors import EdgewiseError, InvalidRequest
@@ -307,12 +309,18 @@ class Engine:
         task = "chat" if task == "call" else task
         with self._lock:
             if self._cloud is not None:
-                return self._cloud
+                return self._own_cloud(self._cloud)
             if task not in self._doors:
                 self._doors[task] = assembly.open_door(
                     self.settings, self.ledger, task, self._breakers
                 )
             return self._doors[task]
+
+    def _own_cloud(self, cloud: Cloud) -> Cloud:
+        """A user's own cloud must not get what our door would have redacted."""
+        if isinstance(cloud, Door):
+            return cloud
+        return RedactingCloud(cloud, Redactor(open_finders(self.settings)))
 
     def _calibration(self, backend: ChatBackend | None) -> Calibration:
         name = "" if backend is None else model_key(backend.facts())

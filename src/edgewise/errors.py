@@ -32,7 +32,8 @@
     ├── IndexUnavailable           the index of a folder cannot be read or written
     └── LedgerError
         ├── LedgerUnavailable      the file cannot be written (disk full, read-only, locked)
-        └── BudgetExceeded         the reservation would pass a limit
+        ├── BudgetExceeded         the reservation would pass a limit
+        └── TooSoon                the last handoff was moments ago (cloud_every_s)
 
 Codes are part of the public API: they appear in replies, in the ledger and in `--json`.
 """
@@ -225,3 +226,7 @@ class LedgerUnavailable(LedgerError):
 
 class BudgetExceeded(LedgerError):
     code = "budget_spent"
+
+
+class TooSoon(LedgerError):
+    code = "cooldown"

@@ -10,7 +10,13 @@ from typing import Any, Literal
 from edgewise.errors import SettingsError
 
 Group = Literal[
-    "commands", "local_backends", "speech_backends", "embed_backends", "cloud_providers", "policies"
+    "commands",
+    "local_backends",
+    "speech_backends",
+    "embed_backends",
+    "cloud_providers",
+    "policies",
+    "finders",
 ]
 
 

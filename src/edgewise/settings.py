@@ -22,11 +22,15 @@ from edgewise.types.objectives import (
     OnDrift,
     find_complaint,
 )
+from edgewise.types.personal_data import as_kinds
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_FUNCTION_MODEL = "edgewise-caller"
 DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
+# Settings that take several forms: a list, a text with commas, and true, or a plain number.
+KindNames = tuple[str, ...]
+Intervals = tuple[str, ...]
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -47,6 +51,9 @@ class KeySettings:
     budgets: tuple[str, ...] = ()  # "$1/day": for this key alone
     budget_key: str = ""  # empty: the table's name
     requests_per_minute: int = 0  # 0: no limit
+    redact: KindNames = ()  # besides what the settings redact for everybody
+    private_kinds: KindNames = ()
+    cloud_every_s: float = 0.0  # least time between two handoffs of this key
 
     def __post_init__(self) -> None:
         if bool(self.key_env) == bool(self.key_sha256):
@@ -56,6 +63,8 @@ class KeySettings:
             raise SettingsError("key_sha256 must be 64 hexadecimal digits")
         if self.requests_per_minute < 0:
             raise SettingsError("requests_per_minute must be 0 or more")
+        if self.cloud_every_s < 0:
+            raise SettingsError("cloud_every_s must be 0 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +159,17 @@ class Settings:
     total_s: float = 120.0
     patience_s: float = 2.0
     cooldown_s: float = 5.0
+    # What leaves: kinds of personal data that leave as placeholders only, kinds that keep a request
+    # on the device, and finders of kinds that our patterns do not know; docs/redaction.md
+    redact: KindNames = ()
+    private_kinds: KindNames = ()
+    finders: tuple[str, ...] = ()
+    finder_model: str = "en_core_web_sm"  # the spaCy model of presidio, or its folder
     # `edgewise serve`
     server: ServerSettings = field(default_factory=ServerSettings)
     # The record
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
+    cloud_every_s: Intervals = ()  # "30", "app: 60", "task transcribe: 5": seconds between handoffs
     pace_budget: bool = False  # hand off fewer, so that the money lasts until the budget resets
     on_drift: OnDrift = "report"  # what to do if a calibration no longer fits; docs/drift.md
     store_text: bool = False
@@ -466,6 +482,14 @@ def _list(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in map(_text, parts) if part.strip())
 
 
+def _kind_names(value: Any) -> tuple[str, ...]:
+    return as_kinds(value if isinstance(value, bool | str) else map(_text, value))
+
+
+def _intervals(value: Any) -> tuple[str, ...]:
+    return (f"{_number(value):g}",) if isinstance(value, int | float) else _list(value)
+
+
 # By the field's type as written above: the converter, and the words for the type.
 _CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "str": (_text, "text"),
@@ -476,4 +500,6 @@ _CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "bool | None": (_truth, "true or false"),
     "Path": (lambda value: Path(value).expanduser(), "a path"),
     "tuple[str, ...]": (_list, "a list of texts"),
+    "KindNames": (_kind_names, "true, or a list of kinds like EMAIL"),
+    "Intervals": (_intervals, "seconds, or a list like ['30', 'app: 60']"),
 }

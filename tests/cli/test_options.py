@@ -114,6 +114,33 @@ def test_two_objectives_exclude_each_other(run: Run) -> None:
     assert "--threshold and --max-error exclude each other" in ran.err
 
 
+def test_personal_data_leaves_as_a_placeholder(run: Run, cloud: LoopbackCloud) -> None:
+    cloud.always("Yes, [EMAIL_1].")
+    ran = run("ask", "--cloud", "--redact", "email", "Is it ann@example.org?")
+    assert ran.out.strip() == "Yes, ann@example.org."
+    assert cloud.requests[0].body["messages"][0]["content"] == "Is it [EMAIL_1]?"
+    kept = run("ask", "--cloud", "--private-kinds", "all", "--json", "Is it ann@example.org?")
+    assert (kept.code, kept.json["code"]) == (4, "private_kind")
+    wrong = run("ask", "--redact", "e-mail", "hi")
+    assert wrong.code == 2 and "--redact" in wrong.err
+    assert len(cloud.requests) == 1
+
+
+def test_two_commands_share_the_time_between_handoffs(run: Run, cloud: LoopbackCloud) -> None:
+    assert run("ask", "--cloud", "--cloud-every", "3600", "hi").code == 0
+    soon = run("ask", "--cloud", "--cloud-every", "3600", "--json", "hi")
+    assert (soon.code, soon.json["code"]) == (4, "cooldown")
+    assert run("ask", "--cloud", "hi").code == 0
+    assert len(cloud.requests) == 2
+
+
+@pytest.mark.parametrize("command", ["ask", "chat", "call", "see", "serve"])
+def test_every_command_that_asks_can_redact(run: Run, command: str) -> None:
+    words = run(command, "--help").out
+    for option in ("--redact KINDS", "--private-kinds KINDS", "--cloud-every SECONDS"):
+        assert option in words
+
+
 def test_options_reach_the_request(run: Run, cloud: LoopbackCloud) -> None:
     run("ask", "--cloud", "--system", "Be brief.", "--max-tokens", "7", "hi")
     body = cloud.requests[0].body

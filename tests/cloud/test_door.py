@@ -51,6 +51,7 @@ from edgewise.errors import (
     InvalidRequest,
     LedgerUnavailable,
     SettingsError,
+    TooSoon,
 )
 from edgewise.record.budget import parse_budget
 from edgewise.record.ledger import Ledger
@@ -84,6 +85,10 @@ class NotedBudgetGuard:
     reserved: dict[str, int] = field(default_factory=dict)
     settled: dict[str, list[Attempt]] = field(default_factory=dict)
     broken: bool = False
+    wait: float = 0.0
+
+    def wait_s(self, request: Request) -> float:
+        return self.wait
 
     def reserve(
         self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
@@ -165,6 +170,17 @@ def test_a_private_request_is_turned_back_at_the_door(
     with pytest.raises(CloudClosed) as caught:
         drain(door, private, live=live)
     assert caught.value.code == "private"
+    assert (cloud.connections, budget_guard.reserved) == (0, {})
+
+
+def test_a_handoff_too_soon_is_closed_before_anything_is_asked(
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    budget_guard.wait = 12.34
+    shut = door.closed(ASK)
+    assert shut is not None and (shut.code, shut.retry_after_s) == ("cooldown", 12.34)
+    with pytest.raises(CloudClosed, match=r"in 12\.3 s \(cloud_every_s\)"):
+        drain(door)
     assert (cloud.connections, budget_guard.reserved) == (0, {})
 
 
@@ -316,6 +332,7 @@ def test_routing_resumes_by_itself_when_the_provider_is_back(
     ("refusal", "code"),
     [
         (BudgetExceeded("$3/day is spent"), "budget_spent"),
+        (TooSoon("one handoff every 60 s"), "cooldown"),
         (LedgerUnavailable("disk full"), "ledger_unavailable"),
     ],
 )

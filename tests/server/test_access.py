@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -15,7 +16,7 @@ from edgewise.server.access import (
     Clients,
 )
 from edgewise.settings import Settings
-from edgewise.testing import LoopbackCloud
+from edgewise.testing import Answer, LoopbackCloud
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, body_of, read_all
 
@@ -138,6 +139,44 @@ def test_each_key_has_its_own_budget_and_cannot_choose_another(
     rich = {"authorization": "Bearer rich-key"}
     assert served.chat(model="cloud/openai", headers=rich).status_code == 200
     assert len(cloud.requests) == 1
+
+
+def test_a_key_redacts_whatever_its_requests_say(serving: Serving, cloud: LoopbackCloud) -> None:
+    cloud.always(Answer(text="Sent to [EMAIL_1].", chunk_size=3))
+    served = serving(
+        keys={"app": {"key_env": "APP_KEY", "redact": ["EMAIL"], "private_kinds": ["CARD"]}},
+        environment={"APP_KEY": "app-key"},
+    )
+    headers = {"authorization": "Bearer app-key", "x-edgewise-redact": "false"}
+    asked: Any = [{"role": "user", "content": "Mail ann@example.org from 10.1.2.3"}]
+    answer = served.chat(model="cloud/openai", messages=asked, headers=headers).json()
+    assert answer["choices"][0]["message"]["content"] == "Sent to ann@example.org."
+    assert answer["edgewise"]["attempts"][-1]["redacted"] == {"EMAIL": 1}
+    assert cloud.requests[0].body["messages"][0]["content"] == "Mail [EMAIL_1] from 10.1.2.3"
+    more = headers | {"x-edgewise-redact": "IP"}
+    served.chat(model="cloud/openai", messages=asked, headers=more)
+    assert cloud.requests[1].body["messages"][0]["content"] == "Mail [EMAIL_1] from [IP_1]"
+    card: Any = [{"role": "user", "content": "Is 4111 1111 1111 1111 mine?"}]
+    refused = served.chat(model="cloud/openai", messages=card, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "private_kind")
+    assert len(cloud.requests) == 2
+
+
+def test_each_key_has_its_own_time_between_handoffs(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(
+        keys={
+            "slow": {"key_env": "SLOW_KEY", "cloud_every_s": 3600},
+            "free": {"key_env": "FREE_KEY"},
+        },
+        environment={"SLOW_KEY": "slow-key", "FREE_KEY": "free-key"},
+    )
+    slow, free = ({"authorization": f"Bearer {name}-key"} for name in ("slow", "free"))
+    assert served.chat(model="cloud/openai", headers=slow).status_code == 200
+    soon = served.chat(model="cloud/openai", headers=slow)
+    assert (soon.status_code, soon.json()["error"]["code"]) == (429, "cooldown")
+    assert soon.headers["x-should-retry"] == "false"
+    assert served.chat(model="cloud/openai", headers=free).status_code == 200
+    assert len(cloud.requests) == 2
 
 
 def test_a_key_whose_variable_is_missing_stops_the_server_from_starting(serving: Serving) -> None:

@@ -44,6 +44,10 @@ def test_metadata_and_headers_are_read_and_headers_win() -> None:
         ("handoff", 5),
         ("policy", ""),
         ("budget_key", ["x"]),
+        ("redact", 5),
+        ("redact", "e-mail"),
+        ("redact", ["EMAIL", 5]),
+        ("private_kinds", {}),
         ("context", "Oslo"),
         ("context", "[" * 20_000),
         ("context", ["Oslo"]),
@@ -54,6 +58,23 @@ def test_a_wrong_value_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(BadField) as caught:
         read_routing({name: value}, {})
     assert caught.value.path == f"metadata.{name}"
+
+
+@pytest.mark.parametrize("value", ["email, card", ["EMAIL", "CARD"]])
+def test_kinds_come_as_a_list_or_as_its_text(value: Any) -> None:
+    assert read_routing({"redact": value}, {}) == {"redact": ("EMAIL", "CARD")}
+    assert read_routing({"private_kinds": value}, {}) == {"private_kinds": ("EMAIL", "CARD")}
+
+
+@pytest.mark.parametrize("value", [True, "true", "all"])
+def test_all_kinds_may_be_said_in_one_word(value: Any) -> None:
+    assert read_routing({"edgewise_redact": value}, {}) == {"redact": ("ALL",)}
+
+
+def test_a_kind_that_nothing_finds_is_a_bad_request(served: Served, cloud: LoopbackCloud) -> None:
+    refused = served.chat(model="cloud/openai", headers={"x-edgewise-redact": "EMIAL"})
+    assert refused.status_code == 400 and "EMIAL" in refused.json()["error"]["message"]
+    assert not cloud.requests
 
 
 @pytest.mark.parametrize("value", ["5%", "5 %", "0.05", 0.05])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgewise import plugins
+from edgewise.assembly.finders import open_finders
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import (
     Door,
@@ -22,6 +23,7 @@ from edgewise.cloud.providers import (
     custom_row,
     parse_choice,
 )
+from edgewise.cloud.redact import Redactor
 from edgewise.credentials import Credentials
 from edgewise.errors import LocalError, ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import (
@@ -39,6 +41,7 @@ from edgewise.local.store.store import (
 )
 from edgewise.record.audits import AUDIT_KEY
 from edgewise.record.budget import Budget, parse_budget
+from edgewise.record.cooldown import parse_interval
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
     DEFAULT_EMBEDDER,
@@ -158,6 +161,7 @@ def open_ledger(settings: Settings) -> Ledger:
     return Ledger(
         settings.ledger_path,
         budgets=[_budget(text) for text in settings.budgets] + _audit_budget(settings),
+        intervals=[parse_interval(text) for text in settings.cloud_every_s],
         reservation_s=settings.total_s + 30.0,
     )
 
@@ -199,7 +203,13 @@ def open_door(
         for config in provider_configs(settings, task)
         if config.key or not _row_needs_key(settings, config.name)
     ]
-    return Door(lanes, budget_guard, LibraryPrices(), time_limits(settings))
+    return Door(
+        lanes,
+        budget_guard,
+        LibraryPrices(),
+        time_limits(settings),
+        redactor=Redactor(open_finders(settings)),
+    )
 
 
 def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:

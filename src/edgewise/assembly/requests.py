@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise import plugins
+from edgewise.assembly.finders import open_finders
 from edgewise.calls.typed_answers import as_response_format
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
 from edgewise.types.messages import Context, Message, Request, RunnableTool
 from edgewise.types.objectives import OBJECTIVES
+from edgewise.types.personal_data import ALL, KINDS, as_kinds
 
 Prompt = str | Message | Sequence[Message]
 
@@ -46,6 +48,8 @@ def new_request(
     messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):
         messages = _with_facts(messages, given["context"])
+    for name in ("redact", "private_kinds"):
+        given[name] = _kinds(name, given.get(name, ()), settings)
     defaults = {name: getattr(settings, name) for name in _DEFAULTS}
     if any(given.get(aim) is not None for aim in OBJECTIVES):
         defaults |= dict.fromkeys(
@@ -56,6 +60,23 @@ def new_request(
         raise InvalidRequest(complaint)
     plugins.load("policies", request.policy)
     return steer(request) if steer else request
+
+
+def _kinds(name: str, asked: Any, settings: Settings) -> tuple[str, ...]:
+    """What the settings say and what the request adds: a request cannot take anything away."""
+    try:
+        wanted = (*getattr(settings, name), *as_kinds(asked if asked is not None else ()))
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"{name}: {error}") from error
+    if not wanted:
+        return ()
+    known = (*KINDS, *(kind for finder in open_finders(settings) for kind in finder.kinds))
+    if unknown := [kind for kind in wanted if kind not in (ALL, *known)]:
+        raise InvalidRequest(
+            f"{name}: nothing here finds {unknown[0]!r} (known: {', '.join(known)}; "
+            "the setting finders adds more)"
+        )
+    return tuple(dict.fromkeys(known if ALL in wanted else wanted))
 
 
 def _with_facts(messages: tuple[Message, ...], context: Context) -> tuple[Message, ...]:

@@ -227,6 +227,7 @@ def _print_reasons(report: Report) -> None:
         ("reasons", report.reasons),
         ("degraded because", report.degraded_reasons),
         ("failed because", report.failures),
+        ("left as placeholders", report.redacted),
     ):
         if counts:
             words = " · ".join(f"{code} {count}" for code, count in counts.items())

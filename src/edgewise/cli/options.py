@@ -19,6 +19,7 @@ from edgewise.types.objectives import (
     OBJECTIVES,
     as_share,
 )
+from edgewise.types.personal_data import as_kinds
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -140,6 +141,44 @@ _PLACE = (
 )
 
 
+class _Kinds(click.ParamType[tuple[str, ...]]):
+    """Kinds of personal data, as `EMAIL,CARD` or `all`."""
+
+    name = "kinds"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        try:
+            return as_kinds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_PERSONAL = (
+    click.option(
+        "--redact",
+        type=_Kinds(),
+        metavar="KINDS",
+        help="Send these only as placeholders, as EMAIL,CARD or all.",
+    ),
+    click.option(
+        "--private-kinds",
+        type=_Kinds(),
+        metavar="KINDS",
+        help="What holds one of these never leaves the device.",
+    ),
+    click.option(
+        "--cloud-every",
+        "cloud_every_s",
+        type=click.FloatRange(0),
+        metavar="SECONDS",
+        help="At most one handoff in so many seconds.",
+    ),
+)
+
+
 def speech_routing(command: Command) -> Command:
     """--policy and related options, for commands that transcribe."""
     return _all_of(
@@ -166,6 +205,7 @@ def routing(command: Command) -> Command:
     return _all_of(
         command,
         *_PLACE,
+        *_PERSONAL,
         click.option(
             "--threshold",
             "-t",
@@ -225,6 +265,11 @@ def placement(command: Command) -> Command:
     return _all_of(command, doing, *_PLACE[1:])
 
 
+def personal(command: Command) -> Command:
+    """--redact and related options, for commands without other routing options."""
+    return _all_of(command, *_PERSONAL)
+
+
 def objectives(command: Command) -> Command:
     """--max-error and --cloud-share, for commands without other routing options."""
     return _all_of(command, *_AIMS)
@@ -233,6 +278,8 @@ def objectives(command: Command) -> Command:
 def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """Split options into settings for the engine and options for its requests."""
     overrides = {"model": model} if (model := given.pop("model")) else {}
+    if (seconds := given.pop("cloud_every_s", None)) is not None:
+        overrides["cloud_every_s"] = seconds
     options = placed(given)
     if "system" in options:
         options["system"] = without_surrogates(options["system"])

@@ -51,6 +51,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     help="Local model: a name, or the path of a GGUF file.",
     shell_complete=options.complete_models_and_files,
 )
+@options.personal
 @options.as_json
 def serve(
     as_json: bool,
@@ -58,6 +59,9 @@ def serve(
     model: str | None,
     hosts: tuple[str, ...],
     origins: tuple[str, ...],
+    redact: tuple[str, ...] | None,
+    private_kinds: tuple[str, ...] | None,
+    cloud_every_s: float | None,
     **given: Any,
 ) -> None:
     """Serve OpenAI's, Anthropic's and Ollama's APIs on this machine, until stopped.
@@ -70,7 +74,13 @@ def serve(
     [server] in config.toml. A line of JSON per request goes to standard error. SIGTERM lets running
     requests finish.
     """
-    overrides: dict[str, Any] = {"policy": policy, "model": model}
+    overrides: dict[str, Any] = {
+        "policy": policy,
+        "model": model,
+        "redact": redact,
+        "private_kinds": private_kinds,
+        "cloud_every_s": cloud_every_s,
+    }
     settings = Settings.load(**{name: value for name, value in overrides.items() if value})
     changes = {name: value for name, value in given.items() if value is not None}
     changes["hosts"] = (*settings.server.hosts, *hosts)

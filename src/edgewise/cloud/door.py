@@ -8,7 +8,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.breaker import Breaker
@@ -24,6 +24,7 @@ from edgewise.cloud.provider import (
     TimeLimits,
 )
 from edgewise.cloud.providers import Protocol, Provider, row_for
+from edgewise.cloud.redact import Redactor
 from edgewise.errors import (
     BudgetExceeded,
     CloudClosed,
@@ -36,6 +37,7 @@ from edgewise.errors import (
     CloudTimeout,
     EdgewiseError,
     LedgerError,
+    TooSoon,
 )
 from edgewise.types.messages import Image, Request, ToolCall
 from edgewise.types.replies import Attempt
@@ -78,10 +80,13 @@ class Door:
     prices: Prices
     limits: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
+    redactor: Redactor = field(default_factory=Redactor)
 
     def closed(self, request: Request) -> CloudClosed | None:
         if not request.may_leave:
             return CloudClosed("the request is private", code="private")
+        if (kept := self.redactor.closed(request)) is not None:
+            return kept
         if not self.lanes:
             which = _THAT_DO.get(request.task, "")
             return CloudClosed(
@@ -89,7 +94,17 @@ class Door:
             )
         if not any(lane.breaker.would_allow() for lane in self.lanes):
             return self._breakers_open()
-        return None
+        return self._too_soon(request)
+
+    def _too_soon(self, request: Request) -> CloudClosed | None:
+        try:
+            wait_s = self.budget_guard.wait_s(request)
+        except LedgerError as error:
+            return CloudClosed(str(error), code="ledger_unavailable")
+        if not wait_s:
+            return None
+        words = f"a handoff left moments ago; the next may leave in {wait_s:.1f} s (cloud_every_s)"
+        return CloudClosed(words, code="cooldown", retry_after_s=wait_s)
 
     def stream(
         self,
@@ -102,6 +117,7 @@ class Door:
     ) -> Generator[Chunk, None, None]:
         if (shut := self.closed(request)) is not None:
             raise shut
+        sealed = self.redactor.seal(request)
         stop = stop or Stop()
         give_up: float | None = None
         last: CloudError = self._breakers_open()
@@ -112,7 +128,7 @@ class Door:
                 continue
             try:
                 lane.get()  # loading an SDK is not waiting for the network
-                ready = ready_to_leave(request, lane.config)
+                ready = ready_to_leave(sealed.request, lane.config)
             except (EdgewiseError, ImportError) as error:
                 lane.breaker.released()
                 last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")
@@ -122,9 +138,10 @@ class Door:
             if not stop.begin():
                 lane.breaker.released()
                 return
-            trip = _Trip(lane, f"{request.id}/{request.part}{len(journal)}", self.clock(), stop)
+            attempt_id = f"{request.id}/{request.part}{len(journal)}"
+            trip = _Trip(lane, attempt_id, self.clock(), stop, sealed.counts)
             try:
-                yield from self._attempt(ready, trip, journal, live, give_up)
+                yield from sealed.open(self._attempt(ready, trip, journal, live, give_up))
                 return
             except CloudError as error:
                 last = error
@@ -161,7 +178,7 @@ class Door:
         journal: list[Attempt],
         live: bool,
         give_up: float | None,
-    ) -> Iterator[Chunk]:
+    ) -> Generator[Chunk, None, None]:
         lane = trip.lane
         self._reserve(request, trip)
         failure: CloudError | None = None
@@ -196,7 +213,8 @@ class Door:
             self.budget_guard.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
             trip.lane.breaker.released()
-            code = "budget_spent" if isinstance(error, BudgetExceeded) else "ledger_unavailable"
+            known = isinstance(error, BudgetExceeded | TooSoon)
+            code = error.code if known else "ledger_unavailable"
             raise CloudClosed(str(error), provider=config.name, code=code) from error
 
     def _settle(self, trip: _Trip, attempt: Attempt) -> None:
@@ -270,6 +288,7 @@ class Door:
             tries=trip.tries,
             first_token_ms=None if trip.first is None else 1000 * (trip.first - trip.started),
             total_ms=1000 * (now - trip.started),
+            redacted=trip.redacted,
         )
         finish = trip.finish
         if finish is None:
@@ -291,6 +310,7 @@ class _Trip:
     attempt_id: str
     started: float
     stop: Stop
+    redacted: Mapping[str, int]
     first: float | None = None
     characters: int = 0
     tries: int = 0

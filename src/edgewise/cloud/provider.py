@@ -66,7 +66,11 @@ class BudgetGuard(Protocol):
     def reserve(
         self, attempt_id: str, request: Request, config: ProviderConfig, microdollars: int
     ) -> None:
-        """Raises BudgetExceeded or LedgerUnavailable; then nothing is sent."""
+        """Raises BudgetExceeded, TooSoon or LedgerUnavailable; then nothing is sent."""
+        ...
+
+    def wait_s(self, request: Request) -> float:
+        """Seconds until this request may leave, as far as the last handoffs say; 0: now."""
         ...
 
     def settle(self, attempt_id: str, attempt: Attempt) -> None: ...

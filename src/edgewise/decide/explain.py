@@ -44,6 +44,10 @@ _POLICIES = {
 # Reasons that close the cloud to one request, not to all.
 _OWN_DOORS = {
     "private": "if it had not been private, the cloud could have answered",
+    "private_kind": "without what private_kinds names, it would have left for the cloud",
+    "not_redactable": "without redaction, or without what it cannot see, it would have left",
+    "redaction_failed": "if the redaction had not failed, it would have left for the cloud",
+    "cooldown": "later (cloud_every_s) it would have left for the cloud",
     "budget_paced": "with pace_budget = false it would have left for the cloud",
     "budget_spent": "with money left in the budget it would have left for the cloud",
     "deadline": "if the cloud might have been asked, it would have left when the time was up",

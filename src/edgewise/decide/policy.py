@@ -30,7 +30,8 @@ class Question:
 
 def asked(request: Request, misfit: Misfit | None, shut: CloudClosed | None) -> Question:
     """What a policy is asked about a request. `shut` says why its cloud is closed, if it is."""
-    if request.handoff == "signal" and request.may_leave:
+    kept = not request.may_leave or (shut is not None and shut.code == "private_kind")
+    if request.handoff == "signal" and not kept:
         shut = None  # the application routes, so our cloud does not matter
     return Question(
         misfit=misfit,

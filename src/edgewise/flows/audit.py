@@ -146,6 +146,8 @@ def _in_words(
         part="audit.judge.",
         budget_key=AUDIT_KEY,
         private=kept.request.private,
+        redact=kept.request.redact,
+        private_kinds=kept.request.private_kinds,
         max_tokens=JUDGE_TOKENS,
     )
     heard = _whole(cloud, judging, opinion.journal, stop)

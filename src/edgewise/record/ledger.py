@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
+from edgewise.record.cooldown import Interval, handoff_of, refuse_if_too_soon, wait_s
 from edgewise.record.report import (
     Confidence,
     JudgedRequest,
@@ -67,11 +68,13 @@ class Ledger:
         path: Path,
         *,
         budgets: Sequence[Budget] = (),
+        intervals: Sequence[Interval] = (),
         reservation_s: float = 150.0,
         busy_s: float = 5.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._budgets = tuple(budgets)
+        self._intervals = tuple(each for each in intervals if each.seconds)
         self._reservation_s = reservation_s
         self._clock = clock
         self._store = Store(path, busy_s=busy_s, clock=clock)
@@ -87,7 +90,8 @@ class Ledger:
     def reserve(self, attempt_id: str, request: Request, config: Payee, microdollars: int) -> None:
         """Set money aside before a cloud call. Repeating an attempt id changes nothing.
 
-        Raises BudgetExceeded if a budget of this request does not cover the amount.
+        Raises BudgetExceeded if a budget of this request does not cover the amount, and TooSoon if
+        another handoff left less than an interval ago.
         """
         checked_amount(microdollars)
         with self._store.writing() as connection:
@@ -96,6 +100,7 @@ class Ledger:
             _settle_expired(connection, now)
             if _known(connection, "attempts", "id", attempt_id):
                 return
+            refuse_if_too_soon(*wait_s(connection, self._intervals, request, now))
             applying = [each for each in self._budgets if each.applies_to(request.budget_key)]
             refuse_if_over(budget_states(connection, applying, now), microdollars)
             row = opened_attempt(attempt_id, request.id, request.budget_key, now, microdollars)
@@ -105,8 +110,17 @@ class Ledger:
                 "model": config.model,
                 "state": "reserved",
                 "expires_at": now + self._reservation_s,
+                "task": request.task,
+                "handoff": handoff_of(request),
             }
             insert_once(connection, "attempts", row)
+
+    def wait_s(self, request: Request) -> float:
+        """Seconds until this request may leave, as the last handoffs say; 0: now."""
+        if not self._intervals:
+            return 0.0
+        with self._store.reading() as connection:
+            return wait_s(connection, self._intervals, request, self._clock())[0]
 
     def settle(self, attempt_id: str, attempt: Attempt) -> None:
         """Record how a cloud call ended and what it cost. The first settlement counts.

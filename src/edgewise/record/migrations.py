@@ -116,6 +116,17 @@ _AUDIO_SECONDS = tuple(
 )
 
 
+# What left as placeholders, by kind: counts and nothing else.
+_REDACTED = ("ALTER TABLE attempts ADD COLUMN redacted TEXT NOT NULL DEFAULT '{}'",)
+
+# Which attempts are one handoff, and of which task: least times between handoffs read them.
+_HANDOFFS = (
+    "ALTER TABLE attempts ADD COLUMN task TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE attempts ADD COLUMN handoff TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX handoffs_by_time ON attempts (started_at) WHERE place = 'cloud'",
+)
+
+
 # Answers kept on the device that were also asked of the cloud. Texts only on request.
 _AUDITS = """
 CREATE TABLE audits (
@@ -188,6 +199,8 @@ MIGRATIONS = (
     Migration("m003_audio_seconds", _AUDIO_SECONDS),
     Migration("m004_audits", (_AUDITS, "CREATE INDEX audits_by_time ON audits (created_at)")),
     Migration("m005_notes", (_NOTES,)),
+    Migration("m006_redacted", _REDACTED),
+    Migration("m007_handoffs", _HANDOFFS),
 )
 
 

@@ -89,6 +89,7 @@ class Report:
     degraded_reasons: Mapping[str, int]
     failures: Mapping[str, int]
     providers: Mapping[str, ProviderSpend]
+    redacted: Mapping[str, int]
     budgets: tuple[BudgetState, ...]
     audits: AuditReport
 
@@ -201,6 +202,7 @@ def make_report(
         degraded_reasons=read.counts("degraded_code"),
         failures=read.counts("error_code"),
         providers=read.providers(),
+        redacted=read.redacted(),
         budgets=tuple(budget_states(connection, budgets, now)),
         audits=audit_report(connection, since),
     )
@@ -387,6 +389,15 @@ class _Reader:
             )
         }
 
+    def redacted(self) -> dict[str, int]:
+        """Values that left as placeholders, by kind."""
+        return dict(
+            self.rows(
+                "SELECT key, SUM(value) FROM attempts, json_each(redacted)"
+                " WHERE started_at >= :since AND place = 'cloud' GROUP BY 1 ORDER BY 1"
+            )
+        )
+
     def percentiles(self, column: str) -> dict[str, Percentiles]:
         """Per source, and for all answers together. Requests without an answer have no latency."""
         by_source: dict[str, list[float]] = {}
@@ -414,4 +425,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
             row[name] = bool(row[name])
     if "features" in row:
         row["features"] = json.loads(row["features"])
+    if "redacted" in row:
+        row["redacted"] = json.loads(row["redacted"])
     return row

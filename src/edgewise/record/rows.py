@@ -179,6 +179,7 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
         "cost_microdollars": checked_amount(attempt.cost_microdollars),
         "estimated": attempt.estimated,
         "audio_seconds": attempt.audio_seconds,
+        "redacted": json.dumps(dict(attempt.redacted)),
     }
 
 

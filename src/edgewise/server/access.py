@@ -63,6 +63,8 @@ class Client:
     name: str
     budget_key: str = ""
     allowance: Allowance | None = None
+    redact: tuple[str, ...] = ()  # whatever the request says
+    private_kinds: tuple[str, ...] = ()
 
 
 class Clients:
@@ -120,6 +122,15 @@ def key_budgets(server: ServerSettings) -> tuple[str, ...]:
         f"{row.budget_key or name}: {amount}"
         for name, row in server.keys.items()
         for amount in row.budgets
+    )
+
+
+def key_intervals(server: ServerSettings) -> tuple[str, ...]:
+    """The same for the least times between handoffs."""
+    return tuple(
+        f"{row.budget_key or name}: {row.cloud_every_s:g}"
+        for name, row in server.keys.items()
+        if row.cloud_every_s
     )
 
 
@@ -239,7 +250,7 @@ def _endpoint(path: str) -> str:
 
 def _client(name: str, row: KeySettings) -> Client:
     allowance = Allowance(row.requests_per_minute) if row.requests_per_minute else None
-    return Client(name, row.budget_key or name, allowance)
+    return Client(name, row.budget_key or name, allowance, row.redact, row.private_kinds)
 
 
 def _key_digest(name: str, row: KeySettings, settings: Settings) -> bytes:

@@ -223,6 +223,9 @@ def _routed(
     }
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
+    for name in ("redact", "private_kinds"):
+        if kept := getattr(incoming.client, name):  # what a key keeps in, no request lets out
+            options[name] = (*kept, *options.get(name, ()))
     incoming.cancellation.cloud = route.cloud
     return options
 

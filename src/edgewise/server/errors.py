@@ -54,14 +54,22 @@ _ANTHROPIC_KINDS: dict[int, AnthropicKind] = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-_CLOSED = {"private": 400, "budget_spent": 429}
+_CLOSED = {
+    "private": 400,
+    "private_kind": 400,
+    "not_redactable": 400,
+    "budget_spent": 429,
+    "cooldown": 429,
+}
 # A second try cannot help: the official clients would make two.
 _NOT_WORTH_RETRYING = {
     "budget_spent",
+    "cooldown",
     "missing_extra",
     "no_key",
     "no_local_model",
     "provider_unusable",
+    "redaction_failed",
 }
 
 

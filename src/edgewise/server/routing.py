@@ -17,6 +17,7 @@ from edgewise.local.store.catalogue import row_named
 from edgewise.server.body import DescribedBy, Model, read_model
 from edgewise.server.errors import refuse
 from edgewise.types.objectives import as_share
+from edgewise.types.personal_data import as_kinds
 
 HEADER = "x-edgewise-"
 AUTO, LOCAL, CLOUD = "auto", "local", "cloud"
@@ -86,6 +87,36 @@ def _is_fact(value: Any, nested: int) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
+def _kinds(value: Any) -> tuple[str, ...]:
+    """`true`, `EMAIL, CARD` or a list of kinds."""
+    if not isinstance(value, bool | str | list | tuple) or len(value := _plain(value)) > 512:
+        raise ValueError("expected true, or a list of kinds like EMAIL")
+    return as_kinds(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str) and not all(isinstance(each, str) for each in value):
+        raise ValueError("expected true, or a list of kinds like EMAIL")
+    return value
+
+
+Kinds = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_kinds),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "string", "maxLength": 512},
+                {"type": "array", "items": {"type": "string"}, "maxItems": 512},
+            ]
+        }
+    ),
+]
+
+
 class Routing(Model):
     """Routing of one request: its metadata, or `x-edgewise-*` headers. Clients may keep more here.
 
@@ -97,6 +128,12 @@ class Routing(Model):
         Annotated[Literal["private", "open"], BeforeValidator(lambda each: _word(each).lower())]
         | None,
         Field(description="private: never leaves the device"),
+    ] = None
+    redact: Annotated[
+        Kinds | None, Field(description="kinds that leave as placeholders only; true: all")
+    ] = None
+    private_kinds: Annotated[
+        Kinds | None, Field(description="kinds that keep the request on the device")
     ] = None
     handoff: Annotated[
         Annotated[Literal["automatic", "signal"], BeforeValidator(_word)] | None,

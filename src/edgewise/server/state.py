@@ -16,7 +16,7 @@ from typing import Any
 from edgewise.bridge import Cancellation
 from edgewise.cloud.door import Door, Lane
 from edgewise.errors import EdgewiseError
-from edgewise.server.access import Clients, key_budgets
+from edgewise.server.access import Clients, key_budgets, key_intervals
 from edgewise.server.access_log import AccessLog
 from edgewise.server.metrics import Gauge, Metrics
 from edgewise.settings import ServerSettings, Settings
@@ -65,7 +65,9 @@ class ServerState:
     def __init__(self, settings: Settings, **parts: Any) -> None:
         server = settings.server
         settings = settings.with_changes(
-            slots=server.slots, budgets=(*settings.budgets, *key_budgets(server))
+            slots=server.slots,
+            budgets=(*settings.budgets, *key_budgets(server)),
+            cloud_every_s=(*settings.cloud_every_s, *key_intervals(server)),
         )
         self.settings = settings
         self.engine = SharedEngine(settings, queue=server.queue, **parts)

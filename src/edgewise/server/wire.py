@@ -172,6 +172,7 @@ class AttemptReport(TypedDict):
     estimated: bool
     shown_chars: Count
     audio_seconds: Amount
+    redacted: Annotated[dict[str, Count], Field(description="values that left as placeholders")]
 
 
 class ReportedUsage(TypedDict):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypedDict
 from typing_extensions import override
 
 from edgewise.types.messages import Handoff
+from edgewise.types.personal_data import Kinds
 from edgewise.types.replies import Reply
 
 # 32-bit floats, or 8-bit integers if requested. Numpy reads both without a copy.
@@ -76,6 +77,8 @@ class EmbedOptions(TypedDict, total=False):
     policy: str
     handoff: Handoff
     private: bool
+    redact: Kinds
+    private_kinds: Kinds
     store_text: bool
     budget_key: str
     request_id: str

@@ -14,6 +14,7 @@ from edgewise.types.objectives import (
     Steering,
     find_complaint,
 )
+from edgewise.types.personal_data import Kinds
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
@@ -177,6 +178,8 @@ class Request:
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False
+    redact: tuple[str, ...] = ()  # kinds that leave as placeholders only
+    private_kinds: tuple[str, ...] = ()  # a request that holds one of these is private
     max_tokens: int = 256
     temperature: float = 0.0
     seed: int = 0
@@ -269,9 +272,12 @@ class ObjectiveOptions(TypedDict, total=False):
 class CallOptions(ObjectiveOptions, total=False):
     """Keyword arguments of `Engine.call`.
 
-    context      what is known besides the words: date, time, place, units, the devices of a home
-    tool_choice  "required", or the name of the tool that must be called (also as an object, as in
-                 OpenAI's and Anthropic's requests)
+    context        what is known besides the words: date, time, place, units, devices of a home
+    tool_choice    "required", or the name of the tool that must be called (also as an object, as
+                   in OpenAI's and Anthropic's requests)
+    redact         personal data that leaves as placeholders only: True, or kinds as
+                   ["EMAIL", "CARD"]
+    private_kinds  a request that holds one of these kinds stays on the device
     """
 
     tool_choice: str | Mapping[str, Any]
@@ -280,6 +286,8 @@ class CallOptions(ObjectiveOptions, total=False):
     policy: str
     handoff: Handoff
     private: bool
+    redact: Kinds
+    private_kinds: Kinds
     max_tokens: int
     temperature: float
     seed: int
@@ -306,6 +314,8 @@ class HearingOptions(ObjectiveOptions, total=False):
     policy: str
     handoff: Handoff
     private: bool
+    redact: Kinds
+    private_kinds: Kinds
     store_text: bool
     budget_key: str
     request_id: str

@@ -34,7 +34,7 @@ class Attempt:
 
     `outcome` is "answered", "handed_off" (stopped by the gate), "cancelled", or an error code.
     `shown_chars` says how much of the reply's text came from this attempt; `audio_seconds` how
-    much sound the cloud charged for.
+    much sound the cloud charged for; `redacted` how many values of each kind left as placeholders.
     """
 
     place: Place
@@ -52,6 +52,7 @@ class Attempt:
     estimated: bool = False
     shown_chars: int = 0
     audio_seconds: float = 0.0
+    redacted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
