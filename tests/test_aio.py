@@ -18,6 +18,7 @@ from edgewise.testing import (
     LoopbackCloud,
     ScriptedBackend,
     ScriptedFunctionModel,
+    ScriptedTranscriber,
     Silence,
 )
 
@@ -154,3 +155,13 @@ async def test_a_conversation_is_awaited(tmp_path: Path) -> None:
             "user",
             "assistant",
         ]
+
+
+async def test_live_captions_may_be_given_up(tmp_path: Path) -> None:
+    transcriber = ScriptedTranscriber([[]])
+    async with AsyncEngine(settings_for(tmp_path), transcriber=transcriber) as engine:
+        live = await engine.listen().start()
+        await live.process(bytes(3_200))
+        await live.close()
+        with pytest.raises(InvalidRequest):
+            await live.process(bytes(3_200))

@@ -70,11 +70,11 @@ async def pieces_of(work: Callable[[], Generator[Piece, None, None]]) -> AsyncGe
 async def result_of(work: Callable[[], Result]) -> Result:
     """What a function returns, on a thread of its own."""
 
-    def once() -> Generator[Result, None, None]:
-        yield work()
+    def once() -> Generator[tuple[Result], None, None]:
+        yield (work(),)  # a bare None would read as the end
 
     async with aclosing(pieces_of(once)) as pieces:
-        async for result in pieces:
+        async for (result,) in pieces:
             return result
     raise AssertionError("work yields its result or fails")
 

@@ -38,6 +38,14 @@ from edgewise.calls.formats import CallFormat, format_named
 from edgewise.calls.grammar import check_tools, compile_question
 from edgewise.calls.ground import ground
 from edgewise.calls.history import Told, told_text
+from edgewise.calls.home import (
+    MOST_TOOLS,
+    is_aimed,
+    lacks_target,
+    offered_in,
+    read_home,
+    take_from_list,
+)
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.listed import as_listed
 from edgewise.calls.normalize import normalize
@@ -433,11 +441,13 @@ class Calling(Flow):
     def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
         started = parts.clock()
         self.place = last_request(request.messages)
-        self.told = Told(
-            request.context, request.messages[: self.place], request.messages[self.place + 1 :]
-        )
         check_tools(request.tools)
         text = self.text = request.messages[self.place].content
+        before, after = request.messages[: self.place], request.messages[self.place + 1 :]
+        prompts = [message.content for message in before if message.role == "system"]
+        self.home = read_home(request.context, prompts)
+        context = {**request.context, **self.home.told(text)} if self.home else request.context
+        self.told = Told(context, before, after)
         # Part of a request that is being served has been answered: it is read as one.
         whole = (Intent(text, 0, len(text), text),)
         intents = whole if self.told.after else split(text, request.tools)
@@ -445,7 +455,9 @@ class Calling(Flow):
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
         ranked_by = self._ranked_by()
-        self.offered = rank_tools(ranked_by, request.tools, parts.rules.tools_limit)
+        known = offered_in(self.home, request.tools, text) if self.home else request.tools
+        limit = min(parts.rules.tools_limit, MOST_TOOLS) if self.home else parts.rules.tools_limit
+        self.offered = rank_tools(ranked_by, known, limit)
         self.draft = CallDraft(
             request=request,
             attempts=attempts,
@@ -468,7 +480,8 @@ class Calling(Flow):
         """The words that tools are ranked by: "make it ten" says nothing without what was done."""
         said = [message.content for message in self.told.before if message.role == "user"]
         made = [call.name for message in self.told.before for call in message.tool_calls]
-        return " ".join([self.text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
+        text = self.text.replace("%", " percent") if self.home else self.text
+        return " ".join([text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
 
     def _difficulty(self, intents: Sequence[Intent]) -> float:
         """The difficulty of the hardest intent."""
@@ -548,6 +561,7 @@ class Calling(Flow):
 
     def _write_and_judge(self, retries: int) -> None:
         write_on_device(self, retries)
+        self.ask_for_targets()
         self.tried = True
         with self.timed("judge"):
             checked = self.check()
@@ -631,6 +645,7 @@ class Calling(Flow):
                 draft.declined[number] = declined
         for owner, call in zip(owners, normalized, strict=True):
             draft.place(numbers[owner], call)
+        self.ask_for_targets()
         draft.text = "" if calls else said
         draft.cloud_answered = True
         self.check()
@@ -711,7 +726,27 @@ class Calling(Flow):
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
         normalized = normalize(call, tool, words, whole=self.whole, today=today)
-        return as_listed(normalized, self.told.context)
+        listed = as_listed(normalized, self.told.context)
+        if self.home and tool:
+            return take_from_list(listed, tool, self.home, words.text)
+        return listed
+
+    def ask_for_targets(self) -> None:
+        """Ask what is meant where a call names nothing that the home has."""
+        for number in self.draft.answered if self.home else ():
+            for call in self.draft.calls_of(number):
+                tool = self.tools.get(call.name)
+                if tool is not None and lacks_target(call, tool):
+                    sure = 1.0 - (call.confidence or 0.0)
+                    self.draft.forget(number)
+                    self.draft.ask(number, Question(call.name, ("name",)), sure)
+                    break
+
+    def aimed(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether all of these are for what the words name in the list of a home."""
+        return self.home is not None and all(
+            is_aimed(call, self.tools.get(call.name)) for call in calls
+        )
 
     def _today(self) -> datetime.date:
         """The day that the request was told, else the day it is."""
@@ -953,7 +988,11 @@ def _normalized(
         ):
             flow.draft.ask(numbers[owner], question, min(sure))
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
-        if normalized and none_is_likelier(written.tokens, made_up=made_up):
+        if (
+            normalized
+            and not flow.aimed(normalized)
+            and none_is_likelier(written.tokens, made_up=made_up)
+        ):
             _withhold(flow, written, numbers)
             return []
         return [
