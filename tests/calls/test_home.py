@@ -14,13 +14,14 @@ from edgewise.calls.home import (
     Home,
     home_facts,
     intent_tools,
+    is_aimed,
     lacks_target,
     offered_in,
     read_home,
     read_overview,
     take_from_list,
 )
-from edgewise.types.messages import ToolCall
+from edgewise.types.messages import Tool, ToolCall
 
 TOOLS = {tool.name: tool for tool in intent_tools()}
 FACTS: dict[str, Any] = {
@@ -40,6 +41,7 @@ FACTS: dict[str, Any] = {
         {"name": "Study", "floor": "Upper Floor"},
         {"name": "Attic", "floor": "Upper Floor"},
         {"name": "Cellar", "floor": "Basement"},
+        {"name": "Garage", "floor": "Basement"},
     ],
 }
 # As Home Assistant 2026 writes it into the system prompt of a language model.
@@ -114,6 +116,11 @@ def test_a_prompt_without_a_list_is_no_home() -> None:
         ("turn on the attic lights", "HassTurnOn", {"area": "Attic", "domain": "light"}),
         ("close the blinds", "HassTurnOff", {"domain": "cover", "device_class": "blind"}),
         ("unlock the cellar door", "HassTurnOff", {"name": "Cellar Door", "domain": "lock"}),
+        (
+            "close the garage door",
+            "HassTurnOff",
+            {"domain": "cover", "device_class": "garage"},
+        ),
         ("sunset please", "HassTurnOn", {"name": "Sunset", "domain": "scene"}),
         ("next song in the cellar", "HassMediaNext", {"area": "Cellar"}),
         (
@@ -183,6 +190,36 @@ def test_a_room_that_is_not_named_is_where_the_speaker_is() -> None:
     assert "area" not in fitted("turn on the lights", "HassTurnOn")
 
 
+def test_a_device_may_be_described_by_its_room_and_kind() -> None:
+    named = fitted("turn on the lamp in the study", "HassTurnOn", name="Reading Lamp")
+    assert named == {"name": "Reading Lamp", "area": "Study", "domain": "light"}
+    # All of them are meant, or nothing of it was said.
+    assert "name" not in fitted("turn on all lamps in the study", "HassTurnOn", name="Reading Lamp")
+    assert fitted("turn on the toaster", "HassTurnOn", name="Reading Lamp") == {}
+
+
+def test_slots_take_the_shape_of_the_tool() -> None:
+    """Home Assistant's own tools take lists of domains, and say which device classes there are."""
+    many = {"type": "array", "items": {"type": "string"}}
+    kinds = {"type": "array", "items": {"type": "string", "enum": ["curtain", "garage"]}}
+    fields = {"name": {"type": "string"}, "domain": many, "device_class": kinds}
+    tool = Tool("assist__HassTurnOff", "", {"type": "object", "properties": fields})
+    call = take_from_list(ToolCall(tool.name, {}), tool, home(), "close the garage door")
+    assert dict(call.arguments) == {"domain": ["cover"], "device_class": ["garage"]}
+    call = take_from_list(ToolCall(tool.name, {}), tool, home(), "close the blinds")
+    assert dict(call.arguments) == {"domain": ["cover"]}
+    [told] = offered_in(home(), [tool], ["close the blinds"])
+    assert "close covers" in told.description
+
+
+def test_a_call_for_a_room_that_nobody_named_is_not_aimed() -> None:
+    tool = TOOLS["HassMediaNext"]
+    call = ToolCall("HassMediaNext", fitted("next song", "HassMediaNext", "Cellar"))
+    assert dict(call.arguments) == {"area": "Cellar"}
+    assert not is_aimed(call, tool, "next song")
+    assert is_aimed(call, tool, "next song in the cellar")
+
+
 def test_amounts_are_bare_numbers() -> None:
     assert fitted("study to 40%", "HassLightSet", brightness="40%")["brightness"] == 40
     assert fitted("study to maximum brightness", "HassLightSet")["brightness"] == 100
@@ -222,11 +259,12 @@ def test_the_sort_of_media_is_no_part_of_its_name() -> None:
 
 def test_a_question_is_never_offered_a_tool_that_switches() -> None:
     everything = list(TOOLS.values())
-    names = {tool.name for tool in offered_in(home(), everything, "are all lights on upstairs?")}
+    names = {tool.name for tool in offered_in(home(), everything, ["are all lights on?"])}
     assert "HassGetState" in names
     assert names.isdisjoint({"HassTurnOn", "HassTurnOff", "HassLightSet", "HassSetPosition"})
-    names = {tool.name for tool in offered_in(home(), everything, "turn on the light")}
-    assert "HassTurnOn" in names
+    both = ["is the cellar door locked", "turn on the light"]
+    names = {tool.name for tool in offered_in(home(), everything, both)}
+    assert {"HassTurnOn", "HassGetState"} <= names
 
 
 def test_the_function_model_is_told_the_rows_that_may_be_meant() -> None:
@@ -268,4 +306,4 @@ def test_no_text_breaks_it(prompt: str, request: str, tool: str, name: str) -> N
     listed = {one for entity in home().entities for one in entity.names}
     if "Timer" not in tool and "area" in TOOLS[tool].parameters["properties"]:
         assert call.arguments.get("name", "Attic") in listed
-    assert offered_in(home(), list(TOOLS.values()), request)
+    assert offered_in(home(), list(TOOLS.values()), [request])

@@ -142,8 +142,9 @@ _INTENTS = {
     "HassPauseTimer": ("Pause a running timer", _TIMER),
     "HassUnpauseTimer": ("Resume or continue a paused timer", _TIMER),
     "HassTimerStatus": ("How much time is left on a timer: its status", _TIMER),
-    "HassShoppingListAddItem": ("Adds an item to the shopping list", "item*"),
-    "HassShoppingListCompleteItem": ("Checks off an item from the shopping list", "item*"),
+    "HassShoppingListAddItem": ("Add an item to the shopping list", "item*"),
+    "HassShoppingListCompleteItem": (
+        "Check off, complete or delete an item of the shopping list", "item*"),
     "HassListAddItem": ("Put an item on a to-do list that is named", "item* name*"),
     "HassListCompleteItem": (
         "Check off, complete or delete an item of a to-do list that is named", "item* name*"),
@@ -428,7 +429,11 @@ def take_from_list(call: ToolCall, tool: Tool, home: Home, text: str) -> ToolCal
         said = _read(home, text)
         call = replace(call, arguments=_media(call.arguments, fields, said))
         meant = _target(call, tool, home, said)
-        found = {name: value for name, value in meant.items() if name in fields and value}
+        found = {
+            name: fitting
+            for name, value in meant.items()
+            if name in fields and value and (fitting := _shaped(value, fields[name])) is not None
+        }
         theirs = (*WHERE, "state") if found.get("state") else WHERE
         kept = {name: value for name, value in call.arguments.items() if name not in theirs}
         arguments = {**found, **_amounts(kept, fields, said)}
@@ -443,8 +448,25 @@ def take_from_list(call: ToolCall, tool: Tool, home: Home, text: str) -> ToolCal
     return replace(call, arguments=arguments, repairs=repairs)
 
 
-def offered_in(home: Home, tools: Sequence[Tool], text: str) -> list[Tool]:
-    """The tools that a request to a home may mean, in the words that people ask with.
+def _shaped(value: str, schema: Any) -> Any:
+    """A text as the schema wants it, alone or in a list; None if it is not among its choices."""
+    known = schema if isinstance(schema, Mapping) else {}
+    items = known.get("items")
+    several = known.get("type") == "array"
+    choices = (items if several and isinstance(items, Mapping) else known).get("enum")
+    if isinstance(choices, list | tuple) and value not in choices:
+        return None
+    return [value] if several else value
+
+
+def offered_in(home: Home, tools: Sequence[Tool], texts: Iterable[str]) -> list[Tool]:
+    """The tools that a part of a request to a home may mean, described in everyday words."""
+    meant = {tool.name for text in texts for tool in _meant(home, tools, text)}
+    return explained([tool for tool in tools if tool.name in meant] or tools)
+
+
+def _meant(home: Home, tools: Sequence[Tool], text: str) -> Sequence[Tool]:
+    """The tools for one wish.
 
     A question switches nothing, and one about a listed device is for tools that look it up. A
     percentage is set, not switched on; lights are set only to a brightness or a color.
@@ -455,11 +477,16 @@ def offered_in(home: Home, tools: Sequence[Tool], text: str) -> list[Tool]:
         left_out |= {"HassTurnOn", "HassTurnOff"}
     elif not _NUMBER.search(text) and not said.has(_BRIGHT):
         left_out.add("HassLightSet")
-    kept = [tool for tool in tools if tool.name not in left_out]
-    about = {one.domain for one, span in said.entities}
+    kept = [tool for tool in tools if _intent(tool) not in left_out]
+    about = {one.domain for one, _ in said.entities}
     if asks and about:
         kept = [tool for tool in kept if is_for_home(tool) and _serves(tool, about)] or kept
-    return explained(kept or tools)
+    return kept or tools
+
+
+def _intent(tool: Tool) -> str:
+    """A tool's name without the API that it is of: `assist__HassTurnOn`."""
+    return tool.name.rpartition("__")[2]
 
 
 def _serves(tool: Tool, domains: set[str]) -> bool:
@@ -470,7 +497,7 @@ def _serves(tool: Tool, domains: set[str]) -> bool:
 def explained(tools: Sequence[Tool]) -> list[Tool]:
     """The tools, those of Home Assistant described in the words that people ask with."""
     known = {name: meaning for name, (meaning, _) in _INTENTS.items()}
-    return [replace(tool, description=known.get(tool.name, tool.description)) for tool in tools]
+    return [replace(tool, description=known.get(_intent(tool), tool.description)) for tool in tools]
 
 
 def intent_tools(*, leave_out: Collection[str] = ()) -> tuple[Tool, ...]:
@@ -502,16 +529,24 @@ def is_for_home(tool: Tool) -> bool:
     )
 
 
-def is_aimed(call: ToolCall, tool: Tool | None) -> bool:
-    """Whether a call is for something that the words name and a home has."""
-    return tool is not None and is_for_home(tool) and any(name in call.arguments for name in WHERE)
+def is_aimed(call: ToolCall, tool: Tool | None, text: str) -> bool:
+    """Whether a call is for something that the words name: a room that was only assumed is none."""
+    if tool is None or not is_for_home(tool):
+        return False
+    roots = tuple(stem(word) for word in words(text))
+    said = any(_spans(str(call.arguments.get("area", "")), roots))
+    return said or any(name in call.arguments for name in ("name", "floor", "domain"))
 
 
 def lacks_target(call: ToolCall, tool: Tool) -> bool:
     """Whether a call would switch something without saying what."""
     fields = parameters(tool.parameters)
-    switches = is_for_home(tool) and "domain" in fields and "state" not in fields
+    switches = is_for_home(tool) and "domain" in fields and not _looks_up(tool)
     return switches and not any(name in call.arguments for name in WHERE)
+
+
+def _looks_up(tool: Tool) -> bool:
+    return "state" in parameters(tool.parameters) or "get" in name_words(tool.name)
 
 
 def _is_timer(tool: Tool) -> bool:
@@ -637,7 +672,7 @@ def _target(call: ToolCall, tool: Tool, home: Home, said: _Said) -> dict[str, st
     fits = [
         (one, span)
         for one, span in said.entities
-        if (not only or one.domain in only) and (asks or only or one.domain not in _REPORTING)
+        if (one.domain in only if only else _looks_up(tool) or one.domain not in _REPORTING)
     ]
     state_of = {one: _state(one.domain, one.kind, said) for one, _ in fits} if asks else {}
     one, span = _chosen(call, fits, said, state_of)
@@ -648,7 +683,7 @@ def _target(call: ToolCall, tool: Tool, home: Home, said: _Said) -> dict[str, st
             found["state"] = state_of.get(one, "")
         else:
             found.pop("device_class")
-    taken = [span] if span else []
+    taken = [span] if span else list(_spans("garage door", said.stems))
     taken += [found for text in _free_texts(call) for found in _spans(text, said.stems)]
     area = _place(call.arguments.get("area"), said.areas, taken)
     floor = _place(call.arguments.get("floor"), said.floors, taken)

@@ -455,8 +455,10 @@ class Calling(Flow):
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
         ranked_by = self._ranked_by()
-        known = offered_in(self.home, request.tools, text) if self.home else request.tools
-        limit = min(parts.rules.tools_limit, MOST_TOOLS) if self.home else parts.rules.tools_limit
+        known, limit = request.tools, parts.rules.tools_limit
+        if self.home:
+            known = offered_in(self.home, known, [intent.resolved for intent in intents])
+            limit = min(limit, MOST_TOOLS * max(1, len(intents)))
         self.offered = rank_tools(ranked_by, known, limit)
         self.draft = CallDraft(
             request=request,
@@ -745,7 +747,7 @@ class Calling(Flow):
     def aimed(self, calls: Sequence[ToolCall]) -> bool:
         """Whether all of these are for what the words name in the list of a home."""
         return self.home is not None and all(
-            is_aimed(call, self.tools.get(call.name)) for call in calls
+            is_aimed(call, self.tools.get(call.name), self.text) for call in calls
         )
 
     def _today(self) -> datetime.date:
