@@ -22,7 +22,13 @@ from edgewise.local.store.store import InstalledModel
 from edgewise.server import wyoming as server
 from edgewise.server.wyoming import HomeFile, Service, Talks
 from edgewise.speech.word_errors import word_errors
-from edgewise.testing import LoopbackCloud, ScriptedFunctionModel, ScriptedTranscriber, heard
+from edgewise.testing import (
+    Answer,
+    LoopbackCloud,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
+    heard,
+)
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from edgewise.types.messages import Message
 from tests.campaigns import rounds
@@ -65,19 +71,27 @@ def anyio_backend() -> str:
 
 @contextlib.asynccontextmanager
 async def served(
-    folder: Path, *, uri: str = "tcp://127.0.0.1:0", live: bool = False, **parts: Any
+    folder: Path,
+    *,
+    uri: str = "tcp://127.0.0.1:0",
+    live: bool = False,
+    policy: str = "local_only",
+    environment: dict[str, str] | None = None,
+    **parts: Any,
 ) -> AsyncIterator[str]:
     """The address of a server with these parts while inside."""
     entities = folder / "home.yaml"
     entities.write_text(HOME, "utf-8")
-    settings = Settings.load({}, data_dir=folder, cache_dir=MODELS_DIR.parent, threads=1)
+    settings = Settings.load(
+        environment or {}, data_dir=folder, cache_dir=MODELS_DIR.parent, threads=1
+    )
     stop, found = asyncio.Event(), asyncio.get_running_loop().create_future()
     async with AsyncEngine(settings, **parts) as engine:
         service = Service(
             engine=engine,
             home=HomeFile(entities),
             live=live,
-            options={"policy": "local_only"},
+            options={"policy": policy},
         )
         running = asyncio.create_task(server.serve(service, uri, found.set_result, stop))
         try:
@@ -123,7 +137,8 @@ async def test_it_says_what_it_offers(tmp_path: Path) -> None:
         (event,) = await ask(address, Describe())
         (pong,) = await ask(address, Ping(text="hello"))
     info = Info.from_event(event)
-    for program in (info.asr[0], info.intent[0]):
+    programs: list[Any] = [info.asr[0], info.intent[0]]
+    for program in programs:
         assert (program.name, program.version, program.installed) == (
             "edgewise",
             __version__,
@@ -221,14 +236,26 @@ async def test_words_are_sent_while_somebody_speaks(tmp_path: Path) -> None:
     assert shown.startswith("turn on the lamp")
 
 
-async def test_nothing_leaves_the_device_unless_the_policy_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["local_only", "prefer_local"])
+async def test_nothing_leaves_the_device_unless_the_policy_says_so(
+    tmp_path: Path, policy: str
+) -> None:
+    doubtful = ScriptedFunctionModel.doubtful('HassTurnOn {"name":"Reading Lamp"}')
+    mumbled = ScriptedTranscriber([[heard("mumble", 0.0, 1.5, chance=0.05)]])
     with LoopbackCloud() as cloud:
-        doubtful = ScriptedFunctionModel.doubtful('HassTurnOn {"name":"Reading Lamp"}')
-        mumbled = ScriptedTranscriber([[heard("mumble", 0.0, 1.5, chance=0.05)]])
-        async with served(tmp_path, function_model=doubtful, transcriber=mumbled) as address:
+        cloud.always(Answer(text="I do not know."))
+        variables = {"OPENAI_API_KEY": "sk-cloud-key-0123456789"}
+        variables |= {"OPENAI_BASE_URL": cloud.openai_url}
+        async with served(
+            tmp_path,
+            policy=policy,
+            environment=variables,
+            function_model=doubtful,
+            transcriber=mumbled,
+        ) as address:
             await ask(address, Transcript("turn on the reading lamp"))
             await ask(address, *pieces(speech(2.0)))
-        assert cloud.requests == []
+        assert bool(cloud.requests) == (policy == "prefer_local")
 
 
 REFUSED: Sequence[tuple[str, Eventable]] = (

@@ -455,7 +455,8 @@ class Calling(Flow):
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
         ranked_by = self._ranked_by()
-        known, limit = request.tools, parts.rules.tools_limit
+        known: Sequence[Tool] = request.tools
+        limit = parts.rules.tools_limit
         if self.home:
             known = offered_in(self.home, known, [intent.resolved for intent in intents])
             limit = min(limit, MOST_TOOLS * max(1, len(intents)))

@@ -231,8 +231,9 @@ class Connection(AsyncEventHandler):
     ) -> bool:
         """What `work` returns; called off if the client leaves before it is done."""
         doing = asyncio.ensure_future(work)
+        both: set[asyncio.Future[Any]] = {doing, reading}
         try:
-            await asyncio.wait({doing, reading}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not doing.done() and reading.result() is None:  # raises what reading raised
                 return False
             return await doing
