@@ -129,7 +129,7 @@ def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: str | None, w
 
 
 def test_both_halves_have_some_of_every_group(tmp_path: Path) -> None:
-    row = {"tools": [], "expected_calls": []}
+    row: dict[str, list[str]] = {"tools": [], "expected_calls": []}
     rows = [
         {**row, "query": f"{group}{number}", "file": group}
         for group, size in (("a", 3), ("b", 2))
