@@ -539,3 +539,13 @@ async def test_a_web_application_streams_to_many_at_once_and_some_leave(
 
 def asked(cloud: LoopbackCloud, number: int) -> bool:
     return any(number_in(str(seen.body["messages"][-1])) == number for seen in cloud.requests)
+
+
+async def test_live_captions_may_be_given_up(tmp_path: Path) -> None:
+    transcriber = ScriptedTranscriber([[]])
+    async with AsyncEngine(settings_for(tmp_path), transcriber=transcriber) as engine:
+        live = await engine.listen().start()
+        await live.process(bytes(3_200))
+        await live.close()
+        with pytest.raises(InvalidRequest):
+            await live.process(bytes(3_200))

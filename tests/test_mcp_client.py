@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from edgewise import (
+    AsyncConversation,
     AsyncEngine,
     CallReply,
     Conversation,
@@ -442,7 +443,8 @@ def test_whoever_leaves_cancels_the_call_and_the_server_is_told(tmp_path: Path) 
             return True
 
         async with AsyncEngine(settings, backend=backend, function_model=model) as engine:
-            talk = engine.conversation(
+            talk = AsyncConversation(
+                engine,
                 mcp=[command("good", CANCELLED_FILE=str(told))],
                 mcp_timeout_s=PATIENCE_S,
                 policy="local_only",

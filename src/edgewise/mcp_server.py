@@ -19,7 +19,7 @@ from typing import Annotated, Any, ParamSpec
 from pydantic import BaseModel, Field
 
 from edgewise import __version__
-from edgewise.aio import AsyncEngine, result_of
+from edgewise.aio import AsyncEngine
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest
 from edgewise.folder_search import FolderIndex, index_path, picture_reader
 from edgewise.types.messages import Image, RequestOptions
@@ -275,7 +275,7 @@ class EngineTools:
                 index.update(progress)
                 return [Passage(**hit.to_dict()) for hit in index.find(query, most)]
 
-        hits = await result_of(search)
+        hits = await self.engine._result(search)
         text = "\n\n".join(f"{hit.path}:{hit.first_line}\n{hit.text}" for hit in hits)
         return result(text or "nothing was found", Found(hits=hits))
 

@@ -143,8 +143,20 @@ def test_facts_come_by_name_or_from_a_file(
     assert "Desk Lamp | Study" in device.asked[0].prompt
 
 
+def test_a_list_of_a_home_may_be_home_assistants_own(
+    run: Run, tools: str, tmp_path: Path, write: Write
+) -> None:
+    home = tmp_path / "home.yaml"
+    home.write_text("- names: Desk Lamp\n  domain: light\n  areas: Study\n", "utf-8")
+    device = write("none", call_format="conversation")
+    ran = run("call", "Is the desk lamp on?", "--tools", tools, "--context", str(home))
+    assert ran.code == 0
+    assert "Desk Lamp | light | Study" in device.asked[0].prompt
+
+
 @pytest.mark.parametrize(
-    ("given", "said"), [("nowhere.json", "neither NAME=VALUE nor a JSON file"), ("list", "object")]
+    ("given", "said"),
+    [("nowhere.json", "neither NAME=VALUE nor a file of facts"), ("list", "lists no device")],
 )
 def test_facts_that_cannot_be_read_are_wrong_usage(
     run: Run, tools: str, tmp_path: Path, given: str, said: str

@@ -447,7 +447,7 @@ def test_an_unknown_kind_is_refused_at_once(cloud: LoopbackCloud) -> None:
     with engine_for(cloud) as engine:
         for options in ({"redact": ["EMIAL"]}, {"private_kinds": ["NAME"]}):
             with pytest.raises(InvalidRequest, match="nothing here finds"):
-                engine.complete("Hi", **options)  # type: ignore[arg-type]
+                engine.complete("Hi", **options)  # type: ignore[call-overload]
 
 
 PIXEL = bytes.fromhex(

@@ -126,3 +126,26 @@ def test_a_file_that_will_not_do_is_named(tmp_path: Path, content: str | None, w
     with pytest.raises(SettingsError, match=words) as raised:
         read_cases(path)
     assert "cases.json" in str(raised.value)
+
+
+def test_both_halves_have_some_of_every_group(tmp_path: Path) -> None:
+    row: dict[str, list[str]] = {"tools": [], "expected_calls": []}
+    rows = [
+        {**row, "query": f"{group}{number}", "file": group}
+        for group, size in (("a", 3), ("b", 2))
+        for number in range(size)
+    ]
+    path = write(tmp_path / "halves.json", {"cases": rows})
+    asked = [[case.query for case in read_cases(path, part=part)] for part in ("first", "second")]
+    assert asked == [["a0", "a1", "b0"], ["a2", "b1"]]
+
+
+def test_what_is_known_goes_with_every_case_and_tells_no_answer(tmp_path: Path) -> None:
+    row = {"query": "lights on", "tools": [], "expected_calls": []}
+    here = {**row, "context": {"area": "Cellar", "domain": "light"}}
+    path = write(tmp_path / "known.json", {"cases": [row, here]})
+    home = {"entities": [{"name": "Lamp", "domain": "light"}]}
+    first, second = read_cases(path, context=home)
+    assert first.context == home
+    assert second.context == {**home, "area": "Cellar"}
+    assert read_cases(path)[1].context == {}

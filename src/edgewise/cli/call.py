@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from edgewise.assembly.calls import run_calls
 from edgewise.calls.difficulty import tier
+from edgewise.calls.home import home_facts
 from edgewise.calls.tools import Toolbox, as_toolbox, parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
@@ -68,7 +69,8 @@ TIERS = {
     "facts",
     metavar="NAME=VALUE|FILE",
     multiple=True,
-    help="A known fact, such as date=2026-11-16 or place=Oslo; or a JSON file of facts.",
+    help="A known fact, such as date=2026-11-16 or place=Oslo; or a JSON file of facts, or Home "
+    "Assistant's list of entities.",
 )
 @options.routing
 @click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
@@ -231,15 +233,22 @@ def read_facts(given: Sequence[str]) -> dict[str, Any]:
             facts[name.strip()] = without_surrogates(value.strip())
             continue
         try:
-            read = json.loads(Path(each).read_text("utf-8-sig"))
+            text = Path(each).read_text("utf-8-sig")
+            facts |= _facts_in(text)
         except (OSError, ValueError) as error:
             raise click.UsageError(
-                f"--context {each!r}: neither NAME=VALUE nor a JSON file ({error})"
+                f"--context {each!r}: neither NAME=VALUE nor a file of facts ({error})"
             ) from error
-        if not isinstance(read, dict):
-            raise click.UsageError(f"--context {each}: a JSON object is wanted, names and values")
-        facts |= read
     return facts
+
+
+def _facts_in(text: str) -> dict[str, Any]:
+    """A JSON object; or a list of a home's devices, as JSON or as Home Assistant writes it."""
+    with suppress(ValueError):
+        read = json.loads(text)
+        if isinstance(read, dict):
+            return read
+    return home_facts(text)
 
 
 def _show(reply: CallReply, settings: Settings, explain: bool) -> None:

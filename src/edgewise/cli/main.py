@@ -68,6 +68,7 @@ COMMANDS = {
     "setup": ("edgewise.cli.setup:setup", "Choose the model for this machine, and get it."),
     "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
     "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),
+    "wyoming": ("edgewise.cli.wyoming:wyoming", "Serve Home Assistant's voice: speech, intents."),
 }
 
 # Commands in separately installed packages of ours: the package, and the line of help.

@@ -38,6 +38,14 @@ from edgewise.calls.formats import CallFormat, format_named
 from edgewise.calls.grammar import Calls, check_tools, compile_question
 from edgewise.calls.ground import ground
 from edgewise.calls.history import Told, told_text
+from edgewise.calls.home import (
+    MOST_TOOLS,
+    is_aimed,
+    lacks_target,
+    offered_in,
+    read_home,
+    take_from_list,
+)
 from edgewise.calls.intents import expected_calls, split
 from edgewise.calls.listed import as_listed
 from edgewise.calls.normalize import normalize
@@ -436,11 +444,13 @@ class Calling(Flow):
     def __init__(self, request: Request, parts: Parts, attempts: list[Attempt]) -> None:
         started = parts.clock()
         self.place = last_request(request.messages)
-        self.told = Told(
-            request.context, request.messages[: self.place], request.messages[self.place + 1 :]
-        )
         check_tools(request.tools)
         text = self.text = request.messages[self.place].content
+        before, after = request.messages[: self.place], request.messages[self.place + 1 :]
+        prompts = [message.content for message in before if message.role == "system"]
+        self.home = read_home(request.context, prompts)
+        context = {**request.context, **self.home.told(text)} if self.home else request.context
+        self.told = Told(context, before, after)
         # Part of a request that is being served has been answered: it is read as one.
         whole = (Intent(text, 0, len(text), text),)
         as_one = self.told.after or request.single_call
@@ -449,7 +459,12 @@ class Calling(Flow):
         self.clock, self.patience_s = parts.clock, parts.patience_s
         self.tools = {tool.name: tool for tool in request.tools}
         ranked_by = self._ranked_by()
-        self.offered = rank_tools(ranked_by, request.tools, parts.rules.tools_limit)
+        known: Sequence[Tool] = request.tools
+        limit = parts.rules.tools_limit
+        if self.home:
+            known = offered_in(self.home, known, [intent.resolved for intent in intents])
+            limit = min(limit, MOST_TOOLS * max(1, len(intents)))
+        self.offered = rank_tools(ranked_by, known, limit)
         self.draft = CallDraft(
             request=request,
             attempts=attempts,
@@ -472,7 +487,8 @@ class Calling(Flow):
         """The words that tools are ranked by: "make it ten" says nothing without what was done."""
         said = [message.content for message in self.told.before if message.role == "user"]
         made = [call.name for message in self.told.before for call in message.tool_calls]
-        return " ".join([self.text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
+        text = self.text.replace("%", " percent") if self.home else self.text
+        return " ".join([text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
 
     def _difficulty(self, intents: Sequence[Intent]) -> float:
         """The difficulty of the hardest intent."""
@@ -571,6 +587,7 @@ class Calling(Flow):
         write_on_device(self, retries)
         if self.must_call and not self.draft.local_calls:
             raise GenerationFailed("the function model wrote no call, though one is required")
+        self.ask_for_targets()
         self.tried = True
         with self.timed("judge"):
             checked = self.check()
@@ -661,6 +678,7 @@ class Calling(Flow):
                 draft.declined[number] = declined
         for owner, call in zip(owners, normalized, strict=True):
             draft.place(numbers[owner], call)
+        self.ask_for_targets()
         draft.text = "" if calls else said
         draft.cloud_answered = True
         self.check()
@@ -744,7 +762,27 @@ class Calling(Flow):
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
         normalized = normalize(call, tool, words, whole=self.whole, today=today)
-        return as_listed(normalized, self.told.context)
+        listed = as_listed(normalized, self.told.context)
+        if self.home and tool:
+            return take_from_list(listed, tool, self.home, words.text)
+        return listed
+
+    def ask_for_targets(self) -> None:
+        """Ask what is meant where a call names nothing that the home has."""
+        for number in self.draft.answered if self.home and not self.must_call else ():
+            for call in self.draft.calls_of(number):
+                tool = self.tools.get(call.name)
+                if tool is not None and lacks_target(call, tool):
+                    sure = 1.0 - (call.confidence or 0.0)
+                    self.draft.forget(number)
+                    self.draft.ask(number, Question(call.name, ("name",)), sure)
+                    break
+
+    def aimed(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether all of these are for what the words name in the list of a home."""
+        return self.home is not None and all(
+            is_aimed(call, self.tools.get(call.name), self.text) for call in calls
+        )
 
     def _today(self) -> datetime.date:
         """The day that the request was told, else the day it is."""
@@ -1030,7 +1068,12 @@ def _normalized(
         ):
             flow.draft.ask(numbers[owner], question, min(sure))
         made_up = any(one.get("ungrounded") or one.get("absent") for one in features)
-        if normalized and not flow.must_call and none_is_likelier(written.tokens, made_up=made_up):
+        if (
+            normalized
+            and not flow.must_call
+            and not flow.aimed(normalized)
+            and none_is_likelier(written.tokens, made_up=made_up)
+        ):
             _withhold(flow, written, numbers)
             return []
         return [

@@ -8,15 +8,16 @@ may also name some of the file's tools instead of describing them again.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from edgewise.calibrate.answers import Call, OneOf
 from edgewise.errors import SettingsError
-from edgewise.types.messages import Tool
+from edgewise.types.messages import Context, Tool
 
 Case = TypeVar("Case")
 OWN_CASES = Path(__file__).with_name("thirty_requests.json")  # for whoever has no file
@@ -24,7 +25,7 @@ OWN_CASES = Path(__file__).with_name("thirty_requests.json")  # for whoever has 
 
 @dataclass(frozen=True, slots=True)
 class CallCase:
-    """`flags` say why a label is in doubt; `difficulty` may be empty."""
+    """`flags` say why a label is in doubt; `difficulty` may be empty; `context` holds facts."""
 
     set: str
     id: str
@@ -33,22 +34,55 @@ class CallCase:
     expected: tuple[Call, ...]
     difficulty: str = ""
     flags: tuple[str, ...] = ()
+    context: Context = field(default_factory=dict)
 
     @property
     def key(self) -> str:
         return f"{self.set}/{self.id}"
 
 
-def read_cases(path: Path, limit: int | None = None) -> list[CallCase]:
-    """The cases of a file, in its order; with a limit so many, spread over the whole file."""
+def read_cases(
+    path: Path, limit: int | None = None, *, context: Context | None = None, part: str = ""
+) -> list[CallCase]:
+    """The cases of a file, in its order; with a limit so many, spread over the whole file.
+
+    `context` is known in all of them; a case may add the area where it is said. `part` is the
+    `first` or the `second` half: of each group of cases that come from one `file`, so that both
+    halves are of one kind.
+    """
     with reading(path):
         document = json.loads(path.read_text("utf-8"))
         rows = document["cases"]
         shared = [read_tool(row) for row in _listed(document.get("tools", []))]
         cases = [_case(path.stem, number, row, shared) for number, row in enumerate(rows)]
+        if context is not None:
+            cases = [
+                replace(case, context={**context, **_here(row)})
+                for case, row in zip(cases, rows, strict=True)
+            ]
+        if part:
+            cases = _half(cases, [str(row.get("file", "")) for row in rows], part)
     if not cases:
         raise SettingsError(f"{path} holds no case")
     return spread(cases, limit)
+
+
+def _here(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the speaker is. The rest of a case's context would tell the answer."""
+    known = row.get("context") or {}
+    return {"area": known["area"]} if "area" in known else {}
+
+
+def _half(cases: Sequence[CallCase], groups: Sequence[str], part: str) -> list[CallCase]:
+    """The larger half of each group is the first."""
+    sizes, seen = Counter(groups), Counter[str]()
+    kept = []
+    for case, group in zip(cases, groups, strict=True):
+        first = seen[group] < (sizes[group] + 1) // 2
+        seen[group] += 1
+        if first == (part == "first"):
+            kept.append(case)
+    return kept
 
 
 @contextmanager

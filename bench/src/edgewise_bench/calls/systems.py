@@ -116,7 +116,9 @@ class EngineSystem:
         sent = self._cloud.asked if self._cloud else 0
         started = time.perf_counter()
         try:
-            reply = self._engine.call(case.query, case.tools, policy=self._policy)
+            reply = self._engine.call(
+                case.query, case.tools, policy=self._policy, context=case.context
+            )
         except EdgewiseError as error:
             asked = self._cloud is not None and self._cloud.asked > sent
             return Answered(ms=_since(started), cloud_asked=asked, error=error.code)

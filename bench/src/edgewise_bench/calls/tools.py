@@ -17,6 +17,7 @@ from edgewise.engine import Engine
 from edgewise.errors import SettingsError
 from edgewise.local.backend import CallBackend
 from edgewise.settings import Settings
+from edgewise.types.messages import Context
 from edgewise_bench.calls.cases import CallCase, irrelevant_cases, read_cases
 from edgewise_bench.calls.function_model import REQUESTS, TOOLS
 from edgewise_bench.calls.scores import Results, confidence, per_file, quality
@@ -45,6 +46,8 @@ class Plan:
     irrelevant: int = 50
     real_cloud: bool = False
     cloud_ms: float = TYPICAL_MS
+    context: Context | None = None
+    part: str = ""
 
     @property
     def headline(self) -> str:
@@ -97,7 +100,8 @@ def load_sets(plan: Plan) -> tuple[list[CallCase], list[CallCase]]:
     cases: list[CallCase] = []
     irrelevant: list[CallCase] = []
     for path in plan.files:
-        cases += (found := read_cases(path, plan.limit))
+        found = read_cases(path, plan.limit, context=plan.context, part=plan.part)
+        cases += found
         most = plan.irrelevant if plan.limit is None else min(plan.limit, plan.irrelevant)
         irrelevant += irrelevant_cases(found, most)
     return cases, irrelevant

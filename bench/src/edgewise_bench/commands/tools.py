@@ -36,6 +36,18 @@ from edgewise_bench.commands.report import (
     show_default=True,
     help="So many requests of each file are asked again without the tools that they need.",
 )
+@click.option(
+    "--context",
+    "facts",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is known in every case, such as the devices of a home: a JSON file of facts.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["first", "second"]),
+    help="Only one half of the cases: the first to look at, the second to hold back.",
+)
 @click.option("--real-cloud", is_flag=True, help="The hybrid asks your provider. It costs money.")
 @click.option(
     "--cloud-ms",
@@ -73,6 +85,8 @@ def tools(
     passed = ("policy", "limit", "irrelevant", "real_cloud", "cloud_ms")
     plan = bench.Plan(
         files=cases or (OWN_CASES,),
+        context=_known(given["facts"]),
+        part=given["part"] or "",
         columns=chosen_names("--columns", given["columns"], bench.COLUMNS, bench.COLUMNS),
         **{name: given[name] for name in passed},
     )
@@ -90,8 +104,16 @@ def tools(
         stems = ", ".join(path.stem for path in plan.files)
         draw_calls(plots, outcome.results["local"], stems)
     names = [path.name if path.is_absolute() else path for path in cases]
-    said = said_options(given, "columns", "limit", "irrelevant", "policy", "model", "threads")
+    options = ("columns", "limit", "part", "irrelevant", "policy", "model", "threads")
+    said = said_options(given, *options)
+    said |= {"context": given["facts"].name} if given["facts"] else {}
     command = command_line("tools", *names, **said)
     command += " --real-cloud" if plan.real_cloud else ""
     card = new_scorecard("tools", command, outcome.metrics(), **outcome.versions())
     finish(card, save, as_json, lambda: bench.tool_tables(outcome))
+
+
+def _known(path: Path | None) -> dict[str, Any] | None:
+    from edgewise.cli.call import read_facts
+
+    return read_facts([str(path)]) if path else None
