@@ -189,6 +189,24 @@ def vision() -> None:
         assert isinstance(listed, SeenReply) and listed.skill == "names objects"
 
 
+def wyoming() -> None:
+    import asyncio
+    import tempfile
+
+    from wyoming.asr import Transcript
+    from wyoming.event import Event
+
+    from tests.server.test_wyoming import ask, scripted, served
+
+    async def serve_and_ask() -> list[Event]:
+        with tempfile.TemporaryDirectory() as folder:
+            async with served(Path(folder), function_model=scripted()) as address:
+                return await ask(address, Transcript("hum a tune"))
+
+    (answer,) = asyncio.run(serve_and_ask())
+    assert answer.type == "not-recognized"
+
+
 def ask_a_server(look: Callable[[Any], None] = lambda _: None, **parts: Any) -> None:
     import httpx2
 
