@@ -159,6 +159,22 @@ def test_a_zero_goes_without_saying(
     assert (bool(reply.calls), reply.needs) == (not needs, needs)
 
 
+@pytest.mark.parametrize(("surety", "asked"), [(-1.2, False), (-0.001, True)])
+def test_numbers_that_were_said_are_not_asked_for_in_doubt(
+    cloud: LoopbackCloud, surety: float, asked: bool
+) -> None:
+    number = {"type": "integer"}
+    roots = tool("roots", "Roots of a quadratic equation", a=number, b=number, c=number)
+    answers = ["ask roots: b, c", 'roots {"a":5,"b":20,"c":-25}']
+    device = reader(*answers, logprobs=[[surety], [-1.0]])
+    request = "Find the roots for the coefficients 5, 20 and -25"
+    reply = ask(cloud, device, request, [roots], policy="local_only")
+    assert reply.needs == (("b", "c") if asked else ())
+    assert [call.arguments for call in reply.calls] == (
+        [] if asked else [{"a": 5, "b": 20, "c": -25}]
+    )
+
+
 class Hesitant(ScriptedFunctionModel):
     """Says with its first token that it might have asked instead."""
 
