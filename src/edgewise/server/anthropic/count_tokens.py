@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from annotated_types import Ge
@@ -40,6 +41,8 @@ def count_tokens(state: ServerState, incoming: Incoming) -> Work:
         device = state.engine._open_backend
         options = routed_options(state, incoming, ask.model, {}, device)
         request = state.engine._request(ask.messages, **{**ask.options, **options})
+        if request.tool_choice == "none":  # the device does not read them then
+            request = replace(request, tools=())
         counted = state.engine.count_tokens(request)
         tools = Message("system", render_tools(request.tools))
         found: TokenCount = {
