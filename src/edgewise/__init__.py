@@ -26,9 +26,11 @@ _MODULES = {
     "edgewise.errors": (
         "BudgetExceeded Cancelled CloudAuthFailed CloudClosed CloudCut CloudEmpty CloudError "
         "CloudFailed CloudMalformed CloudRateLimited CloudRejected CloudTimeout "
-        "CloudUnreachable ContextExceeded DeadlinePassed DeviceBusy DoesNotFit EdgewiseError "
+        "CloudUnreachable ContextExceeded CrashedBefore DeadlinePassed DeviceBusy DoesNotFit "
+        "EdgewiseError "
         "ExtraMissing GenerationFailed IndexUnavailable InvalidRequest LedgerError "
-        "LedgerUnavailable LocalError ModelNotFound NoMicrophone SchemaUnsupported "
+        "LedgerUnavailable LocalError ModelNotFound NoMicrophone RuntimeCrashed RuntimeDown "
+        "SchemaUnsupported "
         "SettingsError SpaceMismatch StoreError ToolServerFailed TooSoon Unreadable"
     ),
     "edgewise.flows.listen": "LiveTranscriber",

@@ -19,6 +19,7 @@ from edgewise.errors import CloudRejected as CloudRejected
 from edgewise.errors import CloudTimeout as CloudTimeout
 from edgewise.errors import CloudUnreachable as CloudUnreachable
 from edgewise.errors import ContextExceeded as ContextExceeded
+from edgewise.errors import CrashedBefore as CrashedBefore
 from edgewise.errors import DeadlinePassed as DeadlinePassed
 from edgewise.errors import DeviceBusy as DeviceBusy
 from edgewise.errors import DoesNotFit as DoesNotFit
@@ -32,6 +33,8 @@ from edgewise.errors import LedgerUnavailable as LedgerUnavailable
 from edgewise.errors import LocalError as LocalError
 from edgewise.errors import ModelNotFound as ModelNotFound
 from edgewise.errors import NoMicrophone as NoMicrophone
+from edgewise.errors import RuntimeCrashed as RuntimeCrashed
+from edgewise.errors import RuntimeDown as RuntimeDown
 from edgewise.errors import SchemaUnsupported as SchemaUnsupported
 from edgewise.errors import SettingsError as SettingsError
 from edgewise.errors import SpaceMismatch as SpaceMismatch

@@ -16,6 +16,9 @@
     │   ├── SchemaUnsupported      the device cannot enforce this JSON Schema
     │   ├── StoreError             weights could not be fetched, joined or verified
     │   ├── GenerationFailed       the runtime broke off
+    │   │   ├── RuntimeCrashed     this request ended the runtime's process
+    │   │   ├── CrashedBefore      it did so a while ago, and is refused
+    │   │   └── RuntimeDown        the runtime's process keeps crashing; it is tried again later
     │   ├── DeadlinePassed         function calls that were not written in time
     │   └── DeviceBusy             too many requests wait for the model (only on a server)
     ├── CloudError                 something over the network; always names its provider
@@ -130,6 +133,28 @@ class StoreError(LocalError):
 
 class GenerationFailed(LocalError):
     code = "generation_failed"
+
+
+class RuntimeCrashed(GenerationFailed):
+    """This request ended the process of the local runtime. A new process has been started."""
+
+    code = "runtime_crashed"
+
+
+class CrashedBefore(GenerationFailed):
+    """A request like this one ended the process of the local runtime a while ago."""
+
+    code = "runtime_crashed_before"
+
+
+class RuntimeDown(GenerationFailed):
+    """The process of the local runtime keeps crashing. It is started again in `retry_after_s`."""
+
+    code = "runtime_down"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DeadlinePassed(LocalError):

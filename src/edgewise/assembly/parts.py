@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgewise import plugins
 from edgewise.assembly.finders import open_finders
@@ -68,7 +69,7 @@ def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
     model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
-    opener = plugins.load("local_backends", settings.backend)
+    opener = _runtime(settings, settings.backend)
     backend: ChatBackend = opener(
         model, threads=settings.threads, context_tokens=context, **_slots(settings, opener)
     )
@@ -81,11 +82,21 @@ def open_function_model(settings: Settings) -> CallBackend:
     if model.row is not None and model.row.kind != "text":
         raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
     context = model.row.context_tokens if model.row else 2048
-    opener = plugins.load("local_backends", "llama_cpp")
+    opener = _runtime(settings, "llama_cpp")
     function_model: CallBackend = opener(
         model, threads=settings.threads, context_tokens=context, slots=settings.slots
     )
     return function_model
+
+
+def _runtime(settings: Settings, name: str) -> Callable[..., Any]:
+    """What opens a model: here, or llama.cpp in a process of its own."""
+    opener: Callable[..., Any] = plugins.load("local_backends", name)
+    if name != "llama_cpp" or not settings.isolate:
+        return opener
+    from edgewise.local.isolated import isolating  # noqa: PLC0415  # only servers need it
+
+    return isolating(opener)
 
 
 def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:

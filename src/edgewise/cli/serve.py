@@ -37,6 +37,11 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     metavar="URL",
     help="Repeatable: the origin of web pages that may ask, as https://app.example",
 )
+@click.option(
+    "--isolate/--no-isolate",
+    default=None,
+    help="Local models in processes of their own: a crash does not end the server (default).",
+)
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
 @click.option(

@@ -532,7 +532,7 @@ class Decoder:
         self._lock = threading.Lock()
         self._waiting: list[Job] = []
         self._worker: threading.Thread | None = None
-        self._steps = 0
+        self.passes = 0  # through the model, for all jobs
         self._views: dict[tuple[int, int], Floats] = {}
         self._layers: set[int] = set()
         self._closed = False
@@ -658,7 +658,7 @@ class Decoder:
             return
         if status != 0:
             raise GenerationFailed(f"llama.cpp failed in a pass ({status})")
-        self._steps += 1
+        self.passes += 1
         for plan in plans:
             self._hear(plan)
 
@@ -746,7 +746,7 @@ class Decoder:
         return self._floats_at(start, width).copy()
 
     def _release(self, slot: Slot, error: BaseException | None) -> None:
-        job, slot.job, slot.used = slot.job, None, self._steps
+        job, slot.job, slot.used = slot.job, None, self.passes
         self._cut(slot, len(slot.tokens))
         if job is not None:
             if job.grammar is not None:

@@ -136,6 +136,10 @@ class LlamaLoop:
                 self._opened.append(decoder)
             return self._opened[0]
 
+    def passes(self) -> int:
+        """How often the weights were gone through: whoever watches sees that it does not hang."""
+        return self._opened[0].passes if self._opened else 0
+
     @cached_property
     def _spells_plain_text(self) -> bool:
         """Otherwise a grammar could require text without tokens, and the runtime would abort."""

@@ -73,7 +73,7 @@ def make_app(state: ServerState) -> Starlette:
         """Ready with a local model or without one; not while starting, nor while stopping."""
         is_ready = state.warm.is_set() and not state.draining
         status = "draining" if state.draining else "ready" if is_ready else "starting"
-        body = {"status": status, "local_model": state.local_model or None}
+        body = {"status": status, "local_model": state.answering_model or None}
         return JSONResponse(body, status_code=200 if is_ready else 503)
 
     routes: list[BaseRoute] = [

@@ -18,6 +18,7 @@ from edgewise.errors import (
     CloudRejected,
     CloudTimeout,
     ContextExceeded,
+    CrashedBefore,
     DeviceBusy,
     DoesNotFit,
     EdgewiseError,
@@ -25,6 +26,7 @@ from edgewise.errors import (
     InvalidRequest,
     LedgerError,
     ModelNotFound,
+    RuntimeDown,
     SchemaUnsupported,
     SettingsError,
     SpaceMismatch,
@@ -70,6 +72,7 @@ _NOT_WORTH_RETRYING = {
     "no_local_model",
     "provider_unusable",
     "redaction_failed",
+    "runtime_crashed",  # it would be refused
 }
 
 
@@ -208,10 +211,10 @@ def _status(error: EdgewiseError) -> int:
         return _cloud_status(error)
     for kinds, status in (
         ((InvalidRequest, SettingsError, SpaceMismatch), 400),
-        ((DoesNotFit, ContextExceeded, SchemaUnsupported), 400),
+        ((DoesNotFit, ContextExceeded, SchemaUnsupported, CrashedBefore), 400),
         ((DeviceBusy,), 429),
         ((ExtraMissing,), 501),
-        ((ModelNotFound, LedgerError), 503),
+        ((ModelNotFound, LedgerError, RuntimeDown), 503),
     ):
         if isinstance(error, kinds):
             return status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from typing_extensions import override
@@ -16,6 +16,9 @@ CONFIDENCES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 GAUGES = {
     "edgewise_requests_in_flight": "Requests being served.",
     "edgewise_resident_bytes": "Memory of the process; where the system says.",
+    "edgewise_model_resident_bytes": "Memory of a local model's own process, by model.",
+    "edgewise_model_up": "0 while a local model's own process keeps crashing, by model.",
+    "edgewise_model_restarts_total": "New processes of a local model after crashes, by model.",
     "edgewise_threads": "Threads of the process.",
     "edgewise_slots_busy": "Local requests handed to the model, by model.",
     "edgewise_slots": "Local requests that can be worked on at once, by model.",
@@ -107,9 +110,10 @@ class Metrics(Collector):
             kept = [each for each in metric.samples if not each.name.endswith("_created")]
             metric.samples = kept
             yield metric
-        families: dict[str, GaugeMetricFamily] = {}
+        families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
         for name, labels, value in self._gauges():
             if name not in families:
-                families[name] = GaugeMetricFamily(name, GAUGES[name], labels=tuple(labels))
+                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                families[name] = kind(name, GAUGES[name], labels=tuple(labels))
             families[name].add_metric(tuple(labels.values()), value)
         yield from families.values()

@@ -66,6 +66,7 @@ class ServerState:
         server = settings.server
         settings = settings.with_changes(
             slots=server.slots,
+            isolate=server.isolate,
             budgets=(*settings.budgets, *key_budgets(server)),
             cloud_every_s=(*settings.cloud_every_s, *key_intervals(server)),
         )
@@ -98,6 +99,16 @@ class ServerState:
         if isinstance(door, Door):
             door.prepare()
 
+    @property
+    def model_trouble(self) -> str:
+        """Why no local model answers at the moment; empty if one does."""
+        supervisor = self.engine.supervisors.get(self.local_model)
+        return self.trouble if supervisor is None else supervisor.trouble
+
+    @property
+    def answering_model(self) -> str:
+        return "" if self.model_trouble else self.local_model
+
     def lanes(self) -> Sequence[Lane]:
         """The cloud's chain, as far as the engine has one of its own."""
         door = self.engine._cloud_for("chat")
@@ -125,6 +136,11 @@ class ServerState:
         with contextlib.suppress(OSError, IndexError, ValueError):  # Linux only
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
             found.append(("edgewise_resident_bytes", {}, pages * os.sysconf("SC_PAGE_SIZE")))
+        for model, supervisor in self.engine.supervisors.items():
+            own = {"model": model}
+            found.append(("edgewise_model_resident_bytes", own, supervisor.resident_bytes))
+            found.append(("edgewise_model_up", own, not supervisor.trouble))
+            found.append(("edgewise_model_restarts_total", own, supervisor.restarts))
         for model, fair_queue in self.engine.fair_queues.items():
             own = {"model": model}
             found.append(("edgewise_slots", own, fair_queue.slots))

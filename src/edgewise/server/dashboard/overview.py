@@ -176,8 +176,8 @@ def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str,
     return {
         "version": edgewise.__version__,
         "device": {
-            "model": state.local_model,
-            "trouble": state.trouble,
+            "model": state.answering_model,
+            "trouble": state.model_trouble,
             "in_flight": len(state.inside),
             "queues": [
                 {"model": name, "slots": each.slots, "busy": each.busy, "waiting": each.waiting}

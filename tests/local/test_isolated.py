@@ -1,0 +1,499 @@
+"""A local model in a process of its own: what it says is the same, and it may die at any time."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgewise.assembly.parts import open_backend
+from edgewise.errors import (
+    ContextExceeded,
+    CrashedBefore,
+    GenerationFailed,
+    ModelNotFound,
+    RuntimeCrashed,
+    RuntimeDown,
+    SchemaUnsupported,
+)
+from edgewise.local import isolated
+from edgewise.local.backend import TokenStream
+from edgewise.local.isolated import CrashMemory, IsolatedModel
+from edgewise.local.llama_cpp import open_backend as open_llama
+from edgewise.local.llama_loop import LlamaLoop
+from edgewise.local.store.store import InstalledModel
+from edgewise.settings import Settings
+from edgewise.types.messages import Message, Request, ResponseFormat, RunnableTool
+from edgewise.types.tokens import Finish, Token
+from tests.local.crashing_model import open_crashing
+
+LONG_S = 90.0  # far longer than anything here takes
+
+
+def asked(text: str, **options: Any) -> Request:
+    return Request(messages=(Message("user", text),), **options)
+
+
+def said(stream: TokenStream) -> str:
+    with closing(stream):
+        return "".join(item.text for item in stream if isinstance(item, Token))
+
+
+def wait_until(so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not so():
+        assert time.monotonic() < deadline, "it did not come to be so"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def model() -> Iterator[IsolatedModel]:
+    with closing(IsolatedModel(open_crashing, memory=CrashMemory())) as opened:
+        yield opened
+
+
+# -- the same as in this process -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(default_model: InstalledModel) -> Iterator[tuple[LlamaLoop, IsolatedModel]]:
+    options = {"threads": 1, "context_tokens": 512, "slots": 4}
+    here = LlamaLoop(default_model, threads=1, context_tokens=512, slots=4)
+    there = IsolatedModel(open_llama, default_model, **options, memory=CrashMemory())
+    yield here, there
+    here.close()
+    there.close()
+
+
+def test_tokens_evidence_states_and_counts_are_those_of_the_model_in_process(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    request = asked("What is the capital of France?", max_tokens=12, evidence=True)
+    for _ in range(2):  # the second time from the cache
+        here, there = (list(one.generate(request, layer=10, prompt_layer=20)) for one in pair)
+        assert here == there
+        assert all(
+            (a.state is None and b.state is None) or np.array_equal(a.state, b.state)
+            for a, b in zip(here, there, strict=True)
+        )
+        assert here[0].state is not None
+    finish = there[-1]
+    assert isinstance(finish, Finish) and finish.cached_tokens > 20
+    assert pair[0].count_tokens(request) == pair[1].count_tokens(request)
+    assert pair[1].facts().output_tokens_per_second
+    assert pair[1].facts().layers == pair[0].facts().layers > 0
+
+
+def test_calls_and_schemas_are_those_of_the_model_in_process(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    grammar = 'root ::= "yes" | "no"'
+    here, there = (list(one.write_call("Is it? ", grammar=grammar)) for one in pair)
+    assert here == there
+    assert "".join(item.text for item in there if isinstance(item, Token)) in ("yes", "no")
+    wanted = ResponseFormat({"enum": ["red", "blue"]}, parse=lambda text: text)
+    request = asked("A colour?", response_format=wanted)
+    assert said(pair[0].generate(request)) == said(pair[1].generate(request)) in ('"red"', '"blue"')
+
+
+def test_errors_are_those_of_the_model_in_process(pair: tuple[LlamaLoop, IsolatedModel]) -> None:
+    found = []
+    for one in pair:
+        with pytest.raises(ContextExceeded) as error:
+            list(one.generate(asked("word " * 600)))
+        found.append((error.value.prompt_tokens, error.value.context_tokens, str(error.value)))
+        schema = ResponseFormat({"type": "string", "pattern": "(?=a)b"})
+        with pytest.raises(SchemaUnsupported) as unsupported:
+            list(one.generate(asked("A colour?", response_format=schema)))
+        found.append(str(unsupported.value))
+    assert found[:2] == found[2:]
+
+
+def test_a_killed_process_loses_none_of_four_streams(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    there = pair[1]
+    requests = [asked(f"Tell me a story with {n} dogs.", max_tokens=40) for n in range(4)]
+    schema = ResponseFormat({"type": "array", "items": {"type": "integer"}, "minItems": 12})
+    requests[3] = asked("Numbers?", max_tokens=40, response_format=schema)
+    whole = [said(pair[0].generate(request)) for request in requests]
+    streams = [there.generate(request) for request in requests]
+    process, restarts = there.supervisor.pid, there.supervisor.restarts
+    assert process is not None
+    with ThreadPoolExecutor(4) as pool:
+        begun = list(pool.map(next, streams))
+        os.kill(process, signal.SIGKILL)
+        rest = list(pool.map(list, streams))
+    for number, (first, items) in enumerate(zip(begun, rest, strict=True)):
+        finish = items[-1]
+        assert isinstance(finish, Finish) and isinstance(first, Token)
+        assert (finish.reason, finish.output_tokens) == ("length", 40)
+        text = first.text + "".join(item.text for item in items[:-1])
+        assert text[:8] == whole[number][:8]
+    assert there.supervisor.restarts == restarts + 1
+    assert there.supervisor.pid != process
+
+
+def test_a_killed_process_with_one_stream_fails_that_one_only(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    there = pair[1]
+    request = asked("Count from 1 to 30.", max_tokens=40)
+    stream = there.generate(request)
+    next(stream)
+    assert there.supervisor.pid is not None
+    os.kill(there.supervisor.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeCrashed, match="SIGKILL"):
+        list(stream)
+    with pytest.raises(CrashedBefore):
+        list(there.generate(request))
+    assert said(there.generate(asked("Count from 2 to 30.", max_tokens=4)))
+
+
+def test_weights_that_are_cut_while_loaded_only_end_the_models_process(
+    default_model: InstalledModel, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.gguf"
+    shutil.copy(default_model.path, copy)
+    model = InstalledModel("copy", copy, "Q8_0", sha256="", bytes=0)
+    there = IsolatedModel(open_llama, model, threads=1, context_tokens=256, memory=CrashMemory())
+    with closing(there):
+        assert said(there.generate(asked("Hello", max_tokens=2)))
+        whole = copy.read_bytes()
+        os.truncate(copy, 65_536)
+        with pytest.raises(RuntimeCrashed, match="SIGBUS"):
+            list(there.generate(asked("What is it?", max_tokens=8)))
+        with pytest.raises(GenerationFailed):  # the damaged file is not loaded
+            list(there.generate(asked("And now?", max_tokens=8)))
+        copy.write_bytes(whole)
+        assert said(there.generate(asked("And now?", max_tokens=2)))
+
+
+# -- one request kills it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("@segv", "SIGSEGV"), ("@abort", "SIGABRT"), ("@exit", "exit code 3")],
+)
+def test_the_request_that_killed_it_fails_and_is_refused_when_it_comes_again(
+    model: IsolatedModel, how: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    poison = asked(f"confidential {how} never")
+    with pytest.raises(RuntimeCrashed, match=words):
+        list(model.generate(poison))
+    with pytest.raises(CrashedBefore, match="for another 10 min"):
+        list(model.generate(poison))
+    with pytest.raises(CrashedBefore):
+        model.count_tokens(poison)
+    assert said(model.generate(asked("another one"))) == "another one "
+    assert model.supervisor.restarts == 1
+    assert "confidential" not in caplog.text
+    assert words in caplog.text
+
+
+def test_the_log_says_where_it_crashed(
+    model: IsolatedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(RuntimeCrashed):
+        list(model.generate(asked("@print:secret @segv")))
+    assert "Segmentation fault" in caplog.text
+    assert "crashing_model.py" in caplog.text and "in _obey" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_of_eight_at_once_only_the_one_to_blame_fails(model: IsolatedModel, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    poison = model.generate(asked(f"bad @wait:{go} @segv"))
+    chats = [model.generate(asked(f"begin{n} @wait:{go} @slow end{n}")) for n in range(5)]
+    call = model.write_call(f"call @wait:{go} @slow done")
+    schema = ResponseFormat({"type": "string"})
+    bound = model.generate(asked(f"json @wait:{go} @slow done", response_format=schema))
+    streams = [*chats, call, bound]
+    begun = [next(stream) for stream in (poison, *streams)]
+    go.touch()
+    with ThreadPoolExecutor(8) as pool:
+        culprit = pool.submit(list, poison)
+        others = list(pool.map(list, streams))
+    assert isinstance(culprit.exception(), RuntimeCrashed)
+    for number, items in enumerate(others):
+        first = begun[number + 1]
+        text = "".join(item.text for item in (first, *items) if isinstance(item, Token))
+        expected = f"begin{number} end{number} " if number < 5 else None
+        assert text == (expected or ("call done " if number == 5 else "json done "))
+        finish = items[-1]
+        assert isinstance(finish, Finish) and finish.output_tokens == 2
+    assert said(model.generate(asked("all well"))) == "all well "
+    assert 1 <= model.supervisor.restarts <= 2
+
+
+def test_requests_that_come_while_suspects_run_alone_wait_and_are_served(
+    model: IsolatedModel, tmp_path: Path
+) -> None:
+    go, once = tmp_path / "go", tmp_path / "once"
+    two = [model.generate(asked(f"a{n} @wait:{go} @once:{once} b{n}")) for n in range(2)]
+    begun = [next(stream) for stream in two]
+    with ThreadPoolExecutor(3) as pool:
+        rest = [pool.submit(said, stream) for stream in two]
+        go.touch()
+        wait_until(lambda: model.supervisor.restarts == 1)
+        assert said(model.generate(asked("late"))) == "late "
+        assert [each.result(LONG_S) for each in rest] == ["b0 ", "b1 "]  # nobody was to blame
+    assert len(begun) == 2
+
+
+def test_an_answer_that_comes_out_differently_is_a_clean_failure(
+    model: IsolatedModel, tmp_path: Path
+) -> None:
+    go, once, other = (tmp_path / name for name in ("go", "once", "other"))
+    call = model.write_call(f"@other:{other} @wait:{go} @slow end")
+    chat = model.generate(asked(f"a @wait:{go} @once:{once} b"))
+    assert next(call).text == "first "  # type: ignore[union-attr]
+    next(chat)
+    with ThreadPoolExecutor(2) as pool:
+        failed, kept = pool.submit(list, call), pool.submit(said, chat)
+        go.touch()
+        assert kept.result(LONG_S) == "b "
+        with pytest.raises(GenerationFailed, match="differently"):
+            failed.result(LONG_S)
+    assert said(model.generate(asked("go on"))) == "go on "
+
+
+def test_somebody_who_left_is_still_to_blame(model: IsolatedModel, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    poison = asked(f"a @wait:{go} @segv")
+    stream = model.generate(poison)
+    next(stream)
+    stream.close()
+    go.touch()
+    wait_until(lambda: model.supervisor.restarts == 1)
+    with pytest.raises(CrashedBefore):
+        list(model.generate(poison))
+
+
+def test_counting_tokens_can_crash_it_too(model: IsolatedModel) -> None:
+    assert model.count_tokens(asked("one two")) == 2
+    with pytest.raises(RuntimeCrashed):
+        model.count_tokens(asked("@exit"))
+    assert model.count_tokens(asked("one two")) == 2
+
+
+# -- hanging, looping, loading ---------------------------------------------------------------------
+
+
+def test_a_process_without_progress_is_ended(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(isolated, "LOOK_S", 0.05)
+    monkeypatch.setattr(isolated, "HANGS_AFTER", 10)
+    with pytest.raises(RuntimeCrashed, match="no progress"):
+        list(model.generate(asked("a @hang")))
+    assert "crashing_model.py" in caplog.text
+    monkeypatch.undo()
+    assert said(model.generate(asked("well"))) == "well "
+
+
+def test_a_crash_while_loading_is_no_requests_fault(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+    memory = CrashMemory()
+    model = IsolatedModel(open_crashing, dies_loading=str(broken), memory=memory)
+    with closing(model), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(said, model.generate(asked("patient")))
+        wait_until(lambda: model.supervisor.restarts >= 1)
+        broken.unlink()
+        assert waiting.result(LONG_S) == "patient "
+        assert not len(memory)
+
+
+def test_a_process_that_keeps_crashing_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(isolated, "FREE_RESTARTS", 0)
+    monkeypatch.setattr(isolated, "FIRST_PAUSE_S", 0.9)  # 1.8 after the second crash
+    monkeypatch.setattr(isolated, "LONGEST_PAUSE_S", 1.8)
+    memory = CrashMemory()
+    with closing(IsolatedModel(open_crashing, memory=memory)) as model:
+        for number in range(2):
+            with pytest.raises(RuntimeCrashed):
+                list(model.generate(asked(f"{number} @exit")))
+            if number == 0:
+                assert len(memory) == 1
+        wait_until(lambda: bool(model.supervisor.trouble))
+        assert not len(memory)  # it is the model, not the requests
+        with pytest.raises(RuntimeDown, match="keeps crashing") as down:
+            list(model.generate(asked("well")))
+        assert 0 < down.value.retry_after_s <= 1.8
+        time.sleep(down.value.retry_after_s)
+        assert said(model.generate(asked("well"))) == "well "
+        assert not model.supervisor.trouble
+
+
+def test_what_opening_the_model_raises_is_raised_here() -> None:
+    with pytest.raises(GenerationFailed, match=r"ValueError in crashing_model.py"):
+        IsolatedModel(open_crashing, dies_opening="words of its own")
+
+
+def test_a_process_that_does_not_start_is_no_local_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated.model_process, "__name__", "edgewise.no_such_module")
+    with pytest.raises(ModelNotFound, match=r"did not start: .*No module named"):
+        IsolatedModel(open_crashing)
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(ModelNotFound, match="did not start"):
+        IsolatedModel(open_crashing)
+
+
+def test_an_error_of_the_runtime_is_told_without_its_words(model: IsolatedModel) -> None:
+    with pytest.raises(GenerationFailed, match=r"^ValueError in crashing_model.py:\d+$"):
+        list(model.generate(asked("a @raise")))
+    assert model.supervisor.restarts == 0
+
+
+# -- its life --------------------------------------------------------------------------------------
+
+
+def test_calling_off_frees_the_reader_at_once_and_nobody_else(
+    model: IsolatedModel, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    stream = model.generate(asked(f"a @wait:{go} b"))
+    next(stream)
+    threading.Timer(0.05, stream.abort).start()
+    with pytest.raises(GenerationFailed, match="called off"):
+        next(stream)
+    assert said(model.generate(asked("others"))) == "others "
+    go.touch()
+    wait_until(lambda: not model.supervisor._running)
+    assert model.supervisor.restarts == 0
+
+
+def test_a_reader_that_is_slow_does_not_hold_up_the_others(model: IsolatedModel) -> None:
+    words = " ".join(["word"] * 60)
+    slow = model.generate(asked(words))
+    next(slow)
+    for _ in range(40):
+        assert len(said(model.generate(asked(words)))) == 300
+    assert len(said(slow)) == 295
+
+
+def test_a_closed_model_leaves_no_process_and_opens_again(model: IsolatedModel) -> None:
+    process = model.supervisor.pid
+    assert process is not None and model.supervisor.resident_bytes > 0
+    model.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)  # not even a zombie
+    assert said(model.generate(asked("again"))) == "again "
+    assert model.supervisor.restarts == 0
+
+
+def test_a_model_that_nobody_closes_ends_with_its_last_user() -> None:
+    model = IsolatedModel(open_crashing)
+    supervisor, process = model.supervisor, model.supervisor.pid
+    assert process is not None
+    del model
+    gc.collect()
+    wait_until(lambda: supervisor.pid is None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_signals_to_stop_are_not_for_the_models_process(
+    model: IsolatedModel, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    stream = model.generate(asked(f"a @wait:{go} b"))
+    next(stream)
+    assert model.supervisor.pid is not None
+    assert os.getpgid(model.supervisor.pid) != os.getpgid(0)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(model.supervisor.pid, number)
+    go.touch()
+    assert said(stream) == "b "
+
+
+SCRIPT = """
+import time
+from edgewise.local.isolated import IsolatedModel
+from tests.local.crashing_model import open_crashing
+model = IsolatedModel(open_crashing)
+print(model.supervisor.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_models_process_dies_with_the_one_that_started_it() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    with parent:
+        assert parent.stdout is not None
+        process = int(parent.stdout.readline())
+        parent.kill()
+    wait_until(lambda: not _runs(process))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    return not status.exists() or ") Z " not in status.read_text()
+
+
+# -- what is remembered, what is sent --------------------------------------------------------------
+
+
+def test_crashes_are_remembered_for_a_while_and_only_so_many() -> None:
+    now = 0.0
+    memory = CrashMemory(most=2, seconds=60, clock=lambda: now)
+    keys = [memory.key([name]) for name in (b"one", b"two", b"three")]
+    for key in keys:
+        memory.remember(key)
+    assert [memory.left_s(key) for key in keys] == [0.0, 60.0, 60.0]
+    now = 59.0
+    assert memory.left_s(keys[2]) == 1.0
+    now = 60.0
+    assert memory.left_s(keys[2]) == 0.0
+    assert len(memory) == 1
+    assert CrashMemory().key([b"one"]) != CrashMemory().key([b"one"])  # salted
+    assert memory.key([b"a", b"bc"]) != memory.key([b"ab", b"c"])
+
+
+def test_functions_of_the_users_program_stay_there(model: IsolatedModel) -> None:
+    tool = RunnableTool(name="f", run=lambda: None)
+    wanted = ResponseFormat({}, parse=lambda text: text)
+    request = asked("fine", tools=(tool,), response_format=wanted, context={"now": threading.Lock})
+    assert said(model.generate(request)) == "fine "
+    odd = ResponseFormat({"enum": threading.Lock()})  # type: ignore[dict-item]
+    with pytest.raises(GenerationFailed, match="cannot be handed"):
+        list(model.generate(asked("odd", response_format=odd)))
+
+
+def test_what_the_process_says_is_never_trusted_to_be_code() -> None:
+    error = isolated.as_error({"error": "os.system", "words": "no"})
+    assert type(error) is GenerationFailed
+    source = Path(isolated.__file__).read_text("utf-8")
+    assert "pickle.load" not in source
+
+
+def test_the_setting_isolates_llama_cpp(default_model: InstalledModel) -> None:
+    settings = Settings.load(isolate=True)
+    backend = open_backend(settings)
+    assert isinstance(backend, IsolatedModel)
+    backend.close()
+    assert isinstance(open_backend(settings.with_changes(isolate=False)), LlamaLoop)
