@@ -126,9 +126,9 @@ def test_a_killed_process_loses_none_of_four_streams(
     pair: tuple[LlamaLoop, IsolatedModel],
 ) -> None:
     there = pair[1]
-    requests = [asked(f"Tell me a story with {n} dogs.", max_tokens=40) for n in range(4)]
+    requests = [asked(f"Tell me a story with {n} dogs.", max_tokens=24) for n in range(4)]
     schema = ResponseFormat({"type": "array", "items": {"type": "integer"}, "minItems": 12})
-    requests[3] = asked("Numbers?", max_tokens=40, response_format=schema)
+    requests[3] = asked("Numbers?", max_tokens=24, response_format=schema)
     whole = [said(pair[0].generate(request)) for request in requests]
     streams = [there.generate(request) for request in requests]
     process, restarts = there.supervisor.pid, there.supervisor.restarts
@@ -140,7 +140,7 @@ def test_a_killed_process_loses_none_of_four_streams(
     for number, (first, items) in enumerate(zip(begun, rest, strict=True)):
         finish = items[-1]
         assert isinstance(finish, Finish) and isinstance(first, Token)
-        assert (finish.reason, finish.output_tokens) == ("length", 40)
+        assert (finish.reason, finish.output_tokens) == ("length", 24)
         text = first.text + "".join(item.text for item in items[:-1])
         assert text[:8] == whole[number][:8]
     assert there.supervisor.restarts == restarts + 1
@@ -289,6 +289,15 @@ def test_counting_tokens_can_crash_it_too(model: IsolatedModel) -> None:
     with pytest.raises(RuntimeCrashed):
         model.count_tokens(asked("@exit"))
     assert model.count_tokens(asked("one two")) == 2
+
+
+def test_a_request_that_the_process_never_saw_is_not_to_blame(model: IsolatedModel) -> None:
+    """The process is killed while it is idle, or before it has read the request."""
+    for number in range(5):
+        assert said(model.generate(asked(f"fine {number}"))) == f"fine {number} "
+        assert model.supervisor.pid is not None
+        os.kill(model.supervisor.pid, signal.SIGKILL)
+    assert said(model.generate(asked("fine"))) == "fine "
 
 
 # -- hanging, looping, loading ---------------------------------------------------------------------

@@ -45,7 +45,17 @@ from edgewise.errors import (
 from edgewise.local import model_process
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.generation import Channel, Generation
-from edgewise.local.model_process import ALIVE, CANCEL, END, ERROR, HEADER, ITEM, LENGTH, LOADED
+from edgewise.local.model_process import (
+    ALIVE,
+    BEGUN,
+    CANCEL,
+    END,
+    ERROR,
+    HEADER,
+    ITEM,
+    LENGTH,
+    LOADED,
+)
 from edgewise.types.messages import Request, Tool
 from edgewise.types.tokens import Finish, Token
 
@@ -129,6 +139,7 @@ class _Call:
     channel: Channel[_Frame] = field(default_factory=Channel)
     number: int = field(default_factory=itertools.count(1).__next__)
     packed: bytes = b""  # until the process has it
+    begun: bool = False  # the process has it
     told: list[bytes] = field(default_factory=list)  # the items that its reader gets
     repeated: int = 0  # how many of them this run has brought
     continued: int = 0  # how many of them this run was given as its beginning
@@ -163,7 +174,7 @@ class _Call:
         """The same after a crash: an answer in words goes on where it was, others begin again."""
         request = self.arguments[0] if self.arguments else None
         rest = request.max_tokens - len(self.told) if isinstance(request, Request) else 0
-        self.repeated = 0
+        self.repeated, self.begun = 0, False
         if (
             self.method != "generate"
             or not isinstance(request, Request)
@@ -378,6 +389,12 @@ class Supervisor:
             return 0
 
     @property
+    def ready(self) -> bool:
+        """Whether the process takes requests. It may still have to load the model."""
+        child = self._child
+        return child is not None and child.opened
+
+    @property
     def pid(self) -> int | None:
         child = self._child
         return None if child is None else child.process.pid
@@ -500,6 +517,9 @@ class Supervisor:
         call = self._running.get(number)
         if call is None:
             return
+        if kind == BEGUN:
+            call.begun = True
+            return
         try:
             wanted = call.brings(kind, told)
         except GenerationFailed as error:
@@ -548,15 +568,16 @@ class Supervisor:
             len(running),
             "".join(f"\n{place}" for place in _PLACE.findall(said)[:MOST_PLACES]),
         )
-        if child.loaded and len(running) == 1:
-            self._blame(running[0], how)
-        else:
-            again = [call for call in running if not call.left]
-            for call in again:
-                call.pack_again()
-            # Of a process that died before it was loaded, nobody is suspected.
-            tried = child.loaded or self._on_trial
-            (self._suspects if tried else self._waiting).extendleft(reversed(again))
+        # What it had not begun, or had no model for, was no reason to die.
+        accused = [call for call in running if call.begun and child.loaded]
+        others = [call for call in running if not (call.left or call in accused)]
+        again = [call for call in accused if not call.left and len(accused) > 1]
+        for call in (*again, *others):
+            call.pack_again()
+        self._suspects.extendleft(reversed(again))
+        (self._suspects if self._on_trial else self._waiting).extendleft(reversed(others))
+        if len(accused) == 1:
+            self._blame(accused[0], how)
         self._on_trial = False
         pause = self._pause()
         self._down_until = time.monotonic() + pause

@@ -29,8 +29,8 @@ from edgewise.types.tokens import Finish, Token
 
 HEADER = struct.Struct("<IBII")  # number of the request, kind, bytes of JSON, raw bytes
 LENGTH = struct.Struct("<Q")  # of what comes in
-# Kinds of frames. A request's last frame is END or ERROR; the others of these are about the model.
-ITEM, END, ERROR, OPENED, LOADED, ALIVE = range(1, 7)
+# Kinds of frames: four about a request, of which END or ERROR is the last, and about the model.
+BEGUN, ITEM, END, ERROR, OPENED, LOADED, ALIVE = range(1, 8)
 BEAT_S = 5.0  # how often a process that makes progress says so
 CLOSING_S = 5.0  # to free the model; then the process ends anyway
 CANCEL = "cancel"
@@ -74,6 +74,7 @@ class ModelService:
                 if (work := self._running.get(number)) is not None:
                     work.cancel()
                 continue
+            self._send(number, BEGUN, {})
             work = self._running[number] = _Work()
             threading.Thread(
                 target=self._run,
