@@ -15,6 +15,7 @@ from edgewise_bench.calls.cases import OWN_CASES
 from edgewise_bench.calls.conversations import TARGETS as conversation_targets
 from edgewise_bench.calls.function_model import TARGETS as function_model_targets
 from edgewise_bench.chat import held_out
+from edgewise_bench.chat.isolate import TARGETS as isolate_targets
 from edgewise_bench.chat.overhead import TARGETS as overhead_targets
 from edgewise_bench.chat.serve import TARGETS as serve_targets
 from edgewise_bench.embed import TARGETS as embed_targets
@@ -247,6 +248,10 @@ def overhead() -> str:
     return scorecard("overhead", overhead_targets)
 
 
+def isolate() -> str:
+    return scorecard("isolate", isolate_targets)
+
+
 def function_model() -> str:
     if not (ROOT / "benchmarks/caller.json").exists():
         return "Not measured yet: the weights that ship are still being trained."
@@ -458,6 +463,7 @@ def variants() -> str:
         ("cost-study.md", "perfect cloud", perfect_cloud),
         ("benchmarks.md", "calibration", calibration),
         ("benchmarks.md", "overhead", overhead),
+        ("benchmarks.md", "isolate", isolate),
         ("benchmarks.md", "caller", function_model),
         ("benchmarks.md", "tools", tools),
         ("benchmarks.md", "bfcl", bfcl),

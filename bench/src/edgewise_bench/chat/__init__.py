@@ -1,1 +1,1 @@
-"""Chat: the overhead, the server, the published traces, and the shipped calibration."""
+"""Chat: overhead, server, a process of its own, published traces, shipped calibration."""
