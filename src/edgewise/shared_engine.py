@@ -11,12 +11,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
 from edgewise.assembly import parts as assembly
+from edgewise.assembly.requests import Prompt
 from edgewise.bridge import Cancellation, current
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
@@ -35,7 +36,7 @@ from edgewise.local.backend import (
 from edgewise.local.generation import Generation
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request, Task
+from edgewise.types.messages import Request, RequestOptions, Task
 from edgewise.types.pictures import Sight
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard
@@ -213,6 +214,7 @@ class QueuedModel(_Queued[Any]):
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> Generation:
         return self._in_turn(
             lambda: self._model.write_call(
@@ -223,6 +225,7 @@ class QueuedModel(_Queued[Any]):
                 already=already,
                 drafts=drafts,
                 prefix=prefix,
+                owner=owner,
             )
         )
 
@@ -318,6 +321,12 @@ class SharedEngine(Engine):
         self._vision_skills = QueuedVisionSkills(
             lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
         )
+
+    @override
+    def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
+        """Every client owns its own prompts: another one learns nothing about them."""
+        client = (current.get() or Cancellation()).client
+        return replace(super()._request(prompt, **options), owner=client)
 
     @override
     def _open_backend(self) -> ChatBackend:

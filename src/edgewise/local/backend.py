@@ -100,6 +100,7 @@ class CallBackend(Protocol):
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
@@ -115,6 +116,8 @@ class CallBackend(Protocol):
         them.
         `prefix` is the beginning of the prompt that later requests share (the tools). A runtime may
         keep what it computed of it, also on disk, so it must hold nothing that a user said.
+        `owner` is whose prompt it is, as `Request.owner` is for `generate`: what is kept of it may
+        serve the same owner only. Time and `cached_tokens` would tell others what it says.
         Raises ContextExceeded before any work is done if the prompt is too long.
         """
         ...

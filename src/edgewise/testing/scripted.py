@@ -166,6 +166,7 @@ class WrittenCall:
     already: str
     drafts: tuple[str, ...] = ()
     prefix: str = ""
+    owner: str = ""
 
 
 class ScriptedFunctionModel:
@@ -220,12 +221,13 @@ class ScriptedFunctionModel:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
         tokens = self._tokens(
-            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix)
+            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix, owner)
         )
         if self._fails:
             raise GenerationFailed("told to fail")
