@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
@@ -23,6 +23,10 @@ TokenStream = Generator[Token | Finish, None, None]
 
 SPEECH_RATE = 16_000  # samples per second that speech models take
 LONGEST_CHUNK_S = 30.0  # of sound that a speech model takes at a time
+
+
+def nothing() -> None:
+    """What work is told that may go on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +173,12 @@ class EmbedBackend(Protocol):
         """Cheap; may be called for every request. `space` is known before anything is loaded."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
         """One vector of length 1 per text, in order; each depends on its own text only.
 
         A text longer than `context_tokens` is read in windows. Thread-safe.
+        Long work is done in batches. `pause` is called between them: it may wait, because others
+        have their turns, and it may raise, because nobody waits for the vectors any more.
         Raises GenerationFailed if the runtime fails.
         """
         ...
