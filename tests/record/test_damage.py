@@ -31,7 +31,11 @@ SECRET = "My diagnosis is a rare one"
 
 def engine_in(folder: Path, **settings: Any) -> Engine:
     environment = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
-    chosen = {"budgets": ("$1/day",), "pace_budget": True, "cloud_every_s": ("2",)} | settings
+    chosen: dict[str, Any] = {
+        "budgets": ("$1/day",),
+        "pace_budget": True,
+        "cloud_every_s": ("2",),
+    } | settings
     loaded = Settings.load(environment, data_dir=folder, config_dir=folder, **chosen)
     return Engine(loaded, backend=ScriptedBackend.confident("In Paris."))
 

@@ -168,7 +168,12 @@ def test_long_work_that_nobody_waits_for_ends_between_its_parts() -> None:
     left = Cancellation("a")
     with pytest.raises(Cancelled), fair_queue.turn(left) as give_way:
         (asker,) = queue_up(fair_queue, "b", order)
-        threading.Thread(target=lambda: (wait_until(lambda: order == ["b"]), left.leave())).start()
+
+        def leave() -> None:
+            wait_until(lambda: order == ["b"])
+            left.leave()
+
+        threading.Thread(target=leave, daemon=True).start()
         give_way()  # b has the turn, and keeps it
     assert (fair_queue.busy, fair_queue.waiting) == (1, 0)
     asker.let_go.set()
