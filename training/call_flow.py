@@ -70,6 +70,7 @@ class KeptFunctionModel:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         row = self.answers.get(prompt)
         if row is None:
@@ -109,6 +110,7 @@ class KeepingFunctionModel:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         written: list[Token] = []
         for item in self.function_model.write_call(
@@ -119,6 +121,7 @@ class KeepingFunctionModel:
             already=already,
             drafts=drafts,
             prefix=prefix,
+            owner=owner,
         ):
             if isinstance(item, Token):
                 written.append(item)

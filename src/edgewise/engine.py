@@ -193,7 +193,7 @@ class Engine:
 
     def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request. Options that were not given come from the settings."""
-        return new_request(prompt, options, self.settings, self.ledger.seen, self._steer)
+        return new_request(prompt, options, self.settings, self._recorder.seen, self._steer)
 
     def _run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and record it, however it ends."""
@@ -214,8 +214,7 @@ class Engine:
             raise
         assert finished is not None, "a flow ends with Finished"
         # Recorded before the event is sent, so that a crash does not lose it.
-        self._recorder.answered(request, finished.reply)
-        yield finished
+        yield Finished(self._recorder.answered(request, finished.reply))
 
     def _keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """Run `work` for a request and record it, however it ends."""

@@ -11,12 +11,13 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
 
 from edgewise.assembly import parts as assembly
+from edgewise.assembly.requests import Prompt
 from edgewise.bridge import Cancellation, current
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
@@ -31,11 +32,12 @@ from edgewise.local.backend import (
     TokenStream,
     VisionBackend,
     VisionSkills,
+    nothing,
 )
 from edgewise.local.generation import Generation
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request, Task
+from edgewise.types.messages import Request, RequestOptions, Task
 from edgewise.types.pictures import Sight
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard
@@ -94,28 +96,55 @@ class FairQueue:
         return self._waiting
 
     @contextmanager
-    def turn(self, cancellation: Cancellation) -> Generator[None]:
-        """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full."""
+    def turn(self, cancellation: Cancellation) -> Generator[Callable[[], None]]:
+        """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full.
+
+        Long work calls what this gives between its parts: whoever waits goes first.
+        """
         ticket = self._draw(cancellation.client)
         try:
-            with cancellation.waking(ticket.called.set):
-                ticket.called.wait()
-            cancellation.check()
+            self._wait(ticket, cancellation)
             started = self._clock()
             try:
-                yield
+                yield lambda: self._give_way(ticket, cancellation)
             finally:
                 self._learn(self._clock() - started)
         finally:
             self._give_back(ticket)
+
+    def _wait(self, ticket: Ticket, cancellation: Cancellation) -> None:
+        with cancellation.waking(ticket.called.set):
+            ticket.called.wait()
+        cancellation.check()
+
+    def _give_way(self, ticket: Ticket, cancellation: Cancellation) -> None:
+        cancellation.check()
+        with self._lock:
+            ticket.has_turn = False
+            ticket.called.clear()
+            # Before its client's later ones; a full queue is no reason to end what was begun.
+            self._lines.setdefault(ticket.client, deque()).appendleft(ticket)
+            self._waiting += 1
+            self._call_next()
+        self._wait(ticket, cancellation)
+
+    def _call_next(self) -> bool:
+        """Hand a turn on. Returns whether anybody waited."""
+        if (following := self._next()) is None:
+            return False
+        self._call(following)
+        return True
+
+    def _call(self, ticket: Ticket) -> None:
+        ticket.has_turn = True
+        ticket.called.set()
 
     def _draw(self, client: str) -> Ticket:
         ticket = Ticket(client)
         with self._lock:
             if self._free:  # then nobody waits: a free slot is always handed on
                 self._free -= 1
-                ticket.has_turn = True
-                ticket.called.set()
+                self._call(ticket)
                 return ticket
             if self._waiting >= self._queue:
                 wait = max(1.0, self._turn_s * (self._waiting + 1) / self.slots)
@@ -132,12 +161,8 @@ class FairQueue:
             if not ticket.has_turn:  # it left the queue
                 self._drop(ticket)
                 return
-            following = self._next()
-            if following is None:
+            if not self._call_next():
                 self._free += 1
-                return
-            following.has_turn = True
-            following.called.set()
 
     def _drop(self, ticket: Ticket) -> None:
         line = self._lines[ticket.client]
@@ -182,7 +207,7 @@ class _Queued(Generic[Local]):
     def facts(self) -> DeviceFacts:
         return self._model.facts()
 
-    def turn(self) -> AbstractContextManager[None]:
+    def turn(self) -> AbstractContextManager[Callable[[], None]]:
         return self.fair_queue.turn(current.get() or Cancellation())
 
     def close(self) -> None:
@@ -194,7 +219,7 @@ class QueuedModel(_Queued[Any]):
 
     def load(self) -> None:
         """Load the weights now; a runtime that cannot be told loads them with the next request."""
-        getattr(self._model, "load", _nothing)()
+        getattr(self._model, "load", nothing)()
 
     def count_tokens(self, request: Request) -> int | None:
         """Without waiting for a turn; None if the runtime cannot count."""
@@ -214,6 +239,7 @@ class QueuedModel(_Queued[Any]):
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> Generation:
         return self._in_turn(
             lambda: self._model.write_call(
@@ -224,6 +250,7 @@ class QueuedModel(_Queued[Any]):
                 already=already,
                 drafts=drafts,
                 prefix=prefix,
+                owner=owner,
             )
         )
 
@@ -242,7 +269,7 @@ class QueuedModel(_Queued[Any]):
                 self.fair_queue.turn(alone),
                 closing(begin()) as tokens,
                 # A backend without `abort` is left at its next token.
-                alone.waking(getattr(tokens, "abort", _nothing)),
+                alone.waking(getattr(tokens, "abort", nothing)),
             ):
                 for item in tokens:
                     alone.check()
@@ -252,10 +279,6 @@ class QueuedModel(_Queued[Any]):
             if alone.left:
                 raise GenerationFailed("called off") from error
             raise
-
-
-def _nothing() -> None:
-    """What waking does to a model that cannot be called off."""
 
 
 class QueuedTranscriber(_Queued[SpeechBackend]):
@@ -274,11 +297,16 @@ class QueuedTranscriber(_Queued[SpeechBackend]):
 
 
 class QueuedEmbedder(_Queued[EmbedBackend]):
-    """All texts of a request are one turn: an embedder is fast, and batches are faster."""
+    """Between two batches of a request others have their turns, and it can be called off."""
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
-        with self.turn():
-            return self._model.embed(texts)
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
+        with self.turn() as give_way:
+
+            def between() -> None:
+                pause()
+                give_way()
+
+            return self._model.embed(texts, pause=between)
 
 
 class QueuedVisionSkill(_Queued[VisionBackend]):
@@ -319,6 +347,12 @@ class SharedEngine(Engine):
         self._vision_skills = QueuedVisionSkills(
             lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
         )
+
+    @override
+    def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
+        """Every client owns its own prompts: another one learns nothing about them."""
+        client = (current.get() or Cancellation()).client
+        return replace(super()._request(prompt, **options), owner=client)
 
     @override
     def _open_backend(self) -> ChatBackend:

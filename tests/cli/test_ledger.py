@@ -201,3 +201,30 @@ def test_what_was_never_used_enough_is_not_mentioned(run: Run, settings: Setting
     used(settings, EVENLY[:10])
     findings = run("doctor", "--quick", "--json").json
     assert not [each for each in findings if each["what"] == "drift"]
+
+
+def test_a_lost_ledger_is_said_everywhere_and_accepted_once(run: Run) -> None:
+    path = Settings.load().ledger_path
+    assert run("ledger", "--accept").out == "No ledger was lost.\n"
+    path.write_bytes(b"")
+    found = next(
+        each for each in run("doctor", "--quick", "--json").json if each["what"] == "ledger"
+    )
+    assert (found["state"], found["fix"]) == ("broken", "edgewise ledger --accept")
+    assert "--accept" in run("ledger").out
+    lost = run("ledger", "--json").json["lost"]
+    assert "was found empty" in lost
+    assert run("ledger", "--accept", "--json").json == {"accepted": True, "lost": lost}
+    assert run("ledger", "--accept", "--json").json == {"accepted": False, "lost": ""}
+    assert run("ledger", "--accept", "--last", "3").code == 2
+
+
+def test_an_answer_that_is_not_recorded_says_so(
+    run: Run, cloud: LoopbackCloud, default_model: object
+) -> None:
+    path = Settings.load().ledger_path
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"no ledger at all " * 99)
+    ran = run("ask", "--local", "--max-tokens", "2", "Hello?")
+    assert (ran.code, "not recorded (edgewise doctor)" in ran.err) == (0, True), ran
+    assert run("ask", "--local", "--max-tokens", "2", "--json", "Hello?").json["recorded"] is False

@@ -219,6 +219,48 @@ def test_a_kept_prompt_is_not_computed_again(loop: LlamaLoop) -> None:
     assert finish.cached_tokens > 0.8 * finish.input_tokens
 
 
+def cached_by(stream: Iterator[Token | Finish]) -> int:
+    finish = list(stream)[-1]
+    assert isinstance(finish, Finish)
+    return finish.cached_tokens
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("between", [False, True])
+def test_nobody_learns_from_the_cache_what_another_owner_asked(
+    default_model: InstalledModel, slots: int, between: bool
+) -> None:
+    secret = "My diagnosis is " + "a rare one, and nobody may know of it. " * 8
+    opened = LlamaLoop(default_model, threads=1, context_tokens=256, slots=slots)
+    try:
+        list(opened.generate(ask(secret, max_tokens=1, owner="alice", private=True)))
+        if between:  # her prompt leaves the slot for the kept states
+            list(opened.generate(ask("Tell me about ships. " * 12, max_tokens=1, owner="carol")))
+        assert cached_by(opened.generate(ask(secret, max_tokens=1, owner="mallory"))) == 0
+        assert cached_by(opened.write_call(turn(secret), max_tokens=1, owner="mallory")) < 20
+        assert cached_by(opened.generate(ask(secret, max_tokens=1, owner="alice"))) > 60
+    finally:
+        opened.close()
+
+
+def test_a_prefix_file_serves_its_owner_only(default_model: InstalledModel, tmp_path: Path) -> None:
+    model = replace(default_model, path=tmp_path / default_model.path.name)
+    os.link(default_model.path, model.path)
+    prefix = "<|im_start|>system\n" + "A tool: pay_the_clinic. " * 12 + "<|im_end|>\n"
+
+    def cached(owner: str) -> int:
+        opened = LlamaLoop(model, threads=1, context_tokens=256)
+        try:
+            prompt = prefix + turn("Go.")
+            return cached_by(opened.write_call(prompt, max_tokens=1, prefix=prefix, owner=owner))
+        finally:
+            opened.close()
+
+    assert cached("alice") == 0
+    assert cached("mallory") == 0
+    assert cached("alice") > 60
+
+
 def test_a_prefix_on_disk_serves_the_next_process(
     default_model: InstalledModel, tmp_path: Path
 ) -> None:
@@ -249,19 +291,21 @@ def test_prefix_files_stay_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("edgewise.local.decoder.MOST_FILES", 3)
     files = PrefixFiles(weights, "1/1")
     for number in range(6):
-        files.write([number], b"state")
+        files.write("", [number], b"state")
     assert len(list((tmp_path / "prefixes").iterdir())) == 3
-    assert files.read([5]) == b"state" and files.read([0]) is None
+    assert files.read("", [5]) == b"state" and files.read("", [0]) is None
+    assert files.read("another", [5]) is None
 
 
 def test_kept_states_stay_within_their_bytes() -> None:
     kept = KeptStates(most_bytes=100)
     for number in range(5):
-        kept.put([number, number], bytes(40))
+        kept.put("", [number, number], bytes(40))
     assert len(kept) == 2
-    assert kept.longest([4, 4, 7]) == (2, (4, 4))
-    assert kept.longest([0, 0])[0] == 0
-    kept.put([9], bytes(400))  # too large to keep
+    assert kept.longest("", [4, 4, 7]) == (2, (4, 4))
+    assert kept.longest("", [0, 0])[0] == 0
+    assert kept.longest("another", [4, 4, 7])[0] == 0
+    kept.put("", [9], bytes(400))  # too large to keep
     assert len(kept) == 2
 
 

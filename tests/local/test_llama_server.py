@@ -16,6 +16,7 @@ from edgewise.local.llama_server import PICTURE_BATCH, LlamaServer, read_tokens
 from edgewise.local.store.catalogue import PROJECTOR, row_named
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Image, Message, Request
+from edgewise.types.tokens import Finish
 
 
 def installed(folder: Path, name: str = "smolvlm-256m-instruct") -> InstalledModel:
@@ -31,6 +32,24 @@ def test_no_port_is_opened_on_the_network(default_model: InstalledModel) -> None
     # The runtime hangs if it is closed before its first request.
     list(backend.generate(Request(messages=(Message("user", "Hi."),), max_tokens=1)))
     backend.close()
+
+
+@pytest.mark.real_model
+def test_a_second_owner_ends_the_reuse_of_prompts(default_model: InstalledModel) -> None:
+    backend = LlamaServer(default_model, threads=1, context_tokens=256)
+    secret = Message("user", "My diagnosis is a rare one: tell nobody. " * 6)
+
+    def cached(owner: str) -> int:
+        request = Request(messages=(secret,), max_tokens=1, owner=owner)
+        finish = list(backend.generate(request))[-1]
+        assert isinstance(finish, Finish)
+        return finish.cached_tokens
+
+    try:
+        assert (cached("alice"), cached("alice") > 40) == (0, True)
+        assert (cached("mallory"), cached("mallory"), cached("alice")) == (0, 0, 0)
+    finally:
+        backend.close()
 
 
 def test_entropy_and_margin_of_a_coin_toss() -> None:

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound
+from edgewise.errors import Cancelled, ExtraMissing, GenerationFailed, ModelNotFound
+from edgewise.local import onnx_embedder
+from edgewise.local.backend import nothing
 from edgewise.local.onnx_embedder import OVERLAP_TOKENS, OnnxEmbedder, open_backend, windows_of
 from edgewise.local.store.store import InstalledModel
 
@@ -105,6 +107,37 @@ def test_the_end_of_a_long_text_counts(embedder: OnnxEmbedder) -> None:
     assert found.windows[0] > 1
     assert found.windows[1] > found.windows[0]
     assert cosine(question, with_penguins) > cosine(question, without) + 0.2
+
+
+@pytest.mark.real_model
+def test_long_work_pauses_between_batches_and_ends_where_it_is_told(embedder: OnnxEmbedder) -> None:
+    calls = 0
+
+    def pause() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Cancelled("the client left")
+
+    with pytest.raises(Cancelled):
+        embedder.embed(["harbour glacier lemon " * 2000], pause=pause)
+    assert calls == 2, "a single text: its windows are batches too"
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize(
+    "text",
+    ["Grüß the harbour, lemons!\n" * 40, "x" * 300, " " * 90, "é́" * 70, "日本語ひらがな。" * 30],
+    ids=lambda text: text[:8],
+)
+def test_a_text_read_in_pieces_has_the_same_tokens(
+    embedder: OnnxEmbedder, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = embedder._loaded().tokenizer
+    monkeypatch.setattr(onnx_embedder, "MOST_PIECE", 50)
+    monkeypatch.setattr(onnx_embedder, "_PIECE", onnx_embedder.pieces_of(50))
+    whole = tokenizer.encode(text, add_special_tokens=False).ids
+    assert onnx_embedder._tokens(tokenizer, [text, "end"], nothing)[0] == whole
 
 
 @pytest.mark.real_model

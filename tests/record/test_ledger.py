@@ -654,6 +654,7 @@ def test_a_ledger_whose_first_user_was_killed_while_making_it_is_sound(tmp_path:
         ledger = Ledger(path)
         ledger.sweep(now=NEXT_YEAR)
         assert ledger.verify() == []
+        assert ledger.lost() == "", "a file that is still empty is new"
         ledger.close()
         check_attempts(path, announced.of_round(number))
     # Some died before there was a table, some after.

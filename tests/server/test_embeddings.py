@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import base64
+import time
 from array import array
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import openai
 import pytest
+from typing_extensions import override
 
 from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing
+from edgewise.local.backend import nothing
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder, Status
+from edgewise.types.embeddings import Embedded
 from tests.conftest import MODELS_DIR
 from tests.server.conftest import Serving
+from tests.server.served import wait_until
+from tests.server.test_disconnects import clean
 
 
 def test_a_text_becomes_a_vector_and_its_space_is_named(serving: Serving) -> None:
@@ -64,6 +71,7 @@ def test_the_cloud_is_asked_by_name_and_for_dimensions_the_device_lacks(
         {"input": "a", "dimensions": 0},
         {"input": "a", "encoding_format": "int8"},
         {"input": ["a"] * 2049},
+        {"input": ["a" * 600_001] * 2},
         {"input": "a", "metadata": {"privacy": "perhaps"}},
     ],
     ids=lambda value: str(value)[:40],
@@ -73,6 +81,47 @@ def test_what_cannot_be_embedded_is_refused_by_name(serving: Serving, wrong: Any
     answer = served.http.post("/v1/embeddings", json={"model": "auto", **wrong})
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("path", ["/api/embed", "/api/embeddings"])
+def test_too_much_text_is_refused_at_ollamas_door_too(serving: Serving, path: str) -> None:
+    served = serving(embedder=ScriptedEmbedder())
+    asked = {"model": "auto", "input": "a" * 1_200_001, "prompt": "a" * 1_200_001}
+    answer = served.http.post(path, json=asked)
+    assert answer.status_code == 400 and "1,200,000 characters" in answer.text
+
+
+class EndlessEmbedder(ScriptedEmbedder):
+    """Is never done with a text that says so, as an embedder with a book."""
+
+    rounds = 0
+
+    @override
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
+        while texts == ["endless"]:
+            self.rounds += 1
+            pause()
+            time.sleep(0.001)
+        return super().embed(texts, pause=pause)
+
+
+def test_who_leaves_frees_the_embedder_and_until_then_others_have_their_turns(
+    serving: Serving,
+) -> None:
+    embedder = EndlessEmbedder()
+    served = serving(embedder=embedder)
+    body = b'{"model": "local", "input": "endless"}'
+    connection = served.raw()
+    connection.sendall(
+        b"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\n"
+        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    )
+    wait_until(lambda: embedder.rounds > 2)
+    other = served.openai().embeddings.create(model="local", input="a small boat")
+    assert other.data[0].embedding
+    connection.close()
+    clean(served)
+    assert served.state.engine.ledger.recent()[0]["error_code"] == "cancelled"
 
 
 def test_private_texts_stay_and_a_foreign_space_is_refused(

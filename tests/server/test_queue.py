@@ -112,7 +112,7 @@ def test_a_call_in_turn_is_asked_for_like_any_other() -> None:
     queued = QueuedModel(function_model, FairQueue(1, 1))
     options: dict[str, Any] = {
         "grammar": "g", "max_tokens": 9, "already": "set", "drafts": ("set_timer {}",),
-        "prefix": "five",
+        "prefix": "five", "owner": "a",
     }  # fmt: skip
     list(queued.write_call("five minutes", **options))
     asked = function_model.asked[0]
@@ -141,6 +141,44 @@ def test_a_stream_that_is_called_off_leaves_the_queue_and_its_request_goes_on() 
         next(begun)
     assert (fair_queue.busy, function_model.closed_early) == (0, 1)
     assert len(list(queued.write_call("five minutes"))) > 2
+
+
+def test_long_work_gives_way_between_its_parts_and_goes_on() -> None:
+    fair_queue = FairQueue(1, 2)
+    order: list[str] = []
+    with fair_queue.turn(Cancellation("a")) as give_way:
+        give_way()  # nobody waits
+        askers = queue_up(fair_queue, "bb", order)
+        for asker in askers:
+            asker.let_go.set()
+        give_way()  # one of b's, though the queue is full
+        assert order == ["b"]
+        give_way()
+        assert order == ["b", "b"]
+        assert (fair_queue.busy, fair_queue.waiting) == (1, 0)
+    assert fair_queue.busy == 0
+
+
+def test_long_work_that_nobody_waits_for_ends_between_its_parts() -> None:
+    fair_queue = FairQueue(1, 2)
+    left, order = Cancellation("a"), list[str]()
+    with pytest.raises(Cancelled), fair_queue.turn(left) as give_way:
+        left.leave()
+        give_way()
+    left = Cancellation("a")
+    with pytest.raises(Cancelled), fair_queue.turn(left) as give_way:
+        (asker,) = queue_up(fair_queue, "b", order)
+
+        def leave() -> None:
+            wait_until(lambda: order == ["b"])
+            left.leave()
+
+        threading.Thread(target=leave, daemon=True).start()
+        give_way()  # b has the turn, and keeps it
+    assert (fair_queue.busy, fair_queue.waiting) == (1, 0)
+    asker.let_go.set()
+    asker.join(30)
+    assert fair_queue.busy == 0
 
 
 def test_one_who_leaves_the_queue_is_passed_over() -> None:

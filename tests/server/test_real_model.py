@@ -25,6 +25,7 @@ from tests.server.served import Served, wait_until
 from tests.server.test_disconnects import post
 
 pytestmark = pytest.mark.real_model
+PRIVATE = {"x-edgewise-privacy": "private"}
 
 
 @pytest.fixture
@@ -155,3 +156,17 @@ def test_a_person_is_captioned_live_over_the_network(hearing: Served, beckett: P
     )
     assert word_errors(BECKETT_WORDS, events[-1]["text"]).rate <= 0.3
     assert events[-1]["edgewise"]["source"] == "local"
+
+
+def test_a_client_cannot_find_out_by_guessing_what_another_one_asked(served: Served) -> None:
+    secret: Any = [{"role": "user", "content": "My diagnosis is a rare one: tell nobody. " * 6}]
+
+    def cached(key: str) -> int:
+        made = served.openai(key).chat.completions.create(
+            model="local", messages=secret, max_tokens=1, extra_headers=PRIVATE
+        )
+        return int(made.edgewise["attempts"][0]["cached_tokens"])
+
+    assert cached("alice") == 0
+    assert cached("mallory") == 0
+    assert cached("alice") > 40

@@ -318,6 +318,10 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
             fix = f"move {ledger.path} away; a new one is made"
             yield Finding("ledger", "broken", problems[0], fix)
             return
+        if lost := ledger.lost():
+            closed = f"{lost}; nothing that has a budget leaves"
+            yield Finding("ledger", "broken", closed, "edgewise ledger --accept")
+            return
         swept = ledger.sweep()
         report = ledger.report()
         extra = f", {swept} abandoned reservations settled" if swept else ""

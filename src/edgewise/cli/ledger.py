@@ -71,8 +71,15 @@ def find_request(book: Ledger, request_id: str) -> dict[str, Any]:
     metavar="ID",
     help="Everything about one request; the first characters of its id are enough.",
 )
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="After a lost ledger: let budgets count from what is recorded now.",
+)
 @options.as_json
-def ledger(since: str | None, last: int | None, request_id: str | None, as_json: bool) -> None:
+def ledger(
+    since: str | None, last: int | None, request_id: str | None, accept: bool, as_json: bool
+) -> None:
     """Show spend, share kept on the device, cost avoided, latency and reasons.
 
     \b
@@ -80,13 +87,15 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
     edgewise ledger --last 10
     edgewise ledger --json | jq .spent_microdollars
     """
-    if sum(given is not None for given in (since, last, request_id)) > 1:
-        raise click.UsageError("--since, --last and --request exclude each other")
+    if sum(given is not None for given in (since, last, request_id, accept or None)) > 1:
+        raise click.UsageError("--since, --last, --request and --accept exclude each other")
     moment = parse_since(since) if since else None
     settings = Settings.load()
     book = parts.open_ledger(settings)
     try:
-        if request_id is not None:
+        if accept:
+            _print_accepted(book.accept(), as_json)
+        elif request_id is not None:
             _print_request(find_request(book, request_id), as_json)
         elif last:
             _print_recent(book.recent(last), as_json)
@@ -94,12 +103,28 @@ def ledger(since: str | None, last: int | None, request_id: str | None, as_json:
             report = book.report(moment)
             drifted = [each for each in DriftWatch(settings, book).compare_all() if each.drifted]
             if as_json:
-                print_json(report.to_dict() | {"drift": [asdict(each) for each in drifted]})
+                drift = [asdict(each) for each in drifted]
+                print_json(report.to_dict() | {"drift": drift, "lost": book.lost()})
             else:
                 _print_report(report)
+                _print_lost(book.lost())
                 _print_drift(drifted, book)
     finally:
         book.close()
+
+
+def _print_accepted(lost: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"accepted": bool(lost), "lost": lost})
+    else:
+        words = f"Accepted: {lost}. Budgets count from now on." if lost else "No ledger was lost."
+        console().say(words)
+
+
+def _print_lost(lost: str) -> None:
+    if lost:
+        closed = "nothing that has a budget leaves until `edgewise ledger --accept`"
+        console().say(("lost: ", "bold yellow"), f"{lost}; {closed}")
 
 
 def _print_request(entry: dict[str, Any], as_json: bool) -> None:

@@ -239,6 +239,8 @@ def summary(reply: Reply) -> Text:
         line.append(" · in doubt", style="yellow")
     if reply.degraded:
         line.append(f" · degraded: {reply.decision.degraded_code}", style="bold yellow")
+    if reply.unrecorded:
+        line.append(" · not recorded (edgewise doctor)", style="bold yellow")
     return line
 
 

@@ -111,7 +111,7 @@ DOUBTED = math.log(2 / 3)
 LIKELY_QUESTION = math.log(0.1)
 
 
-_last: weakref.WeakKeyDictionary[CallBackend, str] = weakref.WeakKeyDictionary()
+_last: weakref.WeakKeyDictionary[CallBackend, tuple[str, str]] = weakref.WeakKeyDictionary()
 
 
 def answer(request: Request, parts: Parts, attempts: list[Attempt]) -> CallReply:
@@ -183,16 +183,17 @@ def last_request(messages: Sequence[Message]) -> int:
     return place
 
 
-def note(function_model: CallBackend, prompt: str) -> None:
+def note(function_model: CallBackend, owner: str, prompt: str) -> None:
     with suppress(TypeError):  # a backend that allows no weak references
-        _last[function_model] = prompt
+        _last[function_model] = owner, prompt
 
 
-def unread(function_model: CallBackend, prompt: str) -> str:
-    """The part of a prompt that differs from the prompt before."""
+def unread(function_model: CallBackend, owner: str, prompt: str) -> str:
+    """The part of a prompt that its owner's last one did not begin with."""
     before = ""
     with suppress(TypeError):
-        before = _last.get(function_model, "")
+        whose, last = _last.get(function_model, ("", ""))
+        before = last if whose == owner else ""
     pairs = enumerate(zip(before, prompt, strict=False))
     most = min(len(before), len(prompt))
     return prompt[next((place for place, (one, two) in pairs if one != two), most) :]
@@ -555,7 +556,8 @@ class Calling(Flow):
             prompt = self.format.prompt(self.offered, self.text, self.told)
         except LocalError:  # a template that refuses these turns: the attempt will tell
             return None
-        tokens = estimate_tokens([Message("user", unread(function_model, prompt))])
+        new = unread(function_model, self.request.owner, prompt)
+        tokens = estimate_tokens([Message("user", new)])
         return find_lateness(self.request, capacity, tokens, USUAL_CALL_TOKENS)
 
     @override
@@ -967,7 +969,8 @@ def _seconds_for(flow: Calling, texts: Sequence[str], offered: Sequence[Tool]) -
     if not reading or not writing:
         return flow.slowest_s * len(texts)
     prompt = flow.format.prompt(offered, texts[0], flow.told)
-    new = [unread(flow.function_model, prompt), *texts[1:]]  # the tools are read once
+    first = unread(flow.function_model, flow.request.owner, prompt)
+    new = [first, *texts[1:]]  # the tools are read once
     tokens = sum(estimate_tokens([Message("user", one)]) for one in new)
     # Together the answers to the parts are about as long as the answer to the whole.
     return tokens / reading + flow.longest_tokens / writing
@@ -1166,6 +1169,7 @@ def _write_once(
         max_tokens=max(MOST_TOKENS, flow.request.max_tokens) if flow.must_call else MOST_TOKENS,
         drafts=drafts,
         prefix=flow.format.prefix(tools),
+        owner=flow.request.owner,
     )
     begin = parts.clock()
     with (
@@ -1184,7 +1188,7 @@ def _write_once(
             tokens.append(item)
             flow.check_time()
         attempt.outcome = "answered"
-        note(function_model, prompt)
+        note(function_model, flow.request.owner, prompt)
     flow.wrote_at = parts.clock()
     flow.slowest_s = max(flow.slowest_s, flow.wrote_at - begin)
     flow.longest_tokens = max(flow.longest_tokens, len(tokens))

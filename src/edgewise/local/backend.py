@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
@@ -23,6 +23,10 @@ TokenStream = Generator[Token | Finish, None, None]
 
 SPEECH_RATE = 16_000  # samples per second that speech models take
 LONGEST_CHUNK_S = 30.0  # of sound that a speech model takes at a time
+
+
+def nothing() -> None:
+    """What work is told that may go on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,7 @@ class CallBackend(Protocol):
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         """Yield tokens, then one `Finish`. Closing the iterator stops the model at once.
 
@@ -115,6 +120,8 @@ class CallBackend(Protocol):
         them.
         `prefix` is the beginning of the prompt that later requests share (the tools). A runtime may
         keep what it computed of it, also on disk, so it must hold nothing that a user said.
+        `owner` is whose prompt it is, as `Request.owner` is for `generate`: what is kept of it may
+        serve the same owner only. Time and `cached_tokens` would tell others what it says.
         Raises ContextExceeded before any work is done if the prompt is too long.
         """
         ...
@@ -166,10 +173,12 @@ class EmbedBackend(Protocol):
         """Cheap; may be called for every request. `space` is known before anything is loaded."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
         """One vector of length 1 per text, in order; each depends on its own text only.
 
         A text longer than `context_tokens` is read in windows. Thread-safe.
+        Long work is done in batches. `pause` is called between them: it may wait, because others
+        have their turns, and it may raise, because nobody waits for the vectors any more.
         Raises GenerationFailed if the runtime fails.
         """
         ...

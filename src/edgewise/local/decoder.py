@@ -249,6 +249,7 @@ class Job:
     layer: int = 0  # whose input comes with each token; 0: none
     prompt_layer: int = 0  # the same for the first token
     prefix: int = 0  # tokens of the prompt that later requests share, worth a file
+    owner: str = ""  # what is kept of the prompt serves nobody else
 
     cached: int = 0
     written: list[int] = field(default_factory=list)
@@ -428,22 +429,30 @@ class Slot:
 
     number: int
     tokens: list[int] = field(default_factory=list)
+    owner: str = ""  # of the tokens
     job: Job | None = None
     used: int = 0
+
+    def shared(self, job: Job) -> int:
+        """How much of a job's prompt its cache holds; nothing, if it is somebody else's."""
+        return common(self.tokens, list(job.prompt)) if self.owner == job.owner else 0
+
+
+_Key = tuple[str, tuple[int, ...]]  # an owner, and tokens
 
 
 class KeptStates:
     """What slots computed before other requests took them over. The oldest goes first."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._states: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._states: OrderedDict[_Key, Any] = OrderedDict()
         self._left = most_bytes
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def put(self, tokens: Sequence[int], state: Any) -> None:
-        key = tuple(tokens)
+    def put(self, owner: str, tokens: Sequence[int], state: Any) -> None:
+        key = owner, tuple(tokens)
         if len(state) > self._left + sum(map(len, self._states.values())):
             return
         if key in self._states:
@@ -453,18 +462,22 @@ class KeptStates:
         self._states[key] = state
         self._left -= len(state)
 
-    def longest(self, prompt: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-        """How much of a prompt the best of them holds, and its key."""
+    def longest(self, owner: str, prompt: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+        """How much of a prompt the best of its owner's holds, and the tokens of that one."""
         wanted = tuple(prompt)
-        return max(((common(key, wanted), key) for key in self._states), default=(0, ()))
+        own = (tokens for whose, tokens in self._states if whose == owner)
+        return max(((common(tokens, wanted), tokens) for tokens in own), default=(0, ()))
 
-    def get(self, key: tuple[int, ...]) -> Any:
-        self._states.move_to_end(key)
-        return self._states[key]
+    def get(self, owner: str, tokens: tuple[int, ...]) -> Any:
+        self._states.move_to_end((owner, tokens))
+        return self._states[owner, tokens]
 
 
 class PrefixFiles:
-    """Computed prefixes on disk, beside the weights. They hold tools' texts, no request."""
+    """Computed prefixes on disk, beside the weights. They hold tools' texts, no request.
+
+    Which tools a client has is its own affair too: each owner has its own files.
+    """
 
     def __init__(self, weights: Path, cache_type: str) -> None:
         self._folder = weights.parent / "prefixes"
@@ -472,8 +485,8 @@ class PrefixFiles:
         model = f"{RELEASES} {weights.name} {about.st_size} {about.st_mtime_ns} {cache_type}"
         self._model = model.encode()
 
-    def read(self, tokens: Sequence[int]) -> bytes | None:
-        path = self._path(tokens)
+    def read(self, owner: str, tokens: Sequence[int]) -> bytes | None:
+        path = self._path(owner, tokens)
         try:
             data = path.read_bytes()
             os.utime(path)
@@ -482,8 +495,8 @@ class PrefixFiles:
         digest, state = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
         return state if hashlib.sha256(state).digest() == digest else None
 
-    def write(self, tokens: Sequence[int], state: bytes) -> None:
-        path = self._path(tokens)
+    def write(self, owner: str, tokens: Sequence[int], state: bytes) -> None:
+        path = self._path(owner, tokens)
         with suppress(OSError):  # a read-only folder, a full disk: only slower
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._make_room(len(state))
@@ -499,8 +512,9 @@ class PrefixFiles:
             total -= oldest.stat().st_size
             oldest.unlink(missing_ok=True)
 
-    def _path(self, tokens: Sequence[int]) -> Path:
-        spelled = self._model + np.asarray(tokens, np.int32).tobytes()
+    def _path(self, owner: str, tokens: Sequence[int]) -> Path:
+        whose = owner.encode("utf-8", "replace") + b"\0" if owner else b""
+        spelled = self._model + whose + np.asarray(tokens, np.int32).tobytes()
         return self._folder / f"{hashlib.sha256(spelled).hexdigest()[:32]}.state"
 
 
@@ -618,19 +632,20 @@ class Decoder:
     def _place(self, job: Job, free: Sequence[Slot]) -> None:
         """Give a job the slot that has most of its prompt, or fill one from what was kept."""
         prompt = list(job.prompt)
-        slot = max(free, key=lambda each: (common(each.tokens, prompt), -each.used))
-        shared = common(slot.tokens, prompt)
+        slot = max(free, key=lambda each: (each.shared(job), -each.used))
+        shared = slot.shared(job)
         if len(slot.tokens) - shared >= LEAST_KEPT:  # else another request's work would be lost
-            self._kept.put(slot.tokens, self._state_of(slot))
-        kept, key = self._kept.longest(prompt)
+            self._kept.put(slot.owner, slot.tokens, self._state_of(slot))
+        kept, tokens = self._kept.longest(job.owner, prompt)
         if kept >= shared + LEAST_KEPT:
-            self._restore(slot, key, self._kept.get(key))
+            self._restore(slot, job.owner, tokens, self._kept.get(job.owner, tokens))
         elif job.prefix >= shared + LEAST_KEPT:
             head = prompt[: job.prefix]
-            state = self._files.read(head)
+            state = self._files.read(job.owner, head)
             if state is not None:
-                self._restore(slot, head, state)
-        self._cut(slot, min(common(slot.tokens, prompt), len(prompt) - 1))
+                self._restore(slot, job.owner, head, state)
+        self._cut(slot, min(slot.shared(job), len(prompt) - 1))
+        slot.owner = job.owner
         job.cached, job.began = len(slot.tokens), time.monotonic()
         if job.cached >= job.prefix:
             job.prefix = 0  # nothing to save
@@ -691,7 +706,7 @@ class Decoder:
         slot.tokens += plan.tokens
         job.passes += 1
         if job.prefix and len(slot.tokens) == job.prefix:
-            self._files.write(slot.tokens, bytes(self._state_of(slot)))
+            self._files.write(slot.owner, slot.tokens, bytes(self._state_of(slot)))
             job.prefix = 0
         right = 0
         try:
@@ -769,14 +784,14 @@ class Decoder:
         self._api.state_seq_get_data(self._context, room, size, slot.number)
         return room
 
-    def _restore(self, slot: Slot, tokens: Sequence[int], state: Any) -> None:
+    def _restore(self, slot: Slot, owner: str, tokens: Sequence[int], state: Any) -> None:
         self._cut(slot, 0)
         size = len(state)
         room = (
             (ctypes.c_uint8 * size).from_buffer_copy(state) if isinstance(state, bytes) else state
         )
         read = self._api.state_seq_set_data(self._context, room, size, slot.number)
-        slot.tokens = list(tokens) if read else []
+        slot.owner, slot.tokens = owner, list(tokens) if read else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ _KEPT_PREFIXES = 32  # texts whose tokens are remembered
 class LlamaLoop:
     """One model, loaded when first used. Its slots share each pass through the weights.
 
-    A request goes to the slot whose last prompt begins like its own, and reuses that. If all slots
-    are busy, it waits. Every slot has the whole context window.
+    A request goes to the slot whose last prompt begins like its own, and reuses that if it is of
+    the same owner. If all slots are busy, it waits. Every slot has the whole context window.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class LlamaLoop:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask."""
         if grammar and not self._spells_plain_text:
@@ -106,7 +107,7 @@ class LlamaLoop:
         channel: Answer = Channel()
         begun = [draft.removeprefix(already) for draft in drafts if draft.startswith(already)]
         text = prompt + already
-        written = self._call(text, prefix, grammar, max_tokens, begun, channel)
+        written = self._call(text, prefix, grammar, max_tokens, begun, owner, channel)
         return Generation(written, channel.abort)
 
     def close(self) -> None:
@@ -168,6 +169,7 @@ class LlamaLoop:
                 alternatives=request.evidence,
                 prompt_layer=layers[0],
                 layer=layers[1],
+                owner=request.owner,
             )
         )
 
@@ -186,6 +188,7 @@ class LlamaLoop:
         grammar: str,
         max_tokens: int,
         drafts: Sequence[str],
+        owner: str,
         answer: Answer,
     ) -> TokenStream:
         from edgewise.local.decoder import Grammar, Job  # noqa: PLC0415
@@ -206,6 +209,7 @@ class LlamaLoop:
                 tells_end=True,
                 names_special=True,
                 prefix=len(shared),
+                owner=owner,
             )
         )
 

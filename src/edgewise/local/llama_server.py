@@ -67,6 +67,7 @@ class LlamaServer:
         self._projector = model.projector
         self._threads = threads
         self._server: Any = None
+        self._owners: set[str] = set()  # whose prompts it has read since it was loaded
         self._workers: dict[threading.Thread, threading.Event] = {}
         self._folders: list[Path] = []
         # Also at the interpreter's exit: a thread inside the runtime would then abort it.
@@ -84,7 +85,7 @@ class LlamaServer:
         layer: int = 0,  # it gives no hidden states
         prompt_layer: int = 0,
     ) -> Generation:
-        body = self._chat_body(request, already)
+        body = self._chat_body(request, already) | self._reuse(request.owner)
         return self._stream("handle_chat_completions", body, alternatives=request.evidence)
 
     def write_call(
@@ -97,6 +98,7 @@ class LlamaServer:
         already: str = "",
         drafts: Sequence[str] = (),  # this runtime writes token by token
         prefix: str = "",  # it keeps its last prompt anyway
+        owner: str = "",
     ) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
@@ -114,13 +116,15 @@ class LlamaServer:
                 raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
             body["grammar"] = grammar
         # The alternatives of the first token say how likely `none` was.
-        return self._stream("handle_completions", body | _STREAMED | _GREEDY, alternatives=True)
+        body |= _STREAMED | _GREEDY | self._reuse(owner)
+        return self._stream("handle_completions", body, alternatives=True)
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
         _end(self._workers, self._folders)
         with self._loading:
             self._server = None
+            self._owners.clear()
 
     def load(self) -> Any:
         """Load the weights unless they are loaded; a fifth of a second for the default model."""
@@ -132,6 +136,11 @@ class LlamaServer:
                     self._path, folder, self._threads, self._facts, self._projector
                 )
             return self._server
+
+    def _reuse(self, owner: str) -> dict[str, Any]:
+        """This runtime does not know whose prompts its slots hold: a second owner ends reuse."""
+        self._owners.add(owner)
+        return {"cache_prompt": len(self._owners) == 1}
 
     def _stream(
         self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False

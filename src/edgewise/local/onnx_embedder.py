@@ -7,15 +7,16 @@ the mean of theirs, scaled to length 1 again.
 from __future__ import annotations
 
 import importlib.util
+import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.local.backend import DeviceFacts
+from edgewise.local.backend import DeviceFacts, nothing
 from edgewise.local.lazy_model import LazyModel
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.embeddings import Embedded
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 OVERLAP_TOKENS = 32  # at least, shared by neighbouring windows
 SPECIAL_TOKENS = 2  # around every window: one at each end
 MOST_BATCH_TOKENS = 512  # padding included: larger batches leave the cache, and are slower
+MOST_PIECE = 65_536  # characters to cut into tokens at a time: about a tenth of a second
 _GRAPH = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 
@@ -83,10 +85,10 @@ class OnnxEmbedder(LazyModel[_Loaded]):
         self._folder = model.path.parent
         self._threads = threads
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
         with self._lock:
             loaded = self._loaded()
-        ids = [each.ids for each in loaded.tokenizer.encode_batch(texts, add_special_tokens=False)]
+        ids = _tokens(loaded.tokenizer, texts, pause)
         most = self._facts.context_tokens - SPECIAL_TOKENS
         cuts = [windows_of(len(tokens), most) for tokens in ids]
         windows = [
@@ -94,19 +96,21 @@ class OnnxEmbedder(LazyModel[_Loaded]):
             for index, found in enumerate(cuts)
             for first, last in found
         ]
-        rows = self._run(loaded, windows)
+        rows = self._run(loaded, windows, pause)
         vectors, done = [], 0
         for found in cuts:
             vectors.append(_mean(rows[done : done + len(found)]))
             done += len(found)
         return Embedded(tuple(vectors), tuple(map(len, cuts)), sum(map(len, windows)))
 
-    def _run(self, loaded: _Loaded, windows: list[list[int]]) -> Matrix:
+    def _run(self, loaded: _Loaded, windows: list[list[int]], pause: Callable[[], None]) -> Matrix:
         import numpy  # noqa: PLC0415  # the runtime's own; loads with the first text
 
         order = sorted(range(len(windows)), key=lambda index: len(windows[index]))
         rows: Matrix | None = None
         for batch in _batches(order, windows):
+            if rows is not None:
+                pause()
             made = self._run_batch(loaded, [windows[index] for index in batch])
             if rows is None:
                 rows = numpy.empty((len(windows), made.shape[1]), numpy.float32)
@@ -163,6 +167,30 @@ class OnnxEmbedder(LazyModel[_Loaded]):
         special = [numbers[name] for name in ("[CLS]", "[SEP]", "[PAD]")]
         inputs = frozenset(each.name for each in session.get_inputs())
         return _Loaded(session, tokenizer, inputs, *special)
+
+
+def pieces_of(most: int) -> re.Pattern[str]:
+    """Cuts a text where a token ends whatever follows: after a blank or a Chinese character."""
+    last = " \\n\\u3001\\u3002\\u4e00-\\u9fff"
+    return re.compile(f"(?s).{{1,{most}}}(?:(?<=[{last}])|\\Z)|[^{last}]+[{last}]?")
+
+
+_PIECE = pieces_of(MOST_PIECE)
+
+
+def _tokens(tokenizer: Any, texts: Sequence[str], pause: Callable[[], None]) -> list[list[int]]:
+    """The tokens of each text. A piece of a long one never ends inside a word."""
+    found: list[list[int]] = []
+    read = 0
+    for text in texts:
+        found.append([])
+        for piece in _PIECE.findall(text):
+            if read + len(piece) > MOST_PIECE:
+                pause()
+                read = 0
+            read += len(piece)
+            found[-1] += tokenizer.encode(piece, add_special_tokens=False).ids
+    return found
 
 
 def _batches(order: list[int], windows: list[list[int]]) -> Iterator[list[int]]:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgewise.errors import LedgerUnavailable
 from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.cooldown import Interval, handoff_of, refuse_if_too_soon, wait_s
 from edgewise.record.report import (
+    LOST,
     Confidence,
     JudgedRequest,
     Note,
@@ -91,7 +93,8 @@ class Ledger:
         """Set money aside before a cloud call. Repeating an attempt id changes nothing.
 
         Raises BudgetExceeded if a budget of this request does not cover the amount, and TooSoon if
-        another handoff left less than an interval ago.
+        another handoff left less than an interval ago. If it has a budget, and what was spent is
+        not known because the ledger was lost, raises LedgerUnavailable until `accept`.
         """
         checked_amount(microdollars)
         with self._store.writing() as connection:
@@ -102,6 +105,8 @@ class Ledger:
                 return
             refuse_if_too_soon(*wait_s(connection, self._intervals, request, now))
             applying = [each for each in self._budgets if each.applies_to(request.budget_key)]
+            if applying:
+                _refuse_if_lost(connection, self.path)
             refuse_if_over(budget_states(connection, applying, now), microdollars)
             row = opened_attempt(attempt_id, request.id, request.budget_key, now, microdollars)
             row |= {
@@ -174,18 +179,18 @@ class Ledger:
     def _write_request(
         self, request: Request, row: Row, attempts: Sequence[Attempt], now: float
     ) -> None:
+        # "local" in the id: it must never equal that of a cloud attempt.
+        local = [
+            opened_attempt(f"{request.id}/local-{index}", request.id, request.budget_key, now, 0)
+            | settled_columns(attempt, now)
+            for index, attempt in enumerate(attempts)
+            if attempt.place != "cloud"  # those are written by reserve and settle
+        ]
         # Wait for the disk if money was spent. A local answer's row may be lost in a crash.
-        durable = any(attempt.place == "cloud" for attempt in attempts)
-        with self._store.writing(durable=durable) as connection:
-            if not insert_once(connection, "requests", row):
-                return
-            for index, attempt in enumerate(attempts):
-                if attempt.place == "cloud":
-                    continue  # written by reserve and settle
-                # "local" in the id: it must never equal that of a cloud attempt.
-                attempt_id = f"{request.id}/local-{index}"
-                opened = opened_attempt(attempt_id, request.id, request.budget_key, now, 0)
-                insert_once(connection, "attempts", opened | settled_columns(attempt, now))
+        with self._store.writing(durable=len(local) < len(attempts)) as connection:
+            if insert_once(connection, "requests", row):
+                for one in local:
+                    insert_once(connection, "attempts", one)
 
     def count_calls(self, changes: Mapping[ToolKey, Counts]) -> None:
         """Add to the counts of tools."""
@@ -206,6 +211,19 @@ class Ledger:
         """The latest audits, newest first."""
         with self._store.reading() as connection:
             return read_audits(connection, since, task, most)
+
+    def lost(self) -> str:
+        """What became of the ledger that was here before, if nobody has accepted it yet."""
+        with self._store.reading() as connection:
+            return _lost(connection)
+
+    def accept(self) -> str:
+        """Let budgets count from what is recorded now. Returns what was lost; empty: nothing."""
+        with self._store.writing() as connection:
+            words = _lost(connection)
+            if words:
+                write_note(connection, Note(self._clock(), *LOST, ""))
+            return words
 
     def remaining(self) -> list[BudgetState]:
         """Every budget in its current window, in the order they were given."""
@@ -271,6 +289,19 @@ class Ledger:
             found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
             problems = [] if found == ["ok"] else found
             return problems + _wrong_totals(connection)
+
+
+def _lost(connection: sqlite3.Connection) -> str:
+    note = latest_note(connection, *LOST)
+    return note.words if note else ""
+
+
+def _refuse_if_lost(connection: sqlite3.Connection, path: Path) -> None:
+    if words := _lost(connection):
+        raise LedgerUnavailable(
+            f"the ledger {str(path)!r}: {words}; what was spent before is not known, so nothing "
+            "that has a budget leaves until you say `edgewise ledger --accept`"
+        )
 
 
 def _settle_expired(connection: sqlite3.Connection, now: float) -> int:

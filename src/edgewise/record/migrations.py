@@ -208,9 +208,7 @@ def check_known(
     connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS
 ) -> bool:
     """True if nothing is left to apply. Raises if the file is newer, or not a ledger."""
-    tables = {
-        name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
-    }
+    tables = _tables(connection)
     if not tables:
         return False
     path = connection.execute("PRAGMA database_list").fetchone()[2]
@@ -224,6 +222,15 @@ def check_known(
             "upgrade edgewise, or use another ledger file"
         )
     return _applied(connection) == known
+
+
+def has_tables(connection: sqlite3.Connection) -> bool:
+    return bool(_tables(connection))
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+    return {name for (name,) in found}
 
 
 def migrate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from edgewise.errors import Cancelled, EdgewiseError, LedgerError
@@ -44,6 +44,15 @@ class RequestRecorder:
     ledger: Ledger
     rates: Callable[[], tuple[int, int]]
     watchers: Sequence[Watcher] = ()
+    _told: str = ""  # the trouble with the ledger that the log has already
+
+    def seen(self, request_id: str) -> bool:
+        """Whether an id was used. A ledger that cannot tell also lets nothing out."""
+        try:
+            return self.ledger.seen(request_id)
+        except LedgerError as error:
+            self._tell(request_id, error)
+            return False
 
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """The answer of `work`, recorded."""
@@ -56,28 +65,37 @@ class RequestRecorder:
         except KeyboardInterrupt:
             self.left(request, attempts)
             raise
-        self.answered(request, reply)
-        return reply
+        return self.answered(request, reply)
 
-    def answered(self, request: Request, reply: Reply) -> None:
+    def answered(self, request: Request, reply: Answer) -> Answer:
+        """The answer; with the reason, if it could not be recorded."""
         try:
             # The rates are for chat, which costs many times as much as embedding.
             counts = reply.source == "local" and request.task != "embed"
             avoided = avoided_microdollars(reply, self.rates()) if counts else 0
             self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
+            self._told = ""
         except LedgerError as error:  # the answer matters more than its record
-            _log.warning("request %s is not in the ledger: %s", request.id, error)
+            self._tell(request.id, error)
+            reply = replace(reply, unrecorded=str(error))
         for watcher in self.watchers:
             try:
                 watcher(request, reply)
             except Exception:  # noqa: BLE001  # a watcher must not spoil the answer
                 _log.exception("a watcher failed at request %s", request.id)
+        return reply
 
     def failed(self, request: Request, error: EdgewiseError, attempts: Sequence[Attempt]) -> None:
         try:
             self.ledger.record_failure(request, error, attempts)
         except LedgerError as failure:
-            _log.warning("request %s is not in the ledger: %s", request.id, failure)
+            self._tell(request.id, failure)
+
+    def _tell(self, request_id: str, error: LedgerError) -> None:
+        """In the log; loudly only once for each trouble."""
+        level = logging.DEBUG if str(error) == self._told else logging.WARNING
+        self._told = str(error)
+        _log.log(level, "request %s is not in the ledger: %s", request_id, error)
 
     def left(self, request: Request, attempts: Sequence[Attempt]) -> None:
         """The user left before the end."""

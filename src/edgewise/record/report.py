@@ -129,12 +129,18 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that began or ended: what (`drift`), of which calibration, and in words."""
+    """Something that began or ended: what (`drift`), of which calibration, and in words.
+
+    Or of the ledger itself: LOST.
+    """
 
     created_at: float
     kind: str
     subject: str
     words: str
+
+
+LOST = ("ledger", "lost")  # the note of a ledger that was found empty; open until it is accepted
 
 
 @dataclass(frozen=True, slots=True)

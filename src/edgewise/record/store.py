@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from edgewise.errors import LedgerUnavailable
-from edgewise.record.migrations import check_known, migrate
+from edgewise.record.migrations import check_known, has_tables, migrate
+from edgewise.record.report import LOST, Note, write_note
 
 # POSIX drops all locks of a process on a file when it closes any descriptor of that file. So a new
 # file is created under this lock, before anyone in this process can have it open.
@@ -21,6 +24,8 @@ _creating = threading.Lock()
 # A child must neither use nor close a connection inherited through fork().
 _inherited: list[sqlite3.Connection] = []
 
+_NEW = ".new"
+_NONSENSE = "it is damaged (it holds what no ledger holds); move it away or restore a copy"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it is read-only",
@@ -33,7 +38,11 @@ _ADVICE = {
 
 
 class Store:
-    """Transactions on one file. One connection and one lock: SQLite has one writer anyway."""
+    """Transactions on one file. One connection and one lock: SQLite has one writer anyway.
+
+    An empty file that nobody is just making was a ledger once. What is left of it is kept aside,
+    and the new one has a note of it (LOST).
+    """
 
     def __init__(self, path: Path, *, busy_s: float, clock: Callable[[], float]) -> None:
         self.path = path
@@ -100,7 +109,11 @@ class Store:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             cause = f"{_ADVICE[code]} ({error})" if code in _ADVICE else str(error)
+            if cause.startswith("Could not decode"):  # and then it quotes the text
+                cause = _NONSENSE
             raise LedgerUnavailable(f"the ledger {str(self.path)!r}: {cause}") from error
+        except (ValueError, TypeError) as error:  # of what was read; nothing is computed here
+            raise LedgerUnavailable(f"the ledger {str(self.path)!r}: {_NONSENSE}") from error
         except OSError as error:
             cause = error.strerror or str(error)
             raise LedgerUnavailable(f"the ledger {str(self.path)!r}: {cause}") from error
@@ -109,7 +122,7 @@ class Store:
         if self._connection is not None:
             self._check_still_there()
             return self._connection
-        self._create_file()
+        lost = self._create_file()
         # mode=rw: SQLite must not create the file, with default permissions.
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",
@@ -119,7 +132,7 @@ class Store:
             check_same_thread=False,
         )
         try:
-            self._prepare(connection)
+            self._prepare(connection, lost)
             self._identity = self._look()
         except BaseException:
             connection.close()
@@ -127,22 +140,55 @@ class Store:
         self._connection = connection
         return connection
 
-    def _create_file(self) -> None:
+    def _create_file(self) -> str:
+        """Make the file if there is none. Says what became of a ledger that was there before."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _creating, contextlib.suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        with _creating:
+            if not self.path.exists() and not self._beside("-wal").exists():
+                # Stays until there are tables: an empty file beside it is new, and not a lost one.
+                self._beside(_NEW).touch(0o600)
+            # SQLite deletes the log of an empty file, so what is left is kept before it looks.
+            lost = self._keep_aside() if self._is_empty() else ""
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return lost
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
+
+    def _is_empty(self) -> bool:
+        """Whether nothing is here, and nobody is making it. Who was just done shows in its size."""
+        return not self._size() and not self._beside(_NEW).exists() and not self._size()
+
+    def _size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _keep_aside(self) -> str:
+        """Keep what is left of a ledger under a name with the time. Says where that is."""
+        moment = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%dT%H%M%SZ")
+        aside = self._beside(f".lost-{moment}")
+        aside.touch(0o600)  # as empty as it was; nothing may open the file itself, see above
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy2(self._beside("-wal"), f"{aside}-wal")
+        return f"it was found empty at {moment}; what was left of it is {str(aside)!r}"
+
+    def _prepare(self, connection: sqlite3.Connection, lost: str) -> None:
         # Checked before anything is changed: the file may be somebody else's.
         complete = check_known(connection)
         self._use_write_ahead_log(connection)
         # FULL: a commit is on the disk, not only in the kernel, before a cloud call starts.
         connection.execute("PRAGMA synchronous = FULL")
-        if complete:
-            return
-        connection.execute("BEGIN IMMEDIATE")
-        migrate(connection, self._clock())
-        connection.execute("COMMIT")
+        if not complete:
+            connection.execute("BEGIN IMMEDIATE")
+            first = not has_tables(connection)
+            migrate(connection, self._clock())
+            if first and lost:
+                write_note(connection, Note(self._clock(), *LOST, lost))
+            connection.execute("COMMIT")
+        self._beside(_NEW).unlink(missing_ok=True)
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         # SQLite does not wait for a lock on this statement, so several first users collide.

@@ -207,6 +207,7 @@ class Report(TypedDict):
     attempts: list[AttemptReport]
     first_token_ms: Amount | None
     total_ms: Amount
+    recorded: Annotated[bool, Field(description="false: the ledger failed; the log says why")]
     success: NotRequired[Literal[True]]
     response: NotRequired[None]
     calls: NotRequired[list[CallSource]]
@@ -247,6 +248,7 @@ def report(reply: Reply) -> Report:
         "attempts": [_attempt(each) for each in reply.attempts],
         "first_token_ms": reply.first_token_ms,
         "total_ms": reply.total_ms,
+        "recorded": not reply.unrecorded,
     }
     if reply.signalled:  # the original handoff signal, for applications that route themselves
         found |= {"success": True, "response": None}

@@ -8,13 +8,13 @@ import re
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from edgewise.calls.prompt import render_tools
 from edgewise.errors import ContextExceeded, GenerationFailed
-from edgewise.local.backend import SPEECH_RATE, DeviceFacts, TokenStream
+from edgewise.local.backend import SPEECH_RATE, DeviceFacts, TokenStream, nothing
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
 from edgewise.types.tokens import Finish, FinishReason, Token
@@ -166,6 +166,7 @@ class WrittenCall:
     already: str
     drafts: tuple[str, ...] = ()
     prefix: str = ""
+    owner: str = ""
 
 
 class ScriptedFunctionModel:
@@ -220,12 +221,13 @@ class ScriptedFunctionModel:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         words = len((prompt + already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
         tokens = self._tokens(
-            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix)
+            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix, owner)
         )
         if self._fails:
             raise GenerationFailed("told to fail")
@@ -335,10 +337,13 @@ class ScriptedEmbedder:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def embed(self, texts: Sequence[str]) -> Embedded:
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
         if self._fail:
             raise GenerationFailed("told to fail")
-        self.texts += texts
+        for number, text in enumerate(texts):
+            if number:
+                pause()
+            self.texts.append(text)
         words = [text.split() for text in texts]
         windows = tuple(max(1, -(-len(each) // self._facts.context_tokens)) for each in words)
         return Embedded(tuple(map(_vector, words)), windows, sum(map(len, words)))

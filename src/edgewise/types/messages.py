@@ -201,6 +201,7 @@ class Request:
     speculative: bool = False
     store_text: bool | None = None
     budget_key: str = ""
+    owner: str = ""  # whose prompt it is: what a runtime keeps of it serves nobody else
     id: str = field(default_factory=new_request_id)
 
     @property

@@ -108,6 +108,7 @@ class Reply(Generic[Parsed]):
     total_ms: float = 0.0
     first_token_ms: float | None = None
     parsed: Parsed | None = None
+    unrecorded: str = ""  # why this is not in the ledger; empty: it is
 
     @property
     def confidence_verified(self) -> bool:
@@ -161,6 +162,7 @@ class Reply(Generic[Parsed]):
             "first_token_ms": self.first_token_ms,
             "total_ms": self.total_ms,
             "id": self.id,
+            "recorded": not self.unrecorded,
             # The text is the JSON of it, whatever class it was made into.
             **({} if self.parsed is None else {"parsed": json.loads(self.text)}),
         }

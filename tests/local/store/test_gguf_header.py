@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,15 @@ from gguf import GGUFWriter
 
 from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import StoreError
-from edgewise.local.store.gguf_header import layers_of, quantisation_of, spelt_bytes
+from edgewise.local.store.convert import _open
+from edgewise.local.store.gguf_header import (
+    architecture_of,
+    chat_template_of,
+    layers_of,
+    quantisation_of,
+    spelt_bytes,
+)
+from tests.campaigns import rounds
 from tests.local.fake_packages import real_default_weights, write_tiny_gguf
 
 
@@ -101,3 +111,56 @@ def test_what_is_not_gguf_is_refused_with_a_reason(tmp_path: Path, data: bytes, 
 def test_a_file_that_cannot_be_opened_is_a_store_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         quantisation_of(tmp_path)
+
+
+READERS = (architecture_of, chat_template_of, layers_of, quantisation_of, spelt_bytes, _open)
+HUGE = (0, 1, 255, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """A header that a disk, a download or an attacker has changed."""
+    found = bytearray(content)
+    for _ in range(chance.randrange(1, 4)):
+        place = chance.randrange(4, len(found) - 8)
+        match chance.randrange(4):
+            case 0:
+                found[place] = chance.randrange(256)
+            case 1:
+                found[place : place + 8] = struct.pack("<Q", chance.choice(HUGE))
+            case 2:
+                found[place : place + 4] = struct.pack("<I", chance.randrange(14))
+            case 3:
+                del found[place + 8 :]
+        if len(found) < 32:
+            break
+    return bytes(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_header_is_one_kind_of_error_whatever_is_damaged(
+    tmp_path: Path, seed: int
+) -> None:
+    chance, path = random.Random(seed), tmp_path / "damaged.gguf"
+    sound = vocabulary(tmp_path / "sound.gguf", "gpt2", ["a", "b", "\u0120c"]).read_bytes()
+    for _ in range(rounds(400)):
+        path.write_bytes(damaged(sound, chance))
+        for read in READERS:
+            with suppress(StoreError):
+                read(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        struct.pack("<IQ", 8, 2**64 - 1),  # text
+        struct.pack("<IIQ", 9, 10, 2**62),  # numbers
+        struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 5_000,  # lists in lists
+    ],
+    ids=["endless text", "endless list", "deep lists"],
+)
+def test_a_length_that_no_file_has_is_refused(tmp_path: Path, value: bytes) -> None:
+    path = tmp_path / "hostile.gguf"
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
+    path.write_bytes(head + struct.pack("<Q", 1) + b"k" + value)
+    with pytest.raises(StoreError, match="GGUF header"):
+        quantisation_of(path)

@@ -179,6 +179,7 @@ class WatchedFunctionModel:
         already: str = "",
         drafts: Sequence[str] = (),
         prefix: str = "",
+        owner: str = "",
     ) -> TokenStream:
         self.asked += 1
         return self._timed(
@@ -190,6 +191,7 @@ class WatchedFunctionModel:
                 already=already,
                 drafts=drafts,
                 prefix=prefix,
+                owner=owner,
             )
         )
 

@@ -106,7 +106,7 @@ def _read(path: Path, work: Callable[[BinaryIO], Found]) -> Found:
     try:
         with path.open("rb") as file:
             return work(file)
-    except (struct.error, UnicodeDecodeError) as error:
+    except (struct.error, ValueError, OverflowError, RecursionError) as error:
         raise StoreError(f"{str(path)!r} ends or breaks inside its GGUF header") from error
     except OSError as error:
         raise StoreError(f"{str(path)!r} cannot be read: {error.strerror}") from error

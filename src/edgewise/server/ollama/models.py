@@ -15,7 +15,6 @@ from edgewise import __version__
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, noted
 from edgewise.server.body import (
-    BadField,
     Between,
     DescribedBy,
     Flag,
@@ -29,7 +28,6 @@ from edgewise.server.ollama.chat import LATEST, NANOSECONDS, plain_name
 from edgewise.server.openai.chat import ModelName, listed
 from edgewise.server.openai.embeddings import (
     MOST_DIMENSIONS,
-    MOST_TEXTS,
     EmbeddingsMetadata,
     EmbeddingsReport,
     embedded,
@@ -182,8 +180,6 @@ def embed(state: ServerState, incoming: Incoming) -> Work:
     def work() -> Work:
         asked = read_body(OllamaEmbedRequest, incoming.body)
         texts = listed(asked.input)
-        if len(texts) > MOST_TEXTS:
-            raise BadField("input", f"at most {MOST_TEXTS} texts at once, got {len(texts)}")
         more = {} if asked.dimensions is None else {"dimensions": asked.dimensions}
         made = _embedded(state, incoming, served, asked, texts, more)
         if made is None:

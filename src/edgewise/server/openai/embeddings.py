@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from edgewise.errors import DoesNotFit, EdgewiseError
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, noted, only, routed_options
-from edgewise.server.body import Between, DescribedBy, Model, Text, read_body, read_model
+from edgewise.server.body import BadField, Between, DescribedBy, Model, Text, read_body, read_model
 from edgewise.server.errors import openai_error
 from edgewise.server.openai.chat import ModelName
 from edgewise.server.routing import HEADER, Routing
@@ -33,6 +33,7 @@ from edgewise.types.embeddings import Embeddings
 from edgewise.types.objectives import OBJECTIVES
 
 MOST_TEXTS = 2048  # as OpenAI's
+MOST_CHARACTERS = 1_200_000  # of all texts together: OpenAI takes 300,000 tokens
 MOST_DIMENSIONS = 65_536
 
 
@@ -46,8 +47,6 @@ def _texts(value: Any) -> list[str]:
             "expected texts, not tokens (LangChain: OpenAIEmbeddings("
             "check_embedding_ctx_length=False))"
         )
-    if len(texts) > MOST_TEXTS:
-        raise ValueError(f"at most {MOST_TEXTS} texts at once, got {len(texts)}")
     return texts
 
 
@@ -139,6 +138,10 @@ def options_of(
 
 
 def embedded(state: ServerState, texts: list[str], options: dict[str, Any]) -> Embeddings:
+    if len(texts) > MOST_TEXTS:
+        raise BadField("input", f"at most {MOST_TEXTS} texts at once, got {len(texts)}")
+    if (length := sum(map(len, texts))) > MOST_CHARACTERS:
+        raise BadField("input", f"at most {MOST_CHARACTERS:,} characters at once, got {length:,}")
     try:
         return state.engine.embed(texts, **options)
     except DoesNotFit as error:
