@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import GroupedMetadata
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from typing_extensions import override
 
 from edgewise import plugins
 from edgewise.local.store.catalogue import row_named
-from edgewise.server.body import DescribedBy, Model, read_model
+from edgewise.server.body import DescribedBy, Model, parse_inner, read_model
 from edgewise.server.errors import refuse
 from edgewise.types.objectives import as_share
 from edgewise.types.personal_data import as_kinds
@@ -65,12 +65,12 @@ Word = Annotated[
 ]
 
 
-def _facts(value: Any) -> dict[str, Any]:
+def _facts(value: Any, info: ValidationInfo) -> dict[str, Any]:
     """Known facts: an object, or its JSON as text. Headers and metadata often hold only text."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
+            value = parse_inner(value, info)
+        except json.JSONDecodeError as error:
             raise ValueError("expected a JSON object") from error
     if not isinstance(value, dict):
         raise ValueError("expected an object of names and values")
