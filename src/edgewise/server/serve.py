@@ -23,6 +23,7 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from edgewise.server.app import make_app
+    from edgewise.server.realtime import MESSAGE_BYTES
     from edgewise.server.state import ServerState
     from edgewise.server.tracing import export_over_http, trace_requests
 except ImportError as error:
@@ -151,6 +152,9 @@ def _runner(state: ServerState) -> uvicorn.Server:
             make_app(state),
             http=protocol_with(state.server.header_s),
             ws="auto",
+            ws_max_size=MESSAGE_BYTES,
+            # 16 KB can unpack to 16 MB, on the event loop; sound hardly shrinks.
+            ws_per_message_deflate=False,
             h11_max_incomplete_event_size=HEADER_BYTES,
             timeout_graceful_shutdown=max(1, round(state.server.drain_s)),
             access_log=False,
