@@ -22,6 +22,7 @@ from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
 from edgewise.server.errors import fault_of, openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
+from edgewise.server.routing import PREFIX, check_names
 from edgewise.server.state import ServerState
 from edgewise.server.wire import to_json
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
@@ -267,6 +268,8 @@ class LiveSession:
         self._hint = heard_by.prompt or ""
         self._model = heard_by.model or "auto"
         if session.edgewise is not None:
+            own = (name.removeprefix(PREFIX) for name in session.edgewise)
+            check_names(own, "", "session.edgewise.")
             self._route(session.edgewise, "session.edgewise")
         else:
             self._route(session.metadata or {}, "session.metadata")
