@@ -320,6 +320,11 @@ class SharedEngine(Engine):
         )
 
     @override
+    def _check_wanted(self) -> None:
+        if (cancellation := current.get()) is not None:
+            cancellation.check()
+
+    @override
     def _open_backend(self) -> ChatBackend:
         return self._chat_model()
 

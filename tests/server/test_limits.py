@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from edgewise.server import body as module
 from edgewise.server.body import MOST_VALUES, BadField, parse_body
 from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbox
 from edgewise.server.state import SMALL_BODY
+from edgewise.settings import Settings
 from edgewise.speech import chunks
-from edgewise.testing import ScriptedTranscriber, heard
+from edgewise.testing import ScriptedBackend, ScriptedTranscriber, heard
+from edgewise.vision import fetch
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, spoken
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, body_of, read_all, wait_until
@@ -95,6 +98,83 @@ def test_a_body_that_is_refused_leaves_the_room(serving: Serving, end: str) -> N
         connection.sendall(b"%x\r\n" % size + b"x" * size + b"\r\n")
         assert body_of(read_all(connection))[0] == (413 if end == "large" else 408)
     wait_until(lambda: served.state.bodies.used == 0)
+
+
+# -- pictures -------------------------------------------------------------------------------------
+
+
+ASKED = {
+    "/v1/chat/completions": lambda url: {
+        "messages": [
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+        ]
+    },
+    "/v1/responses": lambda url: {
+        "input": [{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]
+    },
+    "/v1/messages": lambda url: {
+        "max_tokens": 9,
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "image", "source": {"type": "url", "url": url}}],
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def fetching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Whatever the settings of the engine say, a server asks no private network for strangers."""
+    settings = Settings.load(
+        {},
+        data_dir=tmp_path_factory.mktemp("data"),
+        private_image_urls=True,
+        server={"port": 0, "remote_images": True},
+    )
+    with Served.started(settings, ScriptedBackend.confident("Paris.")) as served:
+        yield served
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/x.png",
+        "http://localhost/x.png",
+        "http://[::1]/x.png",
+        "http://10.0.0.1/x.png",
+        "http://192.168.1.1/x.png",
+        "http://169.254.169.254/latest/meta-data",
+        "http://[fd00::1]/x.png",
+        "http://[::ffff:10.0.0.1]/x.png",
+        "http://[64:ff9b::a00:1]/x.png",
+        "http://0.0.0.0/x.png",
+        "http://100.64.0.1/x.png",
+        "file:///etc/passwd",
+        "ftp://pictures.example/x.png",
+        "http://user:secret@pictures.example/x.png",
+        "http://pictures.example:99999/x.png",
+    ],
+)
+def test_private_addresses_are_never_asked(fetching: Served, url: str) -> None:
+    for path, body in ASKED.items():
+        answer = fetching.http.post(path, json={"model": "auto", **body(url)})
+        assert answer.status_code == 400, answer.text
+        assert "could not be fetched" in answer.json()["error"]["message"]
+
+
+def test_pictures_are_counted_before_one_is_fetched_and_tokens_are_counted_without(
+    fetching: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "_get", lambda *_: pytest.fail("one was fetched"))
+    url = {"type": "image_url", "image_url": {"url": "http://pictures.example/x.png"}}
+    answer = fetching.chat(messages=[{"role": "user", "content": [url] * 500}])
+    assert answer.status_code == 400
+    assert "500 images in one request; 20 are the most" in answer.json()["error"]["message"]
+    one = ASKED["/v1/messages"]("http://pictures.example/x.png")
+    counted = fetching.http.post("/v1/messages/count_tokens", json={"model": "auto", **one})
+    assert counted.status_code == 200, counted.text
 
 
 # -- live sessions --------------------------------------------------------------------------------

@@ -107,6 +107,7 @@ class ServerState:
         server = settings.server
         settings = settings.with_changes(
             slots=server.slots,
+            private_image_urls=False,  # a server asks for strangers
             budgets=(*settings.budgets, *key_budgets(server)),
             cloud_every_s=(*settings.cloud_every_s, *key_intervals(server)),
         )
