@@ -225,6 +225,10 @@ class Engine:
         self, request: Request, attempts: list[Attempt], live: bool
     ) -> Generator[Event, None, None]:
         """Chat. With tools: the calls first, then chat if no tool fits the request."""
+        if request.has_images:
+            from edgewise.assembly import pictures  # noqa: PLC0415  # as in _calls
+
+            request = pictures.settled(self, request)
         must_call = request.tool_choice == "required"
         if request.tools and (must_call or request.policy != "cloud_only"):
             if self._may_call(request):
@@ -247,11 +251,12 @@ class Engine:
             pace=self._pace,
         )
         if request.has_images:
-            from edgewise.assembly import pictures  # noqa: PLC0415  # as in _calls
-
             yield from pictures.answer(self, request, parts, attempts, self._backend, live)
             return
         yield from chat.answer(request, parts, attempts, live=live)
+
+    def _check_wanted(self) -> None:
+        """Between two pieces of long work: whoever serves others raises Cancelled here."""
 
     def _may_call(self, request: Request) -> bool:
         """Whether the function model is asked: for the user's words, and after a tool's result if

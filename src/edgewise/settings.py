@@ -84,7 +84,10 @@ class ServerSettings:
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that may wait for a slot
     requests: int = 2048  # requests of all kinds at once
+    live_sessions: int = 64  # of those, live sessions
     body_bytes: int = 20_000_000
+    bodies_bytes: int = 200_000_000  # bodies of all requests at once; small ones get in after that
+    sound_s: float = 3600.0  # of sound in one upload, and in a live session until it is committed
     header_s: float = 10.0  # for a client to send a request's head
     body_s: float = 30.0  # for a client to send its body
     stall_s: float = 30.0  # for a client that reads nothing of its answer
@@ -93,10 +96,12 @@ class ServerSettings:
     keys: Mapping[str, KeySettings] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("slots", "queue", "requests", "body_bytes"):
+        for name in (
+            "slots", "queue", "requests", "live_sessions", "body_bytes", "bodies_bytes"
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: at least 1")
-        for name in ("header_s", "body_s", "stall_s", "total_s", "drain_s"):
+        for name in ("sound_s", "header_s", "body_s", "stall_s", "total_s", "drain_s"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
         if not 0 <= self.port <= 65535:

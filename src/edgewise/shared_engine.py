@@ -355,6 +355,11 @@ class SharedEngine(Engine):
         return replace(super()._request(prompt, **options), owner=client)
 
     @override
+    def _check_wanted(self) -> None:
+        if (cancellation := current.get()) is not None:
+            cancellation.check()
+
+    @override
     def _open_backend(self) -> ChatBackend:
         return self._chat_model()
 

@@ -82,7 +82,7 @@ def test_an_animation_is_read_by_its_first_frame_and_that_is_said(engine: Engine
     data = as_file(frames[0], "GIF", save_all=True, append_images=frames[1:])
     reply = seen(engine, "What does it say?", Image.from_bytes(data, "sign.gif"), threshold=0.0)
     assert reply.text == "EXIT"
-    assert reply.notes == ("image 1 (sign.gif): only the first of 2 frames was looked at",)
+    assert reply.notes == ("image 1 (sign.gif): only the first frame was looked at",)
 
 
 @pytest.mark.real_model
@@ -111,6 +111,12 @@ def test_a_bad_picture_is_refused_and_the_engine_lives_on(engine: Engine) -> Non
         engine.complete("What does it say?", images=[Image.from_url("http://127.0.0.1:9/x.png")])
     with pytest.raises(InvalidRequest, match="20 are the most"):
         engine.complete("What does it say?", images=[good] * 21)
+    many = [Image.from_url("http://127.0.0.1:9/x.png")] * 500
+    for tools in ([], [{"name": "look", "description": "Looks."}]):
+        with pytest.raises(InvalidRequest, match="500 images"):  # counted before one is fetched
+            engine.complete("What does it say?", images=many, tools=tools)
+        with pytest.raises(InvalidRequest, match="image 1"):
+            engine.complete("What does it say?", images=[Image(b"<svg/>")], tools=tools)
     assert engine.ledger.seen("nothing") is False
 
 
@@ -137,6 +143,39 @@ def test_without_the_extra_nothing_is_opened(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ExtraMissing, match=r"pip install 'edgewise\[vision\]'"):
         vision_skills.open_skill("reads text", lambda name: None, threads=1)  # type: ignore
+
+
+SUM = """
+import io, resource, sys
+from PIL import Image as Pillow
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
+from edgewise.assembly.pictures import Pictures, settled
+from edgewise.settings import Settings
+from edgewise.types.messages import Image, Message, Request
+
+class Host:
+    settings = Settings()
+    _check_wanted = staticmethod(lambda: None)
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+
+file = io.BytesIO()
+Pillow.new("L", (5000, 5000)).save(file, "PNG")
+images = (Image(file.getvalue()),) * 4
+request = settled(Host, Request(messages=(Message("user", "Read it.", images=images),)))
+before = resident()
+print([pixels.shape for pixels in Pictures(Host, request)], resident() - before < 60_000_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_four_large_pictures_take_the_memory_of_one_and_give_it_back() -> None:
+    """As pixels they are 400 MB; as files, 100 KB."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SUM, str(700_000_000)], capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.strip() == f"{[(2000, 2000, 3)] * 4} True", ran.stderr
 
 
 BOMB = """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy
 import pytest
 
 from edgewise import plugins
@@ -66,6 +68,19 @@ class ScriptedEye:
         pass
 
 
+class Blank:
+    """So many pictures with nothing in them."""
+
+    notes = ("a note",)
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(self._count):
+            yield numpy.zeros((40, 40, 3), numpy.uint8)
+
+
 def reads(text: str, score: float = 0.99) -> Sight:
     box = ((0.0, 0.0), (99.0, 0.0), (99.0, 30.0), (0.0, 30.0))
     return Sight(lines=(Line(text, score, box),) if text else ())
@@ -95,7 +110,6 @@ class Stage:
         return vision_skill
 
     def ask(self, question: str, *, pictures: int = 1, **options: Any) -> SeenReply:
-        import numpy
 
         parts = see.Parts(
             skill=self.skill,
@@ -107,8 +121,7 @@ class Stage:
         )
         images = (Image(b"x"),) * pictures
         request = Request(messages=(Message("user", question, images=images),), **options)
-        arrays = [numpy.zeros((40, 40, 3), numpy.uint8)] * pictures
-        flow = see.answer(request, arrays, ("a note",), parts, self.attempts, live=True)
+        flow = see.answer(request, Blank(pictures), parts, self.attempts, live=True)
         self.events = list(flow)
         last = self.events[-1]
         assert isinstance(last, Finished) and isinstance(last.reply, SeenReply)

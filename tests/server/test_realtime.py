@@ -146,6 +146,7 @@ def test_private_sound_stays_and_a_cloud_that_fails_is_told(
         '{"type": "input_audio_buffer.commit"}',
         '{"type": "session.update", "session": {"input_audio_format": "g711_ulaw"}}',
         '{"type": "session.update", "session": {"edgewise": {"privacy": "perhaps"}}}',
+        '{"type": "session.update", "session": {"edgewise": {"private": true}}}',
         '{"type": "session.update", "session": {"audio": {"input": {"format": {"rate": 1}}}}}',
     ],
 )

@@ -18,13 +18,65 @@ from tests.server.served import HELLO, Served
 
 
 def test_metadata_and_headers_are_read_and_headers_win() -> None:
-    metadata = {"policy": "local_only", "edgewise_threshold": "0.4"}
+    metadata = {"policy": "prefer_local", "threshold": 0.1, "edgewise_threshold": "0.4"}
     headers = {"x-edgewise-policy": "cloud_only", "x-edgewise-privacy": "private"}
     assert read_routing(metadata, headers) == {
         "policy": "cloud_only",
         "threshold": 0.4,
         "private": True,
     }
+
+
+@pytest.mark.parametrize("strict", ["privacy", "edgewise_privacy", "x-edgewise-privacy"])
+def test_private_stays_private_whatever_else_is_said(strict: str) -> None:
+    places = ("privacy", "edgewise_privacy", "x-edgewise-privacy")
+    said = {place: "private" if place == strict else "open" for place in places}
+    headers = {"x-edgewise-privacy": said.pop("x-edgewise-privacy")}
+    assert read_routing(said, headers) == {"private": True}
+
+
+def test_what_keeps_a_request_in_adds_up() -> None:
+    metadata = {"redact": "EMAIL", "edgewise_redact": "CARD", "private_kinds": "all"}
+    headers = {"x-edgewise-redact": "false", "x-edgewise-private-kinds": "EMAIL"}
+    found = read_routing({**metadata, "policy": "local_only"}, {"x-edgewise-policy": "cloud_only"})
+    assert found["policy"] == "local_only"
+    found = read_routing(metadata, headers)
+    assert found == {"redact": ("EMAIL", "CARD"), "private_kinds": ("ALL", "EMAIL")}
+
+
+def test_a_model_in_the_cloud_does_not_let_out_what_must_stay(
+    served: Served, cloud: LoopbackCloud
+) -> None:
+    for extra in ({"metadata": {"policy": "local_only"}}, {"metadata": {"privacy": "private"}}):
+        served.chat(model="cloud/openai", **extra)
+    told = served.chat(model="cloud/openai", headers={"x-edgewise-policy": "local_only"}).json()
+    assert told["edgewise"]["decision"]["code"] == "policy_local_only"
+    assert not cloud.requests
+
+
+@pytest.mark.parametrize(
+    ("headers", "metadata", "words"),
+    [
+        ({"x-edgewise-private": "true"}, {}, "x-edgewise-private: .*x-edgewise-privacy"),
+        ({"x-edgewise_privacy": "private"}, {}, "x-edgewise_privacy: .*x-edgewise-privacy"),
+        ({"x-edgewise-": "x"}, {}, "x-edgewise-… is policy, privacy"),
+        ({}, {"edgewise_private": True}, "metadata.edgewise_private: .*edgewise_privacy"),
+        ({}, {"edgewise_zzz": 1}, "edgewise_… is policy, privacy"),
+    ],
+    ids=str,
+)
+def test_a_name_of_ours_that_is_misspelt_is_refused_with_the_nearest(
+    served: Served, headers: dict[str, str], metadata: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadField, match=words):
+        read_routing(metadata, headers)
+    answer = served.chat(headers=headers, metadata=metadata)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"].endswith(next(iter({**headers, **metadata})))
+
+
+def test_other_names_in_metadata_are_the_client_s_own() -> None:
+    assert read_routing({"user_id": "7", "private": True}, {"x-other": "1"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -317,6 +317,20 @@ def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> No
     assert peak(12) < 1.5 * peak(1) + 1_000_000
 
 
+def test_sound_of_few_samples_per_second_is_refused_before_it_is_stretched() -> None:
+    """At one per second, a frame of 8 KB would become a day of sound: 5 GB."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="flac") as output:
+        stream: Any = output.add_stream("flac", rate=20)
+        stream.layout, stream.format = "mono", "s16"
+        still = numpy.zeros((1, 20_000), "int16")
+        frame = av.AudioFrame.from_ndarray(still, format="s16", layout="mono")
+        frame.sample_rate = 20
+        output.mux([*stream.encode(frame), *stream.encode(None)])
+    with pytest.raises(InvalidRequest, match="20 samples per second; 4,000 to 384,000 are read"):
+        read(file.getvalue())
+
+
 def test_a_wav_reads_back_as_it_was_written() -> None:
     sound = voice(0.5)
     samples, _ = read(as_wav(sound))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +17,7 @@ from edgewise.types.messages import Image
 from edgewise.vision import fetch as module
 from edgewise.vision.fetch import (
     fetch_picture,
+    fetch_pictures,
     is_public,
 )
 
@@ -35,12 +38,28 @@ class Pages(http.server.BaseHTTPRequestHandler):
             self.send_response(302)
             self.send_header("location", "/picture" if self.path == "/moved" else "/round")
             self.end_headers()
+        elif self.path == "/slow-head":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            self.dribble(b"x-a: b\r\n")
+        elif self.path == "/again":
+            self.dribble(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif self.path == "/slow-body":
+            self.send_response(200)
+            self.end_headers()
+            self.dribble(b"x")
         elif self.path == "/inside":
             self.send_response(302)
             self.send_header("location", "http://192.168.0.1/picture")
             self.end_headers()
         else:
             self.send_error(404)
+
+    def dribble(self, piece: bytes) -> None:
+        """For ever, or until whoever reads it has gone."""
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(piece)
+                time.sleep(0.02)
 
     @override
     def log_message(self, *_: object) -> None:
@@ -90,6 +109,38 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(
         fetch_picture(Image.from_url(f"{site}/large"), private=True)
 
 
+@pytest.mark.parametrize("path", ["/slow-head", "/again", "/slow-body"])
+def test_one_deadline_holds_for_the_head_and_the_body(
+    site: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each piece comes in time, and there is no end of them."""
+    monkeypatch.setattr(module, "FETCH_S", 0.3)
+    with pytest.raises(InvalidRequest, match="it took more than"):
+        fetch_picture(Image.from_url(site + path), private=True)
+
+
+def test_a_name_that_nobody_resolves_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answer.wait(60) and [])
+    monkeypatch.setattr(module, "FETCH_S", 0.1)
+    with pytest.raises(InvalidRequest, match="it took more than"):
+        fetch_picture(Image.from_url("http://slow.example/cat.png"))
+    answer.set()
+
+
+def test_all_pictures_of_a_request_share_a_time_and_a_size(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = [Image.from_url(f"{site}/large"), Image(b"x" * 100), Image.from_url(f"{site}/large")]
+    assert [len(each.data) for each in fetch_pictures(two, private=True)] == [200_000, 100, 200_000]
+    monkeypatch.setattr("edgewise.vision.pictures.MOST_BYTES_TOGETHER", 400_000)
+    with pytest.raises(InvalidRequest, match="most for all images"):
+        fetch_pictures(two, private=True)
+    monkeypatch.setattr(module, "FETCH_ALL_S", 0.0)
+    with pytest.raises(InvalidRequest, match="it took more than"):
+        fetch_pictures(two, private=True)
+
+
 def test_a_private_address_is_refused_unless_allowed(site: str) -> None:
     with pytest.raises(InvalidRequest, match=r"private network.*private_image_urls"):
         fetch_picture(Image.from_url(f"{site}/picture"))
@@ -132,8 +183,36 @@ def test_only_plain_web_addresses_are_fetched(url: str) -> None:
         ("::1", False),
         ("fe80::1%eth0", False),
         ("::ffff:10.0.0.1", False),
-        ("2002:0a00:0001::", False),
+        ("::ffff:93.184.216.34", True),
+        ("::ffff:100.64.0.1", False),
+        ("::", False),
+        ("::10.0.0.1", False),  # an IPv4 address in the old form
+        ("::ffff:0:10.0.0.1", False),  # translated
+        ("64:ff9b::a00:1", False),  # NAT64
+        ("64:ff9b::5db8:d822", False),
+        ("64:ff9b:1::1", False),
+        ("100::1", False),
+        ("2001::1", False),  # Teredo
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", False),
+        ("2001:20::1", False),
+        ("2001:db8::1", False),
+        ("2002:0a00:0001::", False),  # 6to4
+        ("2002:5db8:d822::1", False),
+        ("3fff::1", False),
+        ("5f00::1", False),
+        ("fc00::1", False),
+        ("fec0::1", False),
+        ("ff02::1", False),
+        ("0.1.2.3", False),
+        ("192.0.0.8", False),
+        ("192.0.2.1", False),
+        ("192.88.99.1", False),
+        ("198.18.0.1", False),
+        ("198.51.100.1", False),
+        ("203.0.113.1", False),
         ("224.0.0.1", False),
+        ("240.0.0.1", False),
+        ("255.255.255.255", False),
         ("2606:2800:220:1:248:1893:25c8:1946", True),
     ],
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import io
 import struct
+import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,7 +20,9 @@ from edgewise.types.messages import Image
 from edgewise.vision import pictures
 from edgewise.vision.pictures import (
     MOST_BYTES,
+    check_together,
     encode,
+    note_of,
     open_picture,
     shrink,
 )
@@ -115,9 +119,87 @@ def test_a_side_of_twenty_thousand_pixels_is_read_where_the_area_is_not_too_much
 def test_the_first_frame_of_an_animation_is_used_and_noted() -> None:
     frames = [plain(colour=colour) for colour in (RED, (0, 0, 255), (0, 255, 0))]
     data = written(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    picture = opened(data, "cat.gif")
-    assert picture.notes == ("image 1 (cat.gif): only the first of 3 frames was looked at",)
+    image = Image.from_bytes(data, "cat.gif")
+    assert note_of(image) == "image 1 (cat.gif): only the first frame was looked at"
+    assert not note_of(Image(written(plain(), "GIF")))
+    picture = open_picture(image)
     assert near(picture.pixels.getpixel((5, 5)), RED)
+
+
+def test_all_pictures_of_a_request_are_measured_before_one_is_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_together([Image(png_header(7000, 7000))] * 4)
+    with pytest.raises(InvalidRequest, match="245 million pixels; 200 million are the most"):
+        check_together([Image(png_header(7000, 7000))] * 5)
+    with pytest.raises(InvalidRequest, match=r"image 2.*not a picture"):
+        check_together([Image(written(plain(), "PNG")), Image(b"just some words")])
+    monkeypatch.setattr(pictures, "MOST_BYTES_TOGETHER", 50)
+    with pytest.raises(InvalidRequest, match="MB are the most for all images"):
+        check_together([Image(png_header(10, 10))] * 2)
+
+
+def test_a_photo_of_many_passes_is_refused() -> None:
+    """Each is a hundred bytes, and goes over all the pixels: 200 KB can take a minute."""
+    data = written(plain("L", (64, 64), 128), "JPEG", progressive=True)
+    last = data[data.rfind(b"\xff\xda") : -2]
+    assert opened(data[:-2] + last * 20 + data[-2:]).size == (64, 64)
+    with pytest.raises(InvalidRequest, match="more than 50 scans"):
+        opened(data[:-2] + last * 60 + data[-2:])
+
+
+@pytest.mark.parametrize("count", [20_000, 20_001])
+def test_a_scan_of_too_many_strips_is_refused(count: int) -> None:
+    one, rows = (4, 1), range(count)
+    tags: list[tuple[int, int, int, int]] = [
+        (256, *one, 1), (257, *one, count), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1),
+        (273, 4, count, 8), (277, 3, 1, 1), (278, *one, 1), (279, 4, count, 8 + 4 * count),
+    ]  # fmt: skip
+    offsets = b"".join(struct.pack("<I", 8) for _ in rows)
+    sizes = b"".join(struct.pack("<I", 1) for _ in rows)
+    listed = b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    head = b"II*\0" + struct.pack("<I", 8 + 8 * count)
+    data = head + offsets + sizes + struct.pack("<H", len(tags)) + listed + bytes(4)
+    if count <= 20_000:
+        check_together([Image(data)])
+        return
+    with pytest.raises(InvalidRequest, match="more than 20,000 strips"):
+        check_together([Image(data)])
+
+
+def test_a_file_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "DECODE_S", -1.0)
+    with pytest.raises(InvalidRequest, match="takes too long to unpack"):
+        opened(written(plain(), "PNG"))
+    monkeypatch.setattr(pictures, "HEAD_S", -1.0)
+    with pytest.raises(InvalidRequest, match="takes too long to unpack"):
+        check_together([Image(written(plain(), "GIF"))])
+
+
+def test_frames_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file can have a million of them."""
+    never = property(lambda _: pytest.fail("they were counted"))
+    monkeypatch.setattr("PIL.GifImagePlugin.GifImageFile.n_frames", never)
+    data = written(plain(), "GIF", save_all=True, append_images=[plain(colour=(0, 0, 255))])
+    assert note_of(Image(data)) and opened(data).size == (40, 30)
+
+
+def test_one_picture_at_a_time_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    usual = pictures._as_rgb
+
+    def watched(*args: Any) -> Any:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return usual(*args)
+
+    monkeypatch.setattr(pictures, "_as_rgb", watched)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(opened, [written(plain(), "PNG")] * 8))
+    assert len(most) == 8 and max(most) == 1
 
 
 JPEG = written(Pillow.effect_noise((200, 200), 80).convert("RGB"), "JPEG")

@@ -4,8 +4,9 @@ Loaded with the first request that has images."""
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,16 +22,17 @@ from edgewise.local.store.store import (
 )
 from edgewise.local.vision import open_skill
 from edgewise.settings import Settings
-from edgewise.types.messages import Message, Request
+from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Event
 from edgewise.vision.confidence import SIGHT
-from edgewise.vision.fetch import fetch_picture
+from edgewise.vision.fetch import fetch_pictures
 from edgewise.vision.pictures import (
     MOST_PICTURES,
     Picture,
+    check_together,
     encode,
+    note_of,
     open_picture,
-    shrink,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class Host(Protocol):
     settings: Settings
     _vision_skills: VisionSkills
 
+    def _check_wanted(self) -> None: ...
+
 
 def answer(
     host: Host,
@@ -56,10 +60,9 @@ def answer(
     backend: ChatBackend | None,
     live: bool,
 ) -> Generator[Event, None, None]:
-    """Events of a request with images: from a model that sees, else from the vision skills."""
-    request, pictures = settled(request, host.settings)
+    """Events of a request with images, which `settled` has seen."""
     if sees(host.settings, backend):
-        yield from chat.answer(_for_model(request, pictures), parts, attempts, live=live)
+        yield from chat.answer(_for_model(request), parts, attempts, live=live)
         return
     seen_parts = see.Parts(
         skill=lambda name: _skill(host, name),
@@ -69,36 +72,57 @@ def answer(
         patience_s=parts.patience_s,
         clock=time.perf_counter,
     )
-    asked = _asked_about(request)
-    looked_at = [picture for message, picture in pictures if message == asked]
-    yield from see.answer(
+    yield from see.answer(request, Pictures(host, request), seen_parts, attempts, live=live)
+
+
+def settled(host: Host, request: Request) -> Request:
+    """The request with its images fetched, counted, measured, and each unpacked once to see that it
+    can be: whoever answers, a picture that cannot be opened is refused before anything is done.
+
+    Raises InvalidRequest, or ExtraMissing without Pillow.
+    """
+    images = [image for message in request.messages for image in message.images]
+    if len(images) > MOST_PICTURES:
+        raise InvalidRequest(f"{len(images)} images in one request; {MOST_PICTURES} are the most")
+    images = fetch_pictures(images, private=host.settings.private_image_urls)
+    check_together(images)
+    for position, image in enumerate(images, 1):
+        host._check_wanted()
+        open_picture(image, position)
+    left = iter(images)
+    return replace(
         request,
-        [_as_array(shrink(picture, LONGEST_SIDE)) for picture in looked_at],
-        [note for picture in looked_at for note in picture.notes],
-        seen_parts,
-        attempts,
-        live=live,
+        messages=tuple(
+            replace(message, images=tuple(itertools.islice(left, len(message.images))))
+            for message in request.messages
+        ),
     )
 
 
-def settled(request: Request, settings: Settings) -> tuple[Request, list[tuple[int, Picture]]]:
-    """The request with its images fetched, and every picture with the position of its message.
-
-    Raises InvalidRequest for a picture that cannot be opened, ExtraMissing without Pillow.
+class Pictures:
+    """The pictures that a question is about, as a skill sees them. Each is unpacked when its turn
+    comes and freed before the next; only the first stays, because most questions have one.
+    `notes` say what is left out.
     """
-    count = sum(len(message.images) for message in request.messages)
-    if count > MOST_PICTURES:
-        raise InvalidRequest(f"{count} images in one request; {MOST_PICTURES} are the most")
-    pictures: list[tuple[int, Picture]] = []
-    messages: list[Message] = []
-    for position, message in enumerate(request.messages):
-        images = tuple(
-            fetch_picture(image, private=settings.private_image_urls) for image in message.images
-        )
-        for image in images:
-            pictures.append((position, open_picture(image, len(pictures) + 1)))
-        messages.append(replace(message, images=images))
-    return replace(request, messages=tuple(messages)), pictures
+
+    def __init__(self, host: Host, request: Request) -> None:
+        asked = max(i for i, message in enumerate(request.messages) if message.images)
+        before = sum(len(message.images) for message in request.messages[:asked])
+        # A question without pictures is about the newest ones.
+        self._images = tuple(enumerate(request.messages[asked].images, before + 1))
+        self._check_wanted = host._check_wanted
+        self._first: Picture | None = None
+        notes = (note_of(image, position) for position, image in self._images)
+        self.notes = tuple(filter(None, notes))
+
+    def __iter__(self) -> Iterator[PictureArray]:
+        for position, image in self._images:
+            self._check_wanted()
+            picture = self._first
+            if picture is None or position != self._images[0][0]:
+                picture = open_picture(image, position, side=LONGEST_SIDE)
+            self._first = self._first or picture
+            yield _as_array(picture)
 
 
 def sees(settings: Settings, backend: ChatBackend | None) -> bool:
@@ -139,19 +163,14 @@ def find_or_fetch(settings: Settings, name: str) -> InstalledModel:
             raise ModelNotFound(f"{missing}; fetching it failed: {error}") from error
 
 
-def _asked_about(request: Request) -> int:
-    """The newest message with images: a question without any is about those."""
-    return max(i for i, message in enumerate(request.messages) if message.images)
-
-
-def _for_model(request: Request, pictures: list[tuple[int, Picture]]) -> Request:
+def _for_model(request: Request) -> Request:
     """The pictures in formats that llama.cpp reads, no larger than such models use."""
     messages = [
         replace(
             message,
-            images=tuple(encode(shrink(p, MODEL_SIDE)) for place, p in pictures if place == number),
+            images=tuple(encode(open_picture(image, side=MODEL_SIDE)) for image in message.images),
         )
-        for number, message in enumerate(request.messages)
+        for message in request.messages
     ]
     return replace(request, messages=tuple(messages))
 

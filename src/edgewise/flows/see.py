@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
 
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 BOTH: tuple[Skill, ...] = ("reads text", "names objects")
 
 
+class Pictures(Protocol):
+    """Those the question is about, as often as they are asked for; one at a time is in memory."""
+
+    notes: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[PictureArray]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What the engine provides. `skill` raises a LocalError if a skill is not available."""
@@ -50,8 +58,7 @@ class Parts:
 
 def answer(
     request: Request,
-    pictures: Sequence[PictureArray],
-    notes: Sequence[str],
+    pictures: Pictures,
     parts: Parts,
     attempts: list[Attempt],
     *,
@@ -68,7 +75,7 @@ def answer(
     flow.lent, flow.pictures, flow.wanted = parts, pictures, wanted
     yield from route(flow)
     flow.own_up()
-    yield Finished(flow.reply(notes))
+    yield Finished(flow.reply())
 
 
 def _question(request: Request) -> str:
@@ -96,7 +103,7 @@ class Seeing(TextFlow):
     """One question about pictures."""
 
     lent: Parts
-    pictures: Sequence[PictureArray]
+    pictures: Pictures
     wanted: Wanted | None  # what the question asks for, if a device skill can answer it
     skill: str = ""
     sights: Sequence[Sight] = ()
@@ -143,11 +150,12 @@ class Seeing(TextFlow):
     def surety(self) -> str:
         return f"{self.skill}: {super().surety()}"
 
-    def reply(self, notes: Sequence[str]) -> SeenReply:
+    def reply(self) -> SeenReply:
         features = dict(self.answer.features) if self.answer else {}
         given = self.draft.reply_fields(self.clock(), features)
         skill = self.skill if given["source"] == "local" else ""
-        return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=tuple(notes))
+        notes = self.pictures.notes
+        return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=notes)
 
     def _judge(self, wanted: Wanted) -> SeenAnswer:
         """Look at every picture with the skill, and make an answer."""
@@ -162,19 +170,20 @@ class Seeing(TextFlow):
         draft, vision_skill = self.draft, self.lent.skill(skill)
         with LocalAttempt(draft.request, draft.attempts, vision_skill.facts(), self.clock) as tried:
             tried.finish = Finish("stop")  # no tokens: nothing is generated
-            sights = [vision_skill.look(pixels) for pixels in self.pictures]
+            sights = [self._sight(vision_skill, pixels) for pixels in self.pictures]
             tried.outcome = "answered"
         if not self.sights:
-            self.sights = [
-                replace(sight, quality=measure_quality(pixels))
-                for sight, pixels in zip(sights, self.pictures, strict=True)
-            ]
+            self.sights = sights
             return vision_skill
         self.sights = [
             replace(old, lines=old.lines or new.lines, things=old.things or new.things)
             for old, new in zip(self.sights, sights, strict=True)
         ]
         return vision_skill
+
+    def _sight(self, vision_skill: VisionBackend, pixels: PictureArray) -> Sight:
+        sight = vision_skill.look(pixels)
+        return sight if self.sights else replace(sight, quality=measure_quality(pixels))
 
     def _tell(self) -> Iterator[Event]:
         """The device cannot answer the question: it says so, and describes what it sees."""

@@ -14,7 +14,7 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
-from edgewise.server.routing import LOCAL, read_routing, resolve_model
+from edgewise.server.routing import LOCAL, read_routing, resolve_model, stricter
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     JSON,
@@ -217,10 +217,7 @@ def _routed(
 ) -> dict[str, Any]:
     """The cancellation learns which cloud is wanted: the engine looks there."""
     route = resolve_model(model, local_model=local_model, any_model=state.server.any_model)
-    options: dict[str, Any] = {
-        **read_routing(metadata, incoming.headers, path),
-        **route.options,
-    }
+    options = stricter(read_routing(metadata, incoming.headers, path), route.options)
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
     for name in ("redact", "private_kinds"):

@@ -39,7 +39,7 @@ from edgewise.server.openai.responses import ResponsesWire
 from edgewise.server.openai.transcriptions import transcriptions
 from edgewise.server.openapi import description
 from edgewise.server.realtime import Realtime
-from edgewise.server.state import ServerState
+from edgewise.server.state import HeldBody, ServerState
 from edgewise.server.wire import Head, Wire, Work, send_head
 
 log = logging.getLogger("edgewise.server")
@@ -158,11 +158,13 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope["edgewise.client"]
         headers = scope["edgewise.headers"]
+        held = HeldBody(self._state.bodies)
         try:
-            body = await self._read(headers.get("content-length", ""), receive)
+            body = await self._read(headers.get("content-length", ""), receive, held)
             cancellation = Cancellation(client.name)
             incoming = Incoming(headers, body, client, cancellation, scope["path_params"])
-            await self._serve(incoming, scope["path"], receive, send)
+            del body  # its request holds it, and no longer than it must
+            await self._serve(incoming, scope["path"], receive, send, held)
         except Refusal as refusal:
             fault = refusal.fault
             self._state.access_log.refused(self._name, fault.status, fault.code, client.name)
@@ -170,7 +172,7 @@ class Endpoint:
         except ClientGone:
             return
 
-    async def _read(self, length: str, receive: Receive) -> bytes:
+    async def _read(self, length: str, receive: Receive, held: HeldBody) -> bytes:
         limit = self._state.server.body_bytes
         too_big = refuse(413, "request_too_large", f"the body may have {limit:,} bytes")
         if length.isdigit() and int(length) > limit:
@@ -183,25 +185,40 @@ class Endpoint:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ClientGone
-                    size += len(message.get("body", b""))
+                    part = message.get("body", b"")
+                    size += len(part)
                     if size > limit:
                         raise too_big
-                    parts.append(message.get("body", b""))
+                    if not held.grow(len(part)):
+                        raise Refusal(FULL)
+                    parts.append(part)
                     if not message.get("more_body"):
                         return b"".join(parts)
-        except TimeoutError:
-            raise refuse(408, "request_timeout", "the body took too long to arrive") from None
+        except BaseException as error:
+            held.free()
+            if isinstance(error, TimeoutError):
+                words = "the body took too long to arrive"
+                raise refuse(408, "request_timeout", words) from None
+            raise
 
-    async def _serve(self, incoming: Incoming, path: str, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self, incoming: Incoming, path: str, receive: Receive, send: Send, held: HeldBody
+    ) -> None:
         """Run the work on a thread and send what it yields. Raises Refusal: the server is full."""
         state, server = self._state, self._state.server
+
+        def ended(failure: Exception | None) -> None:
+            held.free()
+            state.request_ended(failure)
+
         worker = Worker(
             incoming.cancellation,
             lambda: self._work(state, incoming),
-            state.request_ended,
+            ended,
             name="edgewise-request",
         )
         if not state.inside.enter(worker.thread, incoming.cancellation, server.requests):
+            held.free()
             raise Refusal(FULL)
         worker.thread.start()
         watcher = asyncio.create_task(_watch(receive, worker))

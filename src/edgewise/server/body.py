@@ -28,6 +28,7 @@ from pydantic import (
     Tag,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -38,10 +39,12 @@ from typing_extensions import override
 
 from edgewise.errors import InvalidRequest
 from edgewise.types.messages import Image
-from edgewise.vision.fetch import fetch_picture
 
 # More is not written by hand, and recursion must end somewhere.
 DEEPEST = 64
+# Of one body. Parsing holds Python's lock, and each value takes about a hundred bytes: five million
+# empty lists would stop every other request for seconds, though they are 15 MB of text.
+MOST_VALUES = 200_000
 MOST_PARTS = 100  # of a form
 LONGEST_TEXT = 100_000  # bytes of a form's field that is not a file
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -181,21 +184,71 @@ TextOrMany = Annotated[
 def parse_body(body: bytes) -> dict[str, Any]:
     """The object in a request's body, not nested too deeply. Raises BadField."""
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-        if b"\\ud" in body.lower():
-            # Half a surrogate pair is legal JSON, but no text that can be stored or sent on.
-            json.dumps(value, ensure_ascii=False).encode()
+        Spare().take(body)
+        value = _parsed(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise BadField("", f"the body is not UTF-8: {error.reason}") from error
-    except UnicodeEncodeError as error:
-        raise BadField("", "the body has half a surrogate pair in a text") from error
-    except RecursionError as error:
-        raise BadField("", "the body is nested too deeply") from error
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise BadField("", f"the body is not JSON: {error}") from error
+    except ValueError as error:
+        raise BadField("", f"the body has {error}") from error
     if not isinstance(value, dict):
         raise BadField("", f"the body must be a JSON object, not {_kind(value)}")
-    _check_depth(value)
+    return value
+
+
+def parse_inner(text: str, info: ValidationInfo) -> Any:
+    """JSON in a text of a request. Raises ValueError."""
+    if isinstance(info.context, Spare):
+        info.context.take(text.encode("utf-8", "replace"))
+    return _parsed(text)
+
+
+class Spare:
+    """How many values the JSON of one request may still have. Texts in it may hold JSON too."""
+
+    def __init__(self) -> None:
+        self._left = MOST_VALUES
+
+    def take(self, written: bytes) -> None:
+        """Raises ValueError before anything is parsed."""
+        self._left -= _count_values(written, self._left)
+        if self._left < 0:
+            raise ValueError(f"more than {MOST_VALUES:,} values")
+
+
+def _count_values(written: bytes, enough: int) -> int:
+    """At least as many as there are values. Exact only above `enough`: texts hold commas too."""
+    count = _count_marks(written)
+    if count <= enough:
+        return count
+    bare = written.replace(rb"\\", b"").replace(rb"\"", b"")
+    if bare.count(b'"') > 4 * enough:  # a name and a text for each value
+        return count
+    return _count_marks(b"".join(bare.split(b'"')[::2]))
+
+
+def _count_marks(written: bytes) -> int:
+    return 1 + sum(written.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, which says what the text has."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+        if "\\ud" in text.lower():
+            # Half a surrogate pair is legal JSON, but no text that can be stored or sent on.
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("half a surrogate pair in a text") from error
+    except RecursionError as error:
+        raise ValueError("values nested too deeply") from error
+    except ValueError as error:
+        if "digits" in str(error):  # Python's own limit, against conversions that never end
+            raise ValueError("a number with too many digits") from error
+        raise
+    if _is_too_deep(value):
+        raise ValueError("values nested too deeply")
     return value
 
 
@@ -204,7 +257,7 @@ def read_model(model: type[Given], values: Mapping[str, Any], *, named: str = ""
     client knows it by another name. Raises BadField.
     """
     try:
-        return model.model_validate(values)
+        return model.model_validate(values, context=Spare())
     except ValidationError as error:
         found = _translated(error)
         raise BadField(named or found.path, found.words) from None
@@ -215,14 +268,12 @@ def read_body(model: type[Given], body: bytes) -> Given:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name}, which is no JSON number")
 
 
-def _check_depth(value: Any) -> None:
+def _is_too_deep(value: Any) -> bool:
     level, depth = [value], 0
-    while level:
-        if depth > DEEPEST:
-            raise BadField("", "the body is nested too deeply")
+    while level and depth <= DEEPEST:
         inside = [each for each in level if isinstance(each, dict | list)]
         level = [
             below
@@ -230,6 +281,7 @@ def _check_depth(value: Any) -> None:
             for below in (each.values() if isinstance(each, dict) else each)
         ]
         depth += 1
+    return bool(level)
 
 
 _EXPECTED = {
@@ -408,7 +460,7 @@ def parse_form(content_type: str, body: bytes) -> Form:
 
 
 def read_picture(url: str, path: str, *, remote: bool) -> Image:
-    """The picture that a URL holds, or points at where addresses are allowed. Raises BadField."""
+    """The picture that a URL holds, or its address where those are allowed. Raises BadField."""
     if url.startswith("data:"):
         head, comma, data = url.removeprefix("data:").partition(",")
         media_type, _, encoding = head.partition(";")
@@ -417,11 +469,7 @@ def read_picture(url: str, path: str, *, remote: bool) -> Image:
         return decode_picture(data, media_type, path)
     if not remote:
         raise BadField(path, "remote images are off on this server; send a data: URL")
-    try:
-        # Never from a private network, whatever the settings say: a server asks for strangers.
-        return fetch_picture(Image(b"", name=path, url=url), private=False)
-    except InvalidRequest as error:
-        raise BadField(path, str(error).removeprefix(f"{path}: ")) from error
+    return Image(b"", name=path, url=url)  # fetched when the request runs
 
 
 def decode_picture(data: str, media_type: str, path: str) -> Image:

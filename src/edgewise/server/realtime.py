@@ -22,6 +22,7 @@ from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
 from edgewise.server.errors import fault_of, openai_error
 from edgewise.server.openai.transcriptions import full_report, segment_report
+from edgewise.server.routing import PREFIX, check_names
 from edgewise.server.state import ServerState
 from edgewise.server.wire import to_json
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
@@ -30,9 +31,10 @@ BUFFER = "input_audio_buffer."
 TRANSCRIPTION = "conversation.item.input_audio_transcription."
 UPDATES = ("session.update", "transcription_session.update")
 RATE = 24_000  # of pcm16 where nobody says another
-MOST_BYTES = 15 * 2**20  # of one piece of sound
+MESSAGE_BYTES = 4 * 2**20  # of one message: a minute of sound
 PROTOCOL = "realtime"
 WAITING = 256  # messages that wait to be heard before no more are read
+WAITING_BYTES = MESSAGE_BYTES  # and their bytes
 BEHIND = 20  # of them: then only whole utterances are heard
 LOOK_S = 0.25
 NORMAL, GOING_AWAY, BUSY = 1000, 1001, 1013
@@ -95,7 +97,7 @@ class Realtime:
             state.request_ended,
             name="edgewise-request-live",
         )
-        if not state.inside.enter(worker.thread, cancellation, state.server.requests):
+        if not state.enter_live(worker.thread, cancellation):
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return
         worker.thread.start()
@@ -121,12 +123,21 @@ class Inbox:
 
     def __init__(self) -> None:
         self._messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._room = asyncio.Semaphore(WAITING)
+        self._bytes = 0  # of the messages that wait; used on the loop only, like the event
+        self._fewer = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     async def put(self, message: bytes) -> None:
-        await self._room.acquire()
+        """Waits for room. A message that waits alone always has it."""
+        while self._is_full(len(message)):
+            self._fewer.clear()
+            await self._fewer.wait()
+        self._bytes += len(message)
         self._messages.put(message)
+
+    def _is_full(self, more: int) -> bool:
+        waiting = self._messages.qsize()
+        return waiting >= WAITING or (waiting > 0 and self._bytes + more > WAITING_BYTES)
 
     def close(self) -> None:
         self._messages.put(None)
@@ -135,8 +146,12 @@ class Inbox:
         """On the thread: the next message, None at the end. Raises queue.Empty after a while."""
         message = self._messages.get(timeout=LOOK_S)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the server is going down
-            self._loop.call_soon_threadsafe(self._room.release)
+            self._loop.call_soon_threadsafe(self._taken, len(message or b""))
         return message
+
+    def _taken(self, count: int) -> None:
+        self._bytes -= count
+        self._fewer.set()
 
     @property
     def behind(self) -> bool:
@@ -158,14 +173,18 @@ def _answers(state: ServerState, incoming: Incoming, inbox: Inbox) -> Generator[
 
     def events() -> Iterator[Event]:
         yield session.created()
+        last = time.monotonic()
         while not (incoming.cancellation.left or state.draining):
             try:
                 message = inbox.get()
             except queue.Empty:
+                if time.monotonic() - last > state.server.total_s:
+                    return  # nobody speaks: others may have its place
                 yield from session.idle()
                 continue
             if message is None:
                 return
+            last = time.monotonic()
             yield from session.take(message, hurry=inbox.behind)
 
     try:
@@ -249,6 +268,8 @@ class LiveSession:
         self._hint = heard_by.prompt or ""
         self._model = heard_by.model or "auto"
         if session.edgewise is not None:
+            own = (name.removeprefix(PREFIX) for name in session.edgewise)
+            check_names(own, "", "session.edgewise.")
             self._route(session.edgewise, "session.edgewise")
         else:
             self._route(session.metadata or {}, "session.metadata")
@@ -272,11 +293,14 @@ class LiveSession:
             data = base64.b64decode(read_model(Append, message).audio, validate=True)
         except (binascii.Error, ValueError) as error:
             raise BadField("audio", "expected base64") from error
-        if len(data) > MOST_BYTES or len(data) % 2:
-            raise BadField("audio", f"expected 16-bit samples, at most {MOST_BYTES:,} bytes")
+        if len(data) % 2:
+            raise BadField("audio", "expected 16-bit samples: two bytes each")
         if self._live is None:
             self._start()
-        yield from self._items.told(self._live.process(data, hurry=hurry))
+        update = self._live.process(data, hurry=hurry)
+        yield from self._items.told(update)
+        if update.seconds >= self._state.server.sound_s:
+            yield from self._commit(message, hurry)
 
     def _start(self) -> None:
         routed = self._options if self._options is not None else self._route({}, "metadata")

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import GroupedMetadata
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from typing_extensions import override
 
 from edgewise import plugins
 from edgewise.local.store.catalogue import row_named
-from edgewise.server.body import DescribedBy, Model, read_model
+from edgewise.server.body import BadField, DescribedBy, Model, parse_inner, read_model
 from edgewise.server.errors import refuse
 from edgewise.types.objectives import as_share
 from edgewise.types.personal_data import as_kinds
 
 HEADER = "x-edgewise-"
+PREFIX = "edgewise_"  # of names in metadata, where they may stand among others
+LOCAL_ONLY = "local_only"
 AUTO, LOCAL, CLOUD = "auto", "local", "cloud"
 LEAST_SHARE, MOST_SHARE = 0.0001, 0.9999  # of errors: none at all cannot be promised
 
@@ -65,12 +68,12 @@ Word = Annotated[
 ]
 
 
-def _facts(value: Any) -> dict[str, Any]:
+def _facts(value: Any, info: ValidationInfo) -> dict[str, Any]:
     """Known facts: an object, or its JSON as text. Headers and metadata often hold only text."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
+            value = parse_inner(value, info)
+        except json.JSONDecodeError as error:
             raise ValueError("expected a JSON object") from error
     if not isinstance(value, dict):
         raise ValueError("expected an object of names and values")
@@ -189,19 +192,51 @@ def read_routing(
 ) -> dict[str, Any]:
     """Engine options from metadata, which stands at `path`, and from headers; a header wins.
 
-    A wrong value is refused and not passed over: a misspelt privacy must not let a request out.
+    But of what keeps a request in, the strictest wins, wherever it is said. A wrong value and a
+    name nobody knows are refused and not passed over: a misspelt privacy must not let a request
+    out.
     """
+    own = [name for name in metadata if name.startswith(PREFIX)]
+    check_names(own, PREFIX, f"{path}.")
+    check_names([name for name in headers if name.startswith(HEADER[:-1])], HEADER)
     options: dict[str, Any] = {}
     for name in Routing.model_fields:
         header = HEADER + name.replace("_", "-")
         for values, given, place in (
             (metadata, name, f"{path}.{name}"),
-            (metadata, f"edgewise_{name}", f"{path}.edgewise_{name}"),
+            (metadata, PREFIX + name, f"{path}.{PREFIX}{name}"),
             (headers, header, header),
         ):
             if values.get(given) is not None:
-                options |= read_model(Routing, {name: values[given]}, named=place).options()
+                found = read_model(Routing, {name: values[given]}, named=place).options()
+                options = stricter(options, found)
     return options
+
+
+def stricter(options: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together: what is said later counts, unless it would let out what was to stay."""
+    found = {**options, **later}
+    if options.get("policy") == LOCAL_ONLY:
+        found["policy"] = LOCAL_ONLY
+    if options.get("private"):
+        found["private"] = True
+    for name in ("redact", "private_kinds"):
+        if options.get(name):
+            found[name] = tuple(dict.fromkeys((*options[name], *later.get(name, ()))))
+    return found
+
+
+def check_names(names: Iterable[str], start: str, path: str = "") -> None:
+    """Names that are ours to give, each beginning with `start`. Raises BadField at an unknown."""
+    known = [*Routing.model_fields, "space"]
+    if start == HEADER:
+        known = [name.replace("_", "-") for name in known]
+    for name in names:
+        if name.startswith(start) and name.removeprefix(start) in known:
+            continue
+        near = difflib.get_close_matches(name[len(start) : 80], known, n=1)
+        hint = f"did you mean {start}{near[0]}?" if near else f"{start}… is {', '.join(known)}"
+        raise BadField(f"{path}{name[:80]}", f"there is no such setting; {hint}")
 
 
 def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
@@ -212,7 +247,7 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
     if where == LOCAL:
         row = row_named(rest)  # `local/standard` names the model on that rung
         if rest in ("", local_model) or (row is not None and row.name == local_model):
-            return Route({"policy": "local_only"})
+            return Route({"policy": LOCAL_ONLY})
         raise _unknown(
             name, f"the local model is {f'{LOCAL}/{local_model}' if local_model else 'missing'}"
         )

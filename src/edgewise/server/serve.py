@@ -23,6 +23,7 @@ try:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from edgewise.server.app import make_app
+    from edgewise.server.realtime import MESSAGE_BYTES
     from edgewise.server.state import ServerState
     from edgewise.server.tracing import export_over_http, trace_requests
 except ImportError as error:
@@ -30,8 +31,11 @@ except ImportError as error:
 from edgewise.settings import ServerSettings, Settings
 
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+WASTEFUL = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 START_S = 30.0
 HEADER_BYTES = 65_536
+LEAST_JUDGED = 512  # bytes: of fewer, half may be the lengths of chunks
+SLICE_BYTES = 16_384  # of what comes over a connection: parsed at a time
 BACKLOG = 2048
 
 
@@ -151,6 +155,9 @@ def _runner(state: ServerState) -> uvicorn.Server:
             make_app(state),
             http=protocol_with(state.server.header_s),
             ws="auto",
+            ws_max_size=MESSAGE_BYTES,
+            # 16 KB can unpack to 16 MB, on the event loop; sound hardly shrinks.
+            ws_per_message_deflate=False,
             h11_max_incomplete_event_size=HEADER_BYTES,
             timeout_graceful_shutdown=max(1, round(state.server.drain_s)),
             access_log=False,
@@ -164,7 +171,11 @@ def _runner(state: ServerState) -> uvicorn.Server:
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header."""
+    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header.
+
+    A body in tiny chunks is refused: each costs the event loop as much as a large one, and 256 KB
+    of them would stop it for seconds.
+    """
 
     header_s = 10.0
 
@@ -179,7 +190,10 @@ class PatientProtocol(H11Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for start in range(0, len(data), SLICE_BYTES):
+            self._parse(data[start : start + SLICE_BYTES])
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:
+                break  # refused, or upgraded
         if self.cycle is None or self.cycle.response_complete:
             self._start_clock()  # between requests: these bytes begin the next one
         else:
@@ -189,6 +203,17 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         super().connection_lost(exc)
+
+    def _parse(self, piece: bytes) -> None:
+        cycle = self.cycle
+        before = 0 if cycle is None else len(cycle.body)
+        super().data_received(piece)
+        if cycle is None or cycle is not self.cycle or not cycle.more_body:
+            return
+        if len(piece) >= LEAST_JUDGED and 2 * (len(cycle.body) - before) < len(piece):
+            if not cycle.response_started:
+                self.transport.write(WASTEFUL)
+            self.transport.close()
 
     def _start_clock(self) -> None:
         if self._clock is None:

@@ -24,6 +24,7 @@ from edgewise.shared_engine import SharedCloud, SharedEngine
 
 log = logging.getLogger("edgewise.server")
 
+SMALL_BODY = 65_536  # bytes
 LEAVING_S = 5.0  # for flows that were called off to end
 
 
@@ -59,6 +60,46 @@ class Inside:
             thread.join(max(0.0, until - time.monotonic()))
 
 
+class BodyRoom:
+    """Memory for the bodies of all requests that are being sent or answered."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self.used = 0
+
+    def take(self, count: int, *, small: bool) -> bool:
+        """Small bodies may fill twice the room: large ones must not keep them out."""
+        with self._lock:
+            if self.used + count > self._most * (2 if small else 1):
+                return False
+            self.used += count
+            return True
+
+    def give_back(self, count: int) -> None:
+        with self._lock:
+            self.used -= count
+
+
+class HeldBody:
+    """What one body takes of the room, from its first byte until its request has ended."""
+
+    def __init__(self, room: BodyRoom) -> None:
+        self._room = room
+        self._size = 0
+
+    def grow(self, count: int) -> bool:
+        """False where there is no room for so many bytes more."""
+        if not self._room.take(count, small=self._size + count <= SMALL_BODY):
+            return False
+        self._size += count
+        return True
+
+    def free(self) -> None:
+        size, self._size = self._size, 0
+        self._room.give_back(size)
+
+
 class ServerState:
     """Made once per server. `parts` replace the engine's own, as in `Engine`."""
 
@@ -67,6 +108,7 @@ class ServerState:
         settings = settings.with_changes(
             slots=server.slots,
             isolate=server.isolate,
+            private_image_urls=False,  # a server asks for strangers
             budgets=(*settings.budgets, *key_budgets(server)),
             cloud_every_s=(*settings.cloud_every_s, *key_intervals(server)),
         )
@@ -76,6 +118,8 @@ class ServerState:
         self.metrics = Metrics(self.gauges)
         self.access_log = AccessLog(self.metrics)
         self.inside = Inside()
+        self.live = Inside()  # those of them that are live sessions
+        self.bodies = BodyRoom(server.bodies_bytes)
         self.draining = False
         self.warm = threading.Event()
         self.local_model = ""
@@ -115,6 +159,15 @@ class ServerState:
         door = door.door if isinstance(door, SharedCloud) else door
         return door.lanes if isinstance(door, Door) else ()
 
+    def enter_live(self, thread: threading.Thread, cancellation: Cancellation) -> bool:
+        """A live session comes in; False where there are as many as there may be."""
+        if not self.live.enter(thread, cancellation, self.server.live_sessions):
+            return False
+        if not self.inside.enter(thread, cancellation, self.server.requests):
+            self.live.leave(thread)
+            return False
+        return True
+
     def request_ended(self, failure: Exception | None) -> None:
         """On a request's thread, at its very end."""
         if failure is not None:
@@ -122,6 +175,7 @@ class ServerState:
             where = "".join(traceback.format_tb(failure.__traceback__))
             log.error("a request failed: %s\n%s", type(failure).__name__, where)
         self.inside.leave(threading.current_thread())
+        self.live.leave(threading.current_thread())
 
     def close(self) -> None:
         self.inside.clear(LEAVING_S)

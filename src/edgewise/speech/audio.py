@@ -115,6 +115,7 @@ class Sound:
 
         resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
         for frame in self._frames():
+            self._check_rate(frame.sample_rate)
             frame.pts = None  # gaps in the numbering are not gaps in the sound
             try:
                 for part in resampler.resample(frame):
@@ -125,6 +126,12 @@ class Sound:
                 resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
         for part in resampler.resample(None):
             yield _samples(part)
+
+    def _check_rate(self, rate: int) -> None:
+        """At a sample per second, a frame of 8 KB would become a day of sound: 5 GB."""
+        if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+            words = f"{rate:,} samples per second; {LOWEST_RATE:,} to {HIGHEST_RATE:,} are read"
+            raise InvalidRequest(f"{self._name} has {words}")
 
     def _frames(self) -> Iterator[Any]:
         import av  # noqa: PLC0415

@@ -50,7 +50,7 @@ class SeenReply(Reply):
     skill   the device skill that answered ("reads text", "names objects"), or what the device can
             do if no skill answers the question; empty if none took part
     sights  what the skill saw in each picture
-    notes   what was changed before a skill looked, as "only the first of 12 frames"
+    notes   what was changed before a skill looked, as "only the first frame"
     """
 
     skill: str = ""

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+)
 from typing_extensions import TypedDict
 
 from edgewise.calls.tools import NAME_LIMIT, TOOLS_LIMIT, as_tools
@@ -22,6 +30,7 @@ from edgewise.server.body import (
     Refused,
     Text,
     TextOrMany,
+    parse_inner,
     read_body,
     read_picture,
     refused,
@@ -51,13 +60,13 @@ MOST_TOKENS = 1_000_000
 MOST_ALTERNATIVES = 20  # OpenAI's limit; the device has five
 
 
-def _arguments(value: Any) -> Any:
+def _arguments(value: Any, info: ValidationInfo) -> Any:
     """The arguments of a call, which come as JSON text."""
     if not isinstance(value, str | None):
         raise ValueError("expected an object, as JSON text")
     try:
-        arguments = json.loads(value or "{}")
-    except (ValueError, RecursionError) as error:
+        arguments = parse_inner(value or "{}", info)
+    except json.JSONDecodeError as error:
         raise ValueError("not JSON") from error
     if not isinstance(arguments, dict):
         raise ValueError("expected an object, as JSON text")

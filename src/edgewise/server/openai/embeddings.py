@@ -17,7 +17,7 @@ from edgewise.server.answer import Incoming, noted, only, routed_options
 from edgewise.server.body import BadField, Between, DescribedBy, Model, Text, read_body, read_model
 from edgewise.server.errors import openai_error
 from edgewise.server.openai.chat import ModelName
-from edgewise.server.routing import HEADER, Routing
+from edgewise.server.routing import HEADER, PREFIX, Routing
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     JSON,
@@ -131,7 +131,7 @@ def options_of(
     options = routed_options(state, incoming, model, metadata, state.engine._open_embedder)
     # Vectors have no confidence.
     options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
-    space = {"space": metadata.get("space")}
+    space = {"space": metadata.get("space") or metadata.get(PREFIX + "space")}
     own = read_model(EmbeddingsMetadata, space, named="metadata.space").space
     wanted = incoming.headers.get(HEADER + "space") or own
     return options | ({"space": wanted} if wanted else {})

@@ -242,10 +242,20 @@ def _read(state: ServerState, incoming: Incoming) -> Asked:
 def _hear(
     state: ServerState, incoming: Incoming, asked: Asked, settled: Callable[[Segment], None]
 ) -> Transcript:
-    """Between two pieces of sound it is asked whether the client is still there."""
+    """Between two pieces of sound it is asked whether the client is still there.
+
+    A file says how long it is, or does not, or lies: what is decoded counts too.
+    """
     from edgewise.assembly import speech  # noqa: PLC0415  # as in the engine: with the first sound
 
-    given: Any = {**asked.options, "progress": lambda *_: incoming.cancellation.check()}
+    most = state.server.sound_s
+
+    def look(done_s: float, total_s: float) -> None:
+        incoming.cancellation.check()
+        if max(done_s, total_s) > most:
+            raise BadField("file", f"more than {most:g} s of sound ([server] sound_s)")
+
+    given: Any = {**asked.options, "progress": look}
     options: SpeechOptions = given
     audio = Audio(asked.audio.data, asked.audio.media_type)
     heard = speech.transcribe(state.engine, audio, options, settled)
