@@ -56,6 +56,7 @@ from edgewise.types.messages import (
     SpeechOptions,
     Task,
     ToolLike,
+    new_request_id,
 )
 from edgewise.types.replies import (
     Attempt,
@@ -107,6 +108,7 @@ class Engine:
         check_part("embedder", embedder, "embed", "EmbedBackend")
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
+        self._id = new_request_id()  # goes with what leaves, so that a server knows itself
         self._streams = OpenStreams(self)
         self._auditor = audits.open_auditor(self, self._streams)
         self._watch = drift.open_watch(self.settings, self.ledger, self._streams)
@@ -327,7 +329,7 @@ class Engine:
                 return self._own_cloud(self._cloud)
             if task not in self._doors:
                 self._doors[task] = assembly.open_door(
-                    self.settings, self.ledger, task, self._breakers
+                    self.settings, self.ledger, task, self._breakers, self._id
                 )
             return self._doors[task]
 

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 from typing_extensions import override
@@ -378,7 +378,7 @@ class SharedEngine(Engine):
                     raise InvalidRequest(f"model: {MOST_CHOICES} cloud models are in use already")
                 settings = self.settings.with_changes(chain=(choice,))
                 self._choices[choice, task] = assembly.open_door(
-                    settings, self.ledger, task, self._breakers
+                    settings, self.ledger, task, self._breakers, self._id
                 )
             return self._choices[choice, task]
 
@@ -414,6 +414,7 @@ class SharedCloud:
         stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         stop = stop or Stop()
+        request = replace(request, via=self.cancellation.via)
         chunks = self.door.stream(request, attempts, live=live, patience_s=patience_s, stop=stop)
         with self.cancellation.waking(stop.ask), closing(chunks):
             yield from chunks

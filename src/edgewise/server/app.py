@@ -92,7 +92,13 @@ def make_app(state: ServerState) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard, server=state.server, clients=state.clients, log=state.access_log),
+            Middleware(
+                Guard,
+                server=state.server,
+                clients=state.clients,
+                log=state.access_log,
+                own_id=state.engine._id,
+            ),
             Middleware(
                 CORSMiddleware,
                 allow_origins=state.server.origins,
@@ -160,7 +166,7 @@ class Endpoint:
         headers = scope["edgewise.headers"]
         try:
             body = await self._read(headers.get("content-length", ""), receive)
-            cancellation = Cancellation(client.name)
+            cancellation = Cancellation(client.name, via=scope["edgewise.via"])
             incoming = Incoming(headers, body, client, cancellation, scope["path_params"])
             await self._serve(incoming, scope["path"], receive, send)
         except Refusal as refusal:

@@ -205,6 +205,7 @@ class Request:
     speculative: bool = False
     store_text: bool | None = None
     budget_key: str = ""
+    via: tuple[str, ...] = ()  # the engines that it came through: no request goes in circles
     id: str = field(default_factory=new_request_id)
 
     @property
