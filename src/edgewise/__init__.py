@@ -19,7 +19,7 @@ os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  #
 # Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
 _MODULES = {
     "edgewise.aio": "AsyncConversation AsyncEngine AsyncLiveTranscriber",
-    "edgewise.assembly.requests": "Prompt",
+    "edgewise.assembly.arguments": "Prompt",
     "edgewise.cloud.provider": "Cloud",
     "edgewise.conversation": "Conversation",
     "edgewise.engine": "Engine",
@@ -42,8 +42,9 @@ _MODULES = {
     "edgewise.types.calls": "Complaint Intent",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
-        "Audio AudioLike CallOptions ChatOptions Image ListenOptions Message RequestOptions "
-        "ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool ToolCall ToolLike"
+        "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
+        "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool "
+        "ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.replies": (

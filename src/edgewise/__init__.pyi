@@ -1,7 +1,7 @@
 from edgewise.aio import AsyncConversation as AsyncConversation
 from edgewise.aio import AsyncEngine as AsyncEngine
 from edgewise.aio import AsyncLiveTranscriber as AsyncLiveTranscriber
-from edgewise.assembly.requests import Prompt as Prompt
+from edgewise.assembly.arguments import Prompt as Prompt
 from edgewise.cloud.provider import Cloud as Cloud
 from edgewise.conversation import Conversation as Conversation
 from edgewise.engine import Engine as Engine
@@ -65,6 +65,7 @@ from edgewise.types.messages import AudioLike as AudioLike
 from edgewise.types.messages import CallOptions as CallOptions
 from edgewise.types.messages import ChatOptions as ChatOptions
 from edgewise.types.messages import Image as Image
+from edgewise.types.messages import ImageLike as ImageLike
 from edgewise.types.messages import ListenOptions as ListenOptions
 from edgewise.types.messages import Message as Message
 from edgewise.types.messages import RequestOptions as RequestOptions

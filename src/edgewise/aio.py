@@ -19,7 +19,7 @@ from contextlib import aclosing, suppress
 from threading import Thread
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from edgewise.assembly.requests import Prompt
+from edgewise.assembly.arguments import Prompt, takes
 from edgewise.bridge import Cancellation, Worker
 from edgewise.cloud.provider import Cloud
 from edgewise.conversation import MCP_TIMEOUT_S, Conversation
@@ -70,7 +70,7 @@ class AsyncEngine:
         embedder: EmbedBackend | None = None,
     ) -> None:
         self.engine: Engine = SharedEngine(
-            settings or Settings.load(),
+            Settings.load() if settings is None else settings,
             queue=MOST_WAITING,
             backend=backend,
             function_model=function_model,
@@ -87,14 +87,17 @@ class AsyncEngine:
     ) -> Reply[Parsed]: ...
     @overload
     async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
+    @takes(RequestOptions)
     async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only if no honest answer can be given."""
         return await self._result(lambda: self.engine.complete(prompt, **options))
 
+    @takes(RequestOptions)
     def stream(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
         """Yield events as they happen. Closing the generator cancels the work on both sides."""
         return self._pieces(lambda: self.engine.stream(prompt, **options))
 
+    @takes(CallOptions)
     async def call(
         self,
         prompt: Prompt,
@@ -111,14 +114,17 @@ class AsyncEngine:
             lambda: self.engine.call(prompt, tools, execute=execute, **options)
         )
 
+    @takes(SpeechOptions)
     async def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
         """What is said in a sound file, given as a path, bytes or `Audio`."""
         return await self._result(lambda: self.engine.transcribe(audio, **options))
 
+    @takes(ListenOptions)
     def listen(self, **options: Unpack[ListenOptions]) -> AsyncLiveTranscriber:
         """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
         return AsyncLiveTranscriber(self, self.engine.listen(**options))
 
+    @takes(EmbedOptions)
     async def embed(
         self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]
     ) -> Embeddings:
@@ -197,6 +203,7 @@ class AsyncConversation:
     await conversation.ask("Who wrote Faust?")
     """
 
+    @takes(RequestOptions)
     def __init__(
         self,
         engine: AsyncEngine,
@@ -207,6 +214,7 @@ class AsyncConversation:
         approve: Callable[[ToolCall], bool] | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
+        """The options apply to every turn."""
         self.conversation = Conversation(
             engine.engine,
             max_steps=max_steps,
@@ -233,10 +241,13 @@ class AsyncConversation:
         """Whether a turn of this history was private. If so, nothing of it may leave the device."""
         return self.conversation.private
 
+    @takes(RequestOptions)
     async def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
+        """The user's next turn, and the answer to it."""
         async with self._order:
             return await self._engine._result(lambda: self.conversation.ask(text, **options))
 
+    @takes(RequestOptions)
     async def stream(self, text: str, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
         """Like `AsyncEngine.stream`. A turn that is left half way stays in the history."""
         work = self._engine._pieces(lambda: self.conversation.stream(text, **options))
@@ -244,6 +255,7 @@ class AsyncConversation:
             async for event in events:
                 yield event
 
+    @takes(RequestOptions)
     async def resume(
         self, results: Sequence[ToolResult], **options: Unpack[RequestOptions]
     ) -> Reply:

@@ -41,8 +41,9 @@ class Cancellation:
     while it waits, how it can be woken; `leave` wakes them all, and what they raise ends the flow.
     """
 
-    def __init__(self, client: str = "", *, cloud: str = "") -> None:
+    def __init__(self, client: str = "", *, cloud: str = "", via: tuple[str, ...] = ()) -> None:
         self.client = client
+        self.via = via  # the engines that it came through
         self.cloud = cloud  # the one provider and model it wants, "openai/gpt-6-luna"
         self.left = False  # stop working
         self.late = False  # because it took too long: the client still listens

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
+from edgewise.assembly.arguments import as_images, as_messages, checked, shown, takes
 from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
 from edgewise.engine import Engine
@@ -140,6 +141,7 @@ class Conversation:
     Kinds that a turn names in `redact` or `private_kinds` hold for all later turns as well.
     """
 
+    @takes(RequestOptions)
     def __init__(
         self,
         engine: Engine,
@@ -150,8 +152,10 @@ class Conversation:
         approve: Callable[[ToolCall], bool] | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
+        """The options apply to every turn."""
         if max_steps < 2:
             raise InvalidRequest(f"max_steps = {max_steps}: at least 2, to call and to answer")
+        options = _checked(options)
         system = options.pop("system", "")
         self.engine = engine
         self.max_steps = max_steps
@@ -189,32 +193,40 @@ class Conversation:
     ) -> Reply[Parsed]: ...
     @overload
     def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply: ...
+    @takes(RequestOptions)
     def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
+        """The user's next turn, and the answer to it."""
         return _reply(self._turn(text, options, live=False))
 
+    @takes(RequestOptions)
     def stream(self, text: str, **options: Unpack[RequestOptions]) -> Generator[Event, None, None]:
         """Like `Engine.stream`. If a turn is left half way, the history keeps what was shown."""
         return self._turn(text, options, live=True)
 
+    @takes(RequestOptions)
     def resume(self, results: Sequence[ToolResult], **options: Unpack[RequestOptions]) -> Reply:
         """Continue with the results of the calls that the application made."""
         given = self._answer_calls(results)
         if not given:
             raise InvalidRequest("no call waits for a result")
-        return _reply(self._walk(given, {**_after_calls(self.options), **options}, live=False))
+        return _reply(
+            self._walk(given, {**_after_calls(self.options), **_checked(options)}, live=False)
+        )
 
     def _turn(
         self, text: str, options: RequestOptions, *, live: bool
     ) -> Generator[Event, None, None]:
-        merged: RequestOptions = {**self.options, **options}
-        turn = Message("user", text, images=tuple(merged.pop("images", ())))
+        if not isinstance(text, str):
+            raise InvalidRequest(f"text: expected text, got {shown(text)}")
+        merged: RequestOptions = {**self.options, **_checked(options)}
+        turn = Message("user", text, images=as_images(merged.pop("images", ())))
         yield from self._walk([*self._answer_calls(()), turn], merged, live=live)
 
     def _answer_calls(self, results: Sequence[ToolResult]) -> list[Message]:
         """One message for every call of the history that has no result."""
+        self.messages[:] = as_messages(self.messages)  # a program may have put dictionaries there
         if not any(message.tool_calls for message in self.messages):
             return []
-
         return answer_all(self.messages, results)
 
     def _walk(
@@ -235,8 +247,6 @@ class Conversation:
             reply = yield from self._step(new, options, live=live)
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:
-                # It compiles the patterns of function calls; chat need not wait for that.
-
                 # Calls made although tool_choice forbids them are left to the application.
                 made = run_round(reply, options.get("tools", ()) if left else (), self.approve)
                 reply, calls = made.reply, made.open_calls
@@ -306,6 +316,10 @@ class Conversation:
         self.messages += messages
         if self.private:
             self._private += messages  # the answer may repeat what the private turn said
+
+
+def _checked(options: RequestOptions) -> RequestOptions:
+    return cast(RequestOptions, checked(options, RequestOptions))
 
 
 def _after_calls(options: RequestOptions) -> RequestOptions:

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from edgewise import plugins
 from edgewise.assembly import parts as assembly
+from edgewise.assembly.arguments import Prompt, check_part, checked, shown, takes
 from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.assembly.finders import open_finders
-from edgewise.assembly.requests import (
-    Prompt,
-    new_request,
-)
+from edgewise.assembly.requests import new_request
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.cloud.redact import RedactingCloud, Redactor
 from edgewise.decide.calibration import CHAT, Calibration
 from edgewise.decide.pace import Pace
-from edgewise.errors import EdgewiseError, InvalidRequest
+from edgewise.errors import EdgewiseError, InvalidRequest, SettingsError
 from edgewise.flows import chat
 from edgewise.local.backend import (
     CallBackend,
@@ -58,6 +56,7 @@ from edgewise.types.messages import (
     SpeechOptions,
     Task,
     ToolLike,
+    new_request_id,
 )
 from edgewise.types.replies import (
     Attempt,
@@ -96,8 +95,20 @@ class Engine:
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
     ) -> None:
+        if settings is not None and not isinstance(settings, Settings):
+            hint = (
+                "; for a model: Engine(Settings.load(model=…))" if isinstance(settings, str) else ""
+            )
+            raise SettingsError(f"settings: expected Settings, got {shown(settings)}{hint}")
+        check_part("backend", backend, "generate", "ChatBackend")
+        check_part("function_model", function_model, "write_call", "CallBackend")
+        check_part("cloud", cloud, "stream", "Cloud")
+        check_part("ledger", ledger, "seen", "Ledger")
+        check_part("transcriber", transcriber, "hear", "SpeechBackend")
+        check_part("embedder", embedder, "embed", "EmbedBackend")
         self.settings = settings or Settings.load()
         self.ledger = ledger or assembly.open_ledger(self.settings)
+        self._id = new_request_id()  # goes with what leaves, so that a server knows itself
         self._streams = OpenStreams(self)
         self._auditor = audits.open_auditor(self, self._streams)
         self._watch = drift.open_watch(self.settings, self.ledger, self._streams)
@@ -118,6 +129,7 @@ class Engine:
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
 
+    @takes(CallOptions)
     def call(
         self,
         prompt: Prompt,
@@ -133,8 +145,8 @@ class Engine:
         from edgewise.assembly import calls as function_calls  # noqa: PLC0415  # as in _calls
         from edgewise.calls.tools import as_toolbox  # noqa: PLC0415
 
-        box = as_toolbox(tools)
-        request = replace(self._request(prompt, tools=box.tools, **options), task="call")
+        box, given = as_toolbox(tools), checked(options, CallOptions)
+        request = replace(self._request(prompt, tools=box.tools, **given), task="call")
         if request.tool_choice == "none":
             raise InvalidRequest("tool_choice = 'none': `call` makes calls; `complete` answers")
         reply = self._keep(request, lambda attempts: self._calls(request, attempts))
@@ -142,12 +154,14 @@ class Engine:
             return function_calls.run_calls(reply, box, self._tool_record)
         return reply
 
+    @takes(SpeechOptions)
     def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
         """What is said in a sound file, given as a path, bytes or `Audio`."""
         from edgewise.assembly import speech  # noqa: PLC0415  # as in _calls
 
         return speech.transcribe(self, audio, options)
 
+    @takes(ListenOptions)
     def listen(self, **options: Unpack[ListenOptions]) -> LiveTranscriber:
         """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
         from edgewise.assembly import speech  # noqa: PLC0415  # as in _calls
@@ -156,6 +170,7 @@ class Engine:
         self._streams.add(live)
         return live
 
+    @takes(EmbedOptions)
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
         """One vector per text, all in one `space`, which the result names."""
         from edgewise.assembly import embeddings  # noqa: PLC0415  # as in _calls
@@ -172,17 +187,19 @@ class Engine:
     ) -> Reply[Parsed]: ...
     @overload
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
+    @takes(RequestOptions)
     def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
         """One whole answer. Raises only if no honest answer can be given.
 
-        `response_format` is a pydantic model, a dataclass, a TypedDict or a JSON Schema: the answer
-        is held to it, and `reply.parsed` is what it says.
+        A prompt is a text, a message or a list of messages. A message is a `Message`, or a plain
+        dictionary as in OpenAI's requests.
         """
         for event in self._run(self._request(prompt, **options), live=False):
             if isinstance(event, Finished):
                 return event.reply
         raise AssertionError("a flow ends with Finished")
 
+    @takes(RequestOptions)
     def stream(
         self, prompt: Prompt, **options: Unpack[RequestOptions]
     ) -> Generator[Event, None, None]:
@@ -316,7 +333,7 @@ class Engine:
                 return self._own_cloud(self._cloud)
             if task not in self._doors:
                 self._doors[task] = assembly.open_door(
-                    self.settings, self.ledger, task, self._breakers
+                    self.settings, self.ledger, task, self._breakers, self._id
                 )
             return self._doors[task]
 

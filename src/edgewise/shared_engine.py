@@ -425,7 +425,7 @@ class SharedEngine(Engine):
                     raise InvalidRequest(f"model: {MOST_CHOICES} cloud models are in use already")
                 settings = self.settings.with_changes(chain=(choice,))
                 self._choices[choice, task] = assembly.open_door(
-                    settings, self.ledger, task, self._breakers
+                    settings, self.ledger, task, self._breakers, self._id
                 )
             return self._choices[choice, task]
 
@@ -461,6 +461,7 @@ class SharedCloud:
         stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
         stop = stop or Stop()
+        request = replace(request, via=self.cancellation.via)
         chunks = self.door.stream(request, attempts, live=live, patience_s=patience_s, stop=stop)
         with self.cancellation.waking(stop.ask), closing(chunks):
             yield from chunks

@@ -48,7 +48,7 @@ LONDON = ToolCall("get_weather", {"location": "London"})
 
 
 def function_model(
-    *answers: str, doubt: Sequence[str] = (), **options: Any
+    *answers: str, doubt: Sequence[str] = (), doubtful: float = -2.5, **options: Any
 ) -> ScriptedFunctionModel:
     """Writes `answers`; every call is nearly certain, except those of the tools in `doubt`."""
     evidence = []
@@ -57,7 +57,7 @@ def function_model(
         for piece in [*_PIECES.findall(answer), ""]:
             if piece in NAMES:
                 doubted = piece in doubt
-            logprobs.append(-2.5 if doubted else -0.001)
+            logprobs.append(doubtful if doubted else -0.001)
         evidence.append(logprobs)
     return ScriptedFunctionModel(answers, logprobs=evidence, **options)
 

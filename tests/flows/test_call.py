@@ -218,19 +218,64 @@ def test_calls_the_cloud_writes_as_text_are_read(cloud: LoopbackCloud) -> None:
     assert made(reply) == [CLOUD_LONDON]
 
 
-def test_a_cloud_that_answers_in_words_says_that_no_tool_fits(cloud: LoopbackCloud) -> None:
-    cloud.script("No tool can do that.")
-    reply = ask(cloud, function_model(PARIS, doubt=["get_weather"]), ONE)
-    assert (reply.calls, reply.text, reply.source) == ((), "No tool can do that.", "cloud")
+SLIGHT = -0.02  # of every token: below the threshold, yet likelier right than wrong
+
+
+def test_a_doubtful_call_comes_back_if_the_cloud_only_talks(cloud: LoopbackCloud) -> None:
+    cloud.script("I have looked it up for you.")
+    device = function_model(BOTH, doubt=["get_weather"], doubtful=SLIGHT)
+    reply = ask(cloud, device, threshold=0.95)
+    assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
+    timer, weather = reply.calls
+    assert 0.5 < (weather.confidence or 0.0) < 0.95 < (timer.confidence or 0.0)
+    assert (timer.complaints, weather.complaints) == ((), ("in_words",))
+    assert reply.needs_cloud_handoff, "it is still in doubt"
+    assert (reply.text, reply.source) == ("I have looked it up for you.", "mixed")
+    assert reply.decision.reason.endswith("; the cloud answered in words")
+
+
+@pytest.mark.parametrize(
+    ("written", "doubtful"),
+    [(PARIS, SLIGHT), ('get_weather {"location":"London"}', -2.5)],
+    ids=["nobody said Paris", "it is likely wrong"],
+)
+def test_a_call_that_does_not_come_back_is_told(
+    cloud: LoopbackCloud, written: str, doubtful: float
+) -> None:
+    cloud.script("It is raining there.")
+    device = function_model(written, doubt=["get_weather"], doubtful=doubtful)
+    reply = ask(cloud, device, ONE, threshold=0.95)
+    assert (reply.calls, reply.text, reply.source) == ((), "It is raining there.", "cloud")
+    (complaint,) = reply.complaints
+    assert (complaint.code, complaint.intent) == ("in_words", 0)
+    assert "get_weather" in complaint.message
     assert not reply.degraded
 
 
-def test_words_of_the_cloud_beside_calls_of_the_device_are_mixed(cloud: LoopbackCloud) -> None:
-    cloud.script("No tool can do that.")
-    reply = ask(cloud, function_model(BOTH, doubt=["get_weather"]))
-    assert made(reply) == [LOCAL_TIMER]
-    assert (reply.text, reply.source) == ("No tool can do that.", "mixed")
-    assert reply.cloud_handoff
+def test_a_call_that_does_not_fit_the_words_does_not_come_back(cloud: LoopbackCloud) -> None:
+    cloud.script("Goethe wrote it.")
+    device = function_model('set_timer {"minutes":5}', doubt=["set_timer"], doubtful=SLIGHT)
+    reply = ask(cloud, device, "Who wrote Faust?", threshold=0.95)
+    assert (reply.calls, reply.text) == ((), "Goethe wrote it.")
+    assert [one.code for one in reply.complaints] == ["in_words"]
+
+
+def test_words_of_the_cloud_where_nothing_was_to_be_called_are_its_answer(
+    cloud: LoopbackCloud,
+) -> None:
+    cloud.script("Goethe wrote it.")
+    reply = ask(cloud, function_model("none", doubt=["none"]), "Who wrote Faust?")
+    assert (reply.calls, reply.text, reply.complaints) == ((), "Goethe wrote it.", ())
+
+
+def test_what_the_device_is_sure_of_stays_if_the_whole_was_asked_ahead(
+    cloud: LoopbackCloud,
+) -> None:
+    cloud.always("I have done both.")
+    device = function_model(BOTH, doubt=["get_weather"], doubtful=SLIGHT)
+    reply = ask(cloud, device, speculative=True, threshold=0.95)
+    assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
+    assert [call.complaints for call in reply.calls] == [(), ("in_words",)]
 
 
 @pytest.mark.parametrize(
@@ -526,8 +571,8 @@ def test_a_cloud_that_asks_back_is_told_from_one_that_finds_no_tool(cloud: Loopb
     for text, codes in (
         ("Which London do you mean?", ["question"]),
         ("I'm sorry, I can't help with that.", ["refusal"]),
-        ("It is raining there.", []),
-        ("none", []),
+        ("It is raining there.", ["in_words"]),
+        ("none", ["in_words"]),
     ):
         cloud.script(text)
         reply = ask(cloud, device, ONE)

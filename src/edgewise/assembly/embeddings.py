@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol, Unpack
 
 from edgewise import plugins
+from edgewise.assembly.arguments import checked
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
 from edgewise.errors import CloudClosed, InvalidRequest
@@ -38,7 +39,7 @@ class Host(Protocol):
 
 def embed(host: Host, texts: str | Sequence[str], options: EmbedOptions) -> Embeddings:
     """One vector per text, in order. A single text may be given alone."""
-    given: dict[str, Any] = dict(options)
+    given = checked(options, EmbedOptions)
     space, int8 = given.pop("space", ""), given.pop("int8", False)
     dimensions = given.pop("dimensions", None)
     if dimensions is not None and dimensions < 1:

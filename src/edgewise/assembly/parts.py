@@ -52,7 +52,7 @@ from edgewise.settings import (
     ProviderSettings,
     Settings,
 )
-from edgewise.types.messages import Task
+from edgewise.types.messages import Task, new_request_id
 
 _log = logging.getLogger("edgewise")
 
@@ -202,8 +202,12 @@ def open_door(
     budget_guard: BudgetGuard,
     task: Task = "chat",
     breakers: dict[str, Breaker] | None = None,
+    own_id: str = "",
 ) -> Door:
-    """The door for a task. Doors with the same `breakers` share their state."""
+    """The door for a task. Doors with the same `breakers` share their state.
+
+    `own_id` is the engine's, which a server knows itself by.
+    """
     breakers = {} if breakers is None else breakers
     lanes = [
         Lane(
@@ -220,6 +224,7 @@ def open_door(
         LibraryPrices(),
         time_limits(settings),
         redactor=Redactor(open_finders(settings)),
+        own_id=own_id or new_request_id(),
     )
 
 

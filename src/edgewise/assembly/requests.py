@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from edgewise import plugins
+from edgewise.assembly.arguments import Prompt, as_images, as_messages, as_texts, checked
 from edgewise.assembly.finders import open_finders
 from edgewise.calls.typed_answers import as_response_format
 from edgewise.errors import InvalidRequest
 from edgewise.settings import Settings
-from edgewise.types.messages import Context, Message, Request, RunnableTool
+from edgewise.types.messages import Context, Message, Request, RequestOptions, RunnableTool
 from edgewise.types.objectives import OBJECTIVES
 from edgewise.types.personal_data import ALL, KINDS, as_kinds
-
-Prompt = str | Message | Sequence[Message]
 
 _DEFAULTS = ("policy", "handoff", *OBJECTIVES, "error_probability", "max_tokens", "store_text")
 
@@ -28,12 +27,12 @@ def new_request(
     steer: Callable[[Request], Request] | None = None,
 ) -> Request:
     """`seen` says whether an id was used before. Raises InvalidRequest with the reason."""
-    given = dict(options)
+    given = checked(options, RequestOptions)
     if "request_id" in given:
         given["id"] = _new_id(given.pop("request_id"), seen)
     if "stop" in given:
-        given["stop"] = tuple(given["stop"])
-    if given.get("response_format") is not None:
+        given["stop"] = as_texts(given["stop"], "stop")
+    if "response_format" in given:
         given["response_format"] = as_response_format(given["response_format"])
     if "tools" in given or given.get("tool_choice", "auto") not in ("auto", "none"):
         # This import compiles patterns for a tenth of a second; chat need not wait for it.
@@ -45,7 +44,7 @@ def new_request(
                 one for one in tools if not (isinstance(one, RunnableTool) and one.leaves)
             )
         given |= choose(tools, given.get("tool_choice", "auto"))
-    messages = _messages(prompt, given.pop("system", ""), tuple(given.pop("images", ())))
+    messages = _messages(prompt, given.pop("system", ""), as_images(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):
         messages = _with_facts(messages, given["context"])
     for name in ("redact", "private_kinds"):
@@ -103,5 +102,5 @@ def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Mes
     elif images:
         raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
     else:
-        messages = (prompt,) if isinstance(prompt, Message) else tuple(prompt)
+        messages = as_messages(prompt, "prompt")
     return (Message("system", system), *messages) if system else messages

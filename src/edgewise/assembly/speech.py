@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from edgewise import plugins
+from edgewise.assembly.arguments import checked
 from edgewise.assembly.calibrations import (
     find_calibration,
     model_key,
@@ -86,10 +87,10 @@ def transcribe(
 
 def listen(host: Host, options: ListenOptions) -> LiveTranscriber:
     """Live captions, not yet started."""
+    request = speech_request(host, "live sound", options, ListenOptions)
     step_s = options.get("step_s", STEP_S)
     if not LEAST_STEP_S <= step_s <= MOST_STEP_S:
         raise InvalidRequest(f"step_s = {step_s!r}: {LEAST_STEP_S:g} to {MOST_STEP_S:g} seconds")
-    request = speech_request(host, "live sound", options)
     parts = flow.Parts(
         transcriber=host._open_transcriber,
         cloud=host._cloud_for("transcribe"),
@@ -112,9 +113,11 @@ def silent(done_s: float, total_s: float) -> None:
     """The default progress callback."""
 
 
-def speech_request(host: Host, name: str, options: HearingOptions) -> Request:
+def speech_request(
+    host: Host, name: str, options: HearingOptions, kind: type = SpeechOptions
+) -> Request:
     """A validated request. The ledger records the name of the sound, not the sound."""
-    given: dict[str, Any] = dict(options)
+    given = checked(options, kind)
     for option in ("progress", "rate", "step_s"):  # they are about the work, not the request
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))

@@ -85,7 +85,7 @@ class AnthropicProvider(WireProvider):
             refuse_task(request, name)
         options = payload(request, self._config.model, row_for(self._config))
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id) as current, _mapped(self._config):
+        with self._wire.attempt(wire_id, request.via) as current, _mapped(self._config):
             events = self._client.messages.create(**options, extra_headers=headers)
             expect_events(name, events.response)
             answer = _Answer(name, current)

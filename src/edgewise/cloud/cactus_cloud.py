@@ -45,7 +45,7 @@ class CactusCloudProvider(WireProvider):
         path, body = payload(request, self._config)
         url = self._wire.base_url.rstrip("/") + path
         headers = {"X-API-Key": key, WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id), mapped(name, key):
+        with self._wire.attempt(wire_id, request.via), mapped(name, key):
             response = self._wire.client.post(url, json=body, headers=headers)
             if not response.is_success:
                 raise refused(name, response, key=key)

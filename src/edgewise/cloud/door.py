@@ -39,7 +39,7 @@ from edgewise.errors import (
     LedgerError,
     TooSoon,
 )
-from edgewise.types.messages import Image, Request, ToolCall
+from edgewise.types.messages import Image, Request, ToolCall, new_request_id
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
 from edgewise.vision.pictures import encode, open_picture, shrink
@@ -81,6 +81,7 @@ class Door:
     limits: TimeLimits = field(default_factory=TimeLimits)
     clock: Callable[[], float] = time.monotonic
     redactor: Redactor = field(default_factory=Redactor)
+    own_id: str = field(default_factory=new_request_id)  # of the engine, for what leaves
 
     def closed(self, request: Request) -> CloudClosed | None:
         if not request.may_leave:
@@ -117,6 +118,7 @@ class Door:
     ) -> Generator[Chunk, None, None]:
         if (shut := self.closed(request)) is not None:
             raise shut
+        request = replace(request, via=(*request.via, self.own_id))
         sealed = self.redactor.seal(request)
         stop = stop or Stop()
         give_up: float | None = None

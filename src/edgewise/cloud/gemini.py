@@ -85,7 +85,7 @@ class GeminiProvider(WireProvider):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         name, model = self._config.name, self._config.model
         header = header_value(wire_id)
-        with self._wire.attempt(wire_id) as current, _mapped(self._config):
+        with self._wire.attempt(wire_id, request.via) as current, _mapped(self._config):
             answer = _Answer(name, current, f"call_{wire_id}")
             match request.task:
                 case "transcribe":

@@ -21,8 +21,8 @@ import httpcore2
 import httpx2
 from typing_extensions import override
 
-from edgewise.cloud.provider import ProviderConfig
-from edgewise.cloud.providers import is_loopback, row_for
+from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER, ProviderConfig
+from edgewise.cloud.providers import PROVIDERS, is_loopback, row_for
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,
@@ -86,6 +86,7 @@ class Wire:
             # The HTTP library would quote the key in its error.
             raise SettingsError(f"the key of {config.name} has characters no key can have")
         self.base_url = config.base_url or row_for(config).base_url
+        self._may_be_edgewise = may_be_edgewise(config.name, self.base_url)
         limits = config.limits
         self.timeout = httpx2.Timeout(
             connect=limits.connect_s,
@@ -99,10 +100,11 @@ class Wire:
         self.client = httpx2.Client(transport=transport, timeout=self.timeout)
 
     @contextlib.contextmanager
-    def attempt(self, wire_id: str) -> Generator[Try]:
+    def attempt(self, wire_id: str, via: tuple[str, ...] = ()) -> Generator[Try]:
         """Keep a try abortable. At its end, close the response if it is still open."""
         name = header_value(wire_id)
         current = self._tries.begin(name)
+        current.via = via if self._may_be_edgewise else ()
         try:
             yield current
         finally:
@@ -116,6 +118,18 @@ class Wire:
     def close(self) -> None:
         self._tries.abort_all()
         self.client.close()
+
+
+def may_be_edgewise(provider: str, base_url: str) -> bool:
+    """Whether an edgewise server may be there: a provider's own address is none."""
+    row = PROVIDERS.get(provider)
+    return row is None or is_loopback(base_url) or base_url.rstrip("/") != row.base_url.rstrip("/")
+
+
+def _via(current: Try | None) -> list[tuple[bytes, bytes]]:
+    if current is None or not current.via:
+        return []
+    return [(VIA_HEADER.encode(), ", ".join(current.via).encode())]
 
 
 def header_value(wire_id: str) -> str:
@@ -133,6 +147,7 @@ class Try:
     body: httpx2.SyncByteStream | None = None
     aborted: bool = False
     whole: bool = False
+    via: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -308,7 +323,7 @@ class _Transport(httpx2.BaseTransport):
             url=httpcore2.URL(
                 scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
             ),
-            headers=request.headers.raw,
+            headers=[*request.headers.raw, *_via(current)],
             content=request.stream,
             extensions={**request.extensions, "timeout": self._timeouts},
         )
@@ -465,6 +480,8 @@ def status_error(
         kind = CloudAuthFailed
     elif status == 429:
         kind = CloudRateLimited
+    elif status == LOOP_STATUS:
+        kind = CloudRejected
     elif status >= 500:
         kind = CloudFailed
     else:
@@ -477,6 +494,7 @@ def status_error(
         provider=provider,
         status=status,
         retry_after_s=retry_after_s,
+        code="cloud_loop" if status == LOOP_STATUS else None,
     )
 
 

@@ -100,7 +100,7 @@ class OpenAIProvider(WireProvider):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         config, row, client = self._config, self._row, self._client
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id) as current, _mapped(config):
+        with self._wire.attempt(wire_id, request.via) as current, _mapped(config):
             if request.task == "transcribe":
                 yield from _transcribe(client, request, config, row, headers)
                 return

@@ -12,6 +12,10 @@ from edgewise.types.messages import Request, ToolCall
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
 
+# Names the engines that a request came through. A server that finds itself there refuses.
+VIA_HEADER = "x-edgewise-via"
+LOOP_STATUS = 508
+
 Chunk = str | ToolCall | Vectors | Finish
 
 

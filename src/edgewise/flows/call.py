@@ -14,6 +14,7 @@ from typing import Protocol
 from typing_extensions import override
 
 from edgewise.calls.check import (
+    COVERING_FIT,
     EASY_GATE,
     FULL_GATE,
     Checked,
@@ -109,7 +110,8 @@ DOUBTED = math.log(2 / 3)
 # A question as likely as this is written where the call is in doubt. Of 65 validation requests that
 # lack something, 52 are then asked about instead of 34; of 559 that lack nothing, 23 instead of 17.
 LIKELY_QUESTION = math.log(0.1)
-
+# A doubtful call comes back from this on if the cloud answers in words.
+LIKELIER_RIGHT = 0.5
 
 _last: weakref.WeakKeyDictionary[CallBackend, tuple[str, str]] = weakref.WeakKeyDictionary()
 
@@ -672,18 +674,63 @@ class Calling(Flow):
             self.normalize(call, words[owner]) for owner, call in zip(owners, calls, strict=True)
         ]
         declined = None if calls else _in_words(said, repaired.complaints)
-        if declined is None:
-            draft.compare(numbers, normalized)
-        for number in numbers:
-            draft.forget(number)
-            if not calls:
-                draft.declined[number] = declined
-        for owner, call in zip(owners, normalized, strict=True):
-            draft.place(numbers[owner], call)
+        if calls or declined is not None:
+            self._replace(numbers, owners, normalized, declined)
+        else:
+            self._keep_beside_words(numbers)
         self.ask_for_targets()
         draft.text = "" if calls else said
         draft.cloud_answered = True
         self.check()
+
+    def _replace(
+        self,
+        numbers: Sequence[int],
+        owners: Sequence[int],
+        calls: Sequence[ToolCall],
+        declined: Complaint | None,
+    ) -> None:
+        """The cloud's calls in place of the device's; `declined` says why there are none."""
+        if declined is None:
+            self.draft.compare(numbers, calls)
+        for number in numbers:
+            self.draft.forget(number)
+            if not calls:
+                self.draft.declined[number] = declined
+        for owner, call in zip(owners, calls, strict=True):
+            self.draft.place(numbers[owner], call)
+
+    def _keep_beside_words(self, numbers: Sequence[int]) -> None:
+        """The cloud said something and called nothing. No call of the device is lost silently.
+
+        A call that is likelier right than wrong, and against which nothing else speaks, comes back
+        in doubt: the cloud's words do not set an alarm. Another one is not made, and a complaint
+        says so.
+        """
+        draft = self.draft
+        draft.reason += "; the cloud answered in words" if draft.local_calls else ""
+        for number in numbers:
+            if self.tried and number not in self.failed:
+                continue  # the whole was asked ahead; the device is sure of this part
+            calls = draft.calls_of(number)
+            back = [call for call in calls if self._may_come_back(call, number)]
+            if not back:
+                draft.compare([number], ())
+            draft.forget(number)
+            draft.declined[number] = None
+            if calls and not back:
+                names = ", ".join(dict.fromkeys(call.name for call in calls))
+                why = f"{names} was in doubt and is not called: the cloud answered in words"
+                draft.declined[number] = Complaint("in_words", why, intent=number)
+            for call in back:
+                draft.place(number, replace(call, complaints=(*call.complaints, "in_words")))
+
+    def _may_come_back(self, call: ToolCall, number: int) -> bool:
+        if not FULL_GATE.isdisjoint(call.complaints) or self.made_up(call, number):
+            return False
+        if (call.confidence or 0.0) < LIKELIER_RIGHT:
+            return False
+        return fit_of(call.name, self.heard[number], self.offered) >= COVERING_FIT
 
     def _counts_time(self) -> bool:
         """A deadline that nobody asked for spares the first request: it loads the weights."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER
 from edgewise.errors import SettingsError
 from edgewise.server.access_log import AccessLog
 from edgewise.server.errors import Fault, Refusal, error_body, refuse
@@ -26,6 +27,7 @@ KEY_PROTOCOL = "openai-insecure-api-key."
 # the page that asks for a key, which shows nothing yet.
 OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
 OPEN_FOLDER = "/dashboard/"
+MOST_ENGINES = 4  # that a request comes through: more is a circle that somebody does not see
 
 
 @dataclass(slots=True)
@@ -145,9 +147,10 @@ class Guard:
     """
 
     def __init__(
-        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: AccessLog
+        self, app: ASGIApp, server: ServerSettings, clients: Clients, log: AccessLog, own_id: str
     ) -> None:
         self._app, self._server, self._clients, self._log = app, server, clients, log
+        self._own_id = own_id
         self._names = {name.lower() for name in (server.host, *server.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -159,6 +162,8 @@ class Guard:
         try:
             self._check_host(headers.get("host", ""))
             self._check_origin(origin, headers.get("host", ""))
+            # Before the key: ours is none of this server's, and 401 would not say what is wrong.
+            scope["edgewise.via"] = self._check_via(headers.pop(VIA_HEADER, ""))
             # A preflight shows no key. CORSMiddleware answers it, and nobody else sees it.
             preflight = origin and "access-control-request-method" in headers
             if scope.get("method") == "OPTIONS" and preflight:
@@ -195,6 +200,19 @@ class Guard:
             return
         if _netloc(origin) != host.lower():
             raise refuse(403, "origin_not_allowed", "pages of other origins may not ask here")
+
+    def _check_via(self, header: str) -> tuple[str, ...]:
+        """The engines before this one. Raises Refusal: this server may not be its own cloud."""
+        via = tuple(name.strip() for name in header.split(",") if name.strip())
+        if self._own_id in via:
+            words = "this server asks itself: the address of its cloud is its own"
+            raise refuse(LOOP_STATUS, "cloud_loop", words)
+        if len(via) > MOST_ENGINES:
+            words = f"it came through {len(via)} edgewise servers, {MOST_ENGINES} are the most"
+            raise refuse(LOOP_STATUS, "cloud_loop", words)
+        if not all(name.isalnum() and name.isascii() and len(name) <= 64 for name in via):
+            raise refuse(400, "invalid_header", f"{VIA_HEADER} is for edgewise itself")
+        return via
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
         self._log.refused(_endpoint(scope["path"]), fault.status, fault.code)

@@ -92,7 +92,13 @@ def make_app(state: ServerState) -> Starlette:
         routes=routes,
         lifespan=lifespan,
         middleware=[
-            Middleware(Guard, server=state.server, clients=state.clients, log=state.access_log),
+            Middleware(
+                Guard,
+                server=state.server,
+                clients=state.clients,
+                log=state.access_log,
+                own_id=state.engine._id,
+            ),
             Middleware(
                 CORSMiddleware,
                 allow_origins=state.server.origins,
@@ -161,7 +167,7 @@ class Endpoint:
         held = HeldBody(self._state.bodies)
         try:
             body = await self._read(headers.get("content-length", ""), receive, held)
-            cancellation = Cancellation(client.name)
+            cancellation = Cancellation(client.name, via=scope["edgewise.via"])
             incoming = Incoming(headers, body, client, cancellation, scope["path_params"])
             del body  # its request holds it, and no longer than it must
             await self._serve(incoming, scope["path"], receive, send, held)

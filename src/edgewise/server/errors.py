@@ -10,6 +10,7 @@ from annotated_types import MinLen
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from edgewise.cloud.provider import LOOP_STATUS
 from edgewise.errors import (
     CloudAuthFailed,
     CloudClosed,
@@ -66,6 +67,7 @@ _CLOSED = {
 # A second try cannot help: the official clients would make two.
 _NOT_WORTH_RETRYING = {
     "budget_spent",
+    "cloud_loop",
     "cooldown",
     "missing_extra",
     "no_key",
@@ -228,6 +230,8 @@ def _cloud_status(error: CloudError) -> int:
         return 429
     if isinstance(error, CloudTimeout):
         return 504
+    if error.status == LOOP_STATUS:
+        return LOOP_STATUS
     if isinstance(error, CloudRejected):
         return error.status if error.status and 400 <= error.status < 500 else 400
     return 503 if isinstance(error, CloudAuthFailed) else 502

@@ -88,7 +88,7 @@ class Realtime:
         if (await receive())["type"] != "websocket.connect":
             return
         state, client = self._state, scope["edgewise.client"]
-        cancellation = Cancellation(client.name)
+        cancellation = Cancellation(client.name, via=scope["edgewise.via"])
         incoming = Incoming(scope["edgewise.headers"], b"", client, cancellation, {})
         inbox = Inbox()
         worker = Worker(

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
@@ -37,6 +38,8 @@ HEADER_BYTES = 65_536
 LEAST_JUDGED = 512  # bytes: of fewer, half may be the lengths of chunks
 SLICE_BYTES = 16_384  # of what comes over a connection: parsed at a time
 BACKLOG = 2048
+
+log = logging.getLogger("edgewise.server")
 
 
 def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
@@ -113,7 +116,27 @@ def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, s
             f"listening on {settings.server.host!r} lets others in: set a key first "
             "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
         )
-    return state, _listen(settings.server)
+    listener = _listen(settings.server)
+    for lane in state.lanes():
+        base_url = lane.config.base_url
+        if _is_own_address(base_url, listener):
+            log.warning(
+                "%s is not asked: its address, %s, is this server's own", lane.config.name, base_url
+            )
+    return state, listener
+
+
+def _is_own_address(url: str, listener: socket.socket) -> bool:
+    """Whether an address surely leads here. A name that is not looked up may lead here too; its
+    requests are then known by their header."""
+    host, port = listener.getsockname()[:2]
+    parts = urlsplit(url)
+    if (parts.port or {"http": 80, "https": 443}.get(parts.scheme)) != port or not parts.hostname:
+        return False
+    everywhere = ipaddress.ip_address(host).is_unspecified
+    return parts.hostname == host or (
+        _is_loopback(parts.hostname) and (everywhere or _is_loopback(host))
+    )
 
 
 def _is_loopback(host: str) -> bool:

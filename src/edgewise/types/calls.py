@@ -14,7 +14,7 @@ FoundKind = Literal[
 ComplaintCode = Literal[
     "not_json", "unknown_tool", "unknown_argument", "missing_argument", "wrong_type",
     "not_in_enum", "out_of_range", "empty_value", "ungrounded", "weak_fit", "duplicate_call",
-    "uncovered_intent", "withheld", "refusal", "question",
+    "uncovered_intent", "withheld", "refusal", "question", "in_words",
 ]  # fmt: skip
 
 

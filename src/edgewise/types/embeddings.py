@@ -30,7 +30,7 @@ class Embedded:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Embeddings(Reply):
     """One vector of length 1 per text, all in the same space; none if only signalled.
 
@@ -52,6 +52,10 @@ class Embeddings(Reply):
     def codes(self) -> tuple[str, ...]:
         """The remarks about all texts, each once and sorted."""
         return tuple(sorted({code for codes in self.text_codes for code in codes}))
+
+    @override
+    def _begins(self) -> str:
+        return f"{len(self.vectors)} vectors of {self.space or 'no space'}"
 
     @override
     def to_dict(self) -> dict[str, Any]:

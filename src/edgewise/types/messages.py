@@ -63,6 +63,10 @@ class Image:
         return cls(b"", name=url, url=url)
 
 
+# What may be given as a picture: a path, an address, the bytes of a file, or an `Image`.
+ImageLike = Image | str | PathLike[str] | bytes
+
+
 def media_type_of(data: bytes) -> str:
     """From the first bytes, not the file's name. PNG if they are unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
@@ -206,6 +210,7 @@ class Request:
     store_text: bool | None = None
     budget_key: str = ""
     owner: str = ""  # whose prompt it is: what a runtime keeps of it serves nobody else
+    via: tuple[str, ...] = ()  # the engines that it came through: no request goes in circles
     id: str = field(default_factory=new_request_id)
 
     @property
@@ -279,15 +284,7 @@ class ObjectiveOptions(TypedDict, total=False):
 
 
 class CallOptions(ObjectiveOptions, total=False):
-    """Keyword arguments of `Engine.call`.
-
-    context        what is known besides the words: date, time, place, units, devices of a home
-    tool_choice    "required", or the name of the tool that must be called (also as an object, as
-                   in OpenAI's and Anthropic's requests)
-    redact         personal data that leaves as placeholders only: True, or kinds as
-                   ["EMAIL", "CARD"]
-    private_kinds  a request that holds one of these kinds stays on the device
-    """
+    """Keyword arguments of `Engine.call`. `assembly/arguments.py` says what each one means."""
 
     tool_choice: str | Mapping[str, Any]
     context: Context
@@ -300,7 +297,7 @@ class CallOptions(ObjectiveOptions, total=False):
     max_tokens: int
     temperature: float
     seed: int
-    stop: Sequence[str]
+    stop: str | Sequence[str]
     deadline_ms: float
     truncate: bool
     evidence: bool
@@ -313,8 +310,7 @@ class CallOptions(ObjectiveOptions, total=False):
 class HearingOptions(ObjectiveOptions, total=False):
     """Keyword arguments of everything that transcribes speech.
 
-    hint         names and words as they should be spelt; no model has to follow it
-    temperature  0 by default: randomness is used only if a model would otherwise be stuck
+    `temperature` is 0 by default: randomness is used only if a model would otherwise be stuck.
     """
 
     language: str
@@ -331,22 +327,14 @@ class HearingOptions(ObjectiveOptions, total=False):
 
 
 class ListenOptions(HearingOptions, total=False):
-    """Keyword arguments of `Engine.listen`.
-
-    rate    samples per second of the chunks, default 16,000
-    step_s  seconds of speech between two hypotheses, default 1: less is faster but costs more
-    """
+    """Keyword arguments of `Engine.listen`."""
 
     rate: int
     step_s: float
 
 
 class SpeechOptions(HearingOptions, total=False):
-    """Keyword arguments of `Engine.transcribe`.
-
-    `progress` is called with the seconds of sound read so far, and the seconds in all (0 if the
-    file does not say).
-    """
+    """Keyword arguments of `Engine.transcribe`."""
 
     deadline_ms: float
     progress: Callable[[float, float], None]
@@ -356,7 +344,7 @@ class ChatOptions(CallOptions, total=False):
     """`RequestOptions` without `response_format`, which decides the type of `reply.parsed`."""
 
     tools: Sequence[ToolLike]
-    images: Sequence[Image]
+    images: Sequence[ImageLike]
 
 
 class RequestOptions(ChatOptions, total=False):

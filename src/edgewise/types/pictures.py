@@ -43,7 +43,7 @@ class Sight:
     quality: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SeenReply(Reply):
     """A reply to a request with pictures.
 

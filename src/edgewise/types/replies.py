@@ -14,6 +14,8 @@ from edgewise.types.measured import is_verified
 from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
+SHOWN = 80  # characters of a reply's text on its one line
+
 Place = Literal["local", "cloud"]
 Parsed = TypeVar("Parsed", default=Any)  # what `response_format` makes of an answer
 
@@ -84,7 +86,7 @@ class Decision:
         return is_verified(self.calibration)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Reply(Generic[Parsed]):
     """One answer. `source` says what actually ran, never what was planned.
 
@@ -129,6 +131,27 @@ class Reply(Generic[Parsed]):
         shown = [attempt.model for attempt in self.attempts if attempt.outcome == "answered"]
         return shown[-1] if shown else ""
 
+    @override
+    def __repr__(self) -> str:
+        """One line: where it came from, how sure it is, and how it begins."""
+        facts: list[str] = [self.source]
+        if self.confidence is not None:
+            unverified = "" if self.confidence_verified else " (unverified)"
+            facts.append(f"confidence {self.confidence:.2f}{unverified}")
+        if self.needs_cloud_handoff and self.source == "local":
+            facts.append("in doubt")
+        if self.degraded:
+            facts.append(f"degraded: {self.decision.degraded_code}")
+        return f"<{type(self).__name__} {', '.join(facts)}: {self._begins()}>"
+
+    def _begins(self) -> str:
+        """What it says, for one line: the calls, else the first words."""
+        if self.signalled:
+            return f"to be handed off ({self.decision.code})"
+        if self.tool_calls:
+            return _short(", ".join(map(_written, self.tool_calls)))
+        return repr(_short(self.text))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON. The first four keys are the original handoff signal."""
         decision = asdict(self.decision)
@@ -168,6 +191,16 @@ class Reply(Generic[Parsed]):
         }
 
 
+def _written(call: ToolCall) -> str:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
+    return f"{call.name}({arguments})"
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 1]}…"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of running a call: its value, or why there is none."""
@@ -177,7 +210,7 @@ class ToolResult:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CallReply(Reply):
     """The calls a request asks for, each with its own source and confidence; maybe none.
 

@@ -78,7 +78,7 @@ class Segment:
         return asdict(self) | {"features": dict(self.features), "codes": list(self.codes)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Transcript(Reply):
     """What was said: the text of all segments. `confidence` is weighted by their length.
 

@@ -134,8 +134,24 @@ def test_an_unknown_name_is_answered_with_names_like_it(tmp_path: Path, action: 
     store = ModelStore(tmp_path)
     with pytest.raises(ModelNotFound, match="did you mean smollm2-135m-instruct"):
         getattr(store, action)("smolm-135m-instruct")
-    with pytest.raises(ModelNotFound, match="known are smollm2-135m-instruct, "):
+    with pytest.raises(ModelNotFound, match="'zzz'; `edgewise models` lists them"):
         getattr(store, action)("zzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("coder", "qwen2.5-coder-0.5b-instruct or qwen2.5-coder-1.5b-instruct?"),
+        ("qwen3:4b", "qwen3-4b-instruct-2507?"),
+        ("EDGEWISE-CALLR", "edgewise-caller or edgewise-caller-large?"),
+    ],
+)
+def test_a_part_of_a_name_is_answered_with_the_whole_one(
+    tmp_path: Path, name: str, meant: str
+) -> None:
+    with pytest.raises(ModelNotFound) as refused:
+        ModelStore(tmp_path).find(name)
+    assert str(refused.value).endswith(f"did you mean {meant}")
 
 
 @pytest.mark.parametrize("name", ["..", ".partial", "", "a b"])

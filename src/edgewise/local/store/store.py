@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import re
 import shutil
@@ -30,6 +29,9 @@ from edgewise.local.store.verify import (
     silent,
     write_manifest,
 )
+
+MOST_NAMES = 3  # to choose from, if a name is wrong
+LEAST_LIKENESS = 70  # of 100
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -243,9 +245,8 @@ class ModelStore:
             if read_manifest(self.root / name) is None:
                 state = "is not here yet"
             return ModelNotFound(f"the model {name} {state}; run `edgewise pull {name}`")
-        both = known + list(ladder(self._rows))
-        near = difflib.get_close_matches(name, both, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        near = _names_like(name, known + list(ladder(self._rows)))
+        hint = f"did you mean {' or '.join(near)}?" if near else "`edgewise models` lists them"
         return ModelNotFound(f"there is no model named {name!r}; {hint}")
 
     def _partial(self, name: str) -> Path:
@@ -374,6 +375,16 @@ def _own_file(path: Path) -> InstalledModel:
     if not path.is_file():
         raise ModelNotFound(f"there is no file {str(path)!r}")
     return InstalledModel(path.stem, path, quantisation_of(path), "", path.stat().st_size)
+
+
+def _names_like(name: str, known: Sequence[str]) -> list[str]:
+    """The nearest names. A part of a name is near too: `coder`, `qwen3:4b`."""
+    from rapidfuzz import fuzz, process  # noqa: PLC0415 - only where a name is wrong
+
+    found = process.extract(
+        name.lower(), known, scorer=fuzz.WRatio, limit=MOST_NAMES, score_cutoff=LEAST_LIKENESS
+    )
+    return [likely for likely, _, _ in found]
 
 
 def _bytes_of(path: Path) -> int:
