@@ -67,6 +67,9 @@ class KeySettings:
             raise SettingsError("cloud_every_s must be 0 or more")
 
 
+LOG_FORMATS = ("auto", "text", "json")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Everything about serving. Times in seconds."""
@@ -79,6 +82,7 @@ class ServerSettings:
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
+    log_format: str = "auto"  # text (for people), json, or auto: text in a terminal
     # Capacity
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that may wait for a slot
@@ -100,6 +104,9 @@ class ServerSettings:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"[server]: port = {self.port!r}: 0 to 65535")
+        if self.log_format not in LOG_FORMATS:
+            known = ", ".join(LOG_FORMATS)
+            raise SettingsError(f"[server]: log_format = {self.log_format!r}: one of {known}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
