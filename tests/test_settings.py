@@ -525,6 +525,8 @@ def test_variables_of_the_server_win_over_its_table(tmp_path: Path) -> None:
 def test_every_field_of_the_server_has_a_variable(field: Any) -> None:
     values = {"str": "box", "int": "7", "float": "7.5", "bool": "true", "tuple[str, ...]": "a,b"}
     expected = {"str": "box", "int": 7, "float": 7.5, "bool": True, "tuple[str, ...]": ("a", "b")}
+    if field.name == "log_format":  # one of three words
+        values["str"] = expected["str"] = "json"
     read = Settings.load({f"EDGEWISE_SERVER_{field.name.upper()}": values[field.type]}).server
     assert getattr(read, field.name) == expected[field.type]
 
@@ -534,6 +536,7 @@ def test_every_field_of_the_server_has_a_variable(field: Any) -> None:
     [
         ("PORT", "high", "EDGEWISE_SERVER_PORT = 'high': not a whole number"),
         ("PORT", "70000", "port = 70000"),
+        ("LOG_FORMAT", "xml", "log_format = 'xml': one of auto, text, json"),
         ("ANY_MODEL", "perhaps", "EDGEWISE_SERVER_ANY_MODEL"),
     ],
 )

@@ -40,7 +40,7 @@ class Credentials:
 
     def set(self, name: str, key: str, *, prefer: Place = "keyring") -> Place:
         """Store a key and return where it went. Without a keyring, the file is used."""
-        key = _checked(name, key)
+        key = plausible_key(name, key)
         entries = self._read()
         place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
         before = entries.get(name, {}).get("in")
@@ -97,8 +97,9 @@ class Credentials:
             raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
 
 
-def _checked(name: str, key: str) -> str:
-    """Keys travel in HTTP headers: odd characters are copying mistakes. Never quotes the key."""
+def plausible_key(name: str, key: str) -> str:
+    """The key without the space around it. Odd characters are copying mistakes: a header cannot
+    carry them. Never quotes the key."""
     key = key.strip()
     if not key:
         raise SettingsError(f"the key for {name} is empty")

@@ -99,6 +99,8 @@ class ExtraMissing(LocalError):
         super().__init__(
             f"{package} is not installed: it comes with pip install 'edgewise[{extra}]'"
         )
+        self.extra = extra
+        self.package = package
 
 
 class NoMicrophone(LocalError):

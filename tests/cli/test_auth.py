@@ -10,7 +10,8 @@ from typing import Any
 import keyring
 import pytest
 
-from edgewise.testing import LoopbackCloud
+from edgewise.cloud.providers import PROVIDERS
+from edgewise.testing import LoopbackCloud, Status, refused_url
 from tests.cli.conftest import KEY, Open, Run
 from tests.memory_keyring import MemoryKeyring
 
@@ -24,6 +25,21 @@ def memory_keyring() -> Iterator[MemoryKeyring]:
     keyring.set_keyring(before)
 
 
+@pytest.fixture(autouse=True)
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackCloud]:
+    """Stands in for every provider that is asked whether it takes a key."""
+    with LoopbackCloud() as server:
+        urls = {
+            "openai": server.openai_url,
+            "gemini": server.gemini_url,
+            "anthropic": server.anthropic_url,
+            "cactus_cloud": server.cactus_url,
+        }
+        for row in PROVIDERS.values():
+            monkeypatch.setenv(f"EDGEWISE_{row.name.upper()}_BASE_URL", urls[row.protocol])
+        yield server
+
+
 def status(run: Run, provider: str) -> dict[str, Any]:
     (row,) = [row for row in run("auth", "status", "--json").json if row["provider"] == provider]
     return dict(row)
@@ -33,7 +49,10 @@ def test_without_a_keyring_the_key_is_in_a_file_only_the_user_can_read(
     run: Run, own_home: Path
 ) -> None:
     ran = run("auth", "set", "openai", stdin=f"{KEY}\n")
-    assert (ran.code, ran.out) == (0, "The key for openai is in a file only you can read.\n")
+    assert (ran.code, ran.out) == (
+        0,
+        "openai takes the key. The key for openai is in a file only you can read.\n",
+    )
     file = own_home / "config" / "keys.json"
     assert KEY in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -50,6 +69,8 @@ def test_with_a_keyring_the_key_is_there_and_nowhere_else(
         "provider": "openai",
         "place": "keyring",
         "overridden_by": "",
+        "checked": True,
+        "unchecked_because": "",
     }
     assert memory_keyring.passwords == {("edgewise", "openai"): KEY}
     assert KEY not in (own_home / "config" / "keys.json").read_text()
@@ -66,7 +87,7 @@ def test_a_stored_key_is_used(run: Run, cloud: LoopbackCloud, monkeypatch: Any) 
     assert run("ask", "--cloud", "hi").code == 4
     run("auth", "set", "openai", stdin="sk-stored")
     assert run("ask", "--cloud", "hi").code == 0
-    assert cloud.requests[0].headers["authorization"] == "Bearer sk-stored"
+    assert cloud.requests[-1].headers["authorization"] == "Bearer sk-stored"
 
 
 def test_the_environment_comes_first_and_one_is_told(run: Run, cloud: LoopbackCloud) -> None:
@@ -74,7 +95,7 @@ def test_the_environment_comes_first_and_one_is_told(run: Run, cloud: LoopbackCl
     assert "But OPENAI_API_KEY is set and comes first" in ran.out
     assert status(run, "openai")["key"] == "environment (OPENAI_API_KEY)"
     run("ask", "--cloud", "hi")
-    assert cloud.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert cloud.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     assert "But OPENAI_API_KEY is set and is still used." in run("auth", "remove", "openai").out
 
 
@@ -126,6 +147,52 @@ def test_what_cannot_be_a_key_is_refused_unseen(run: Run, typed: str) -> None:
     assert ran.code == 2
     assert "[bad_settings]" in ran.err
     assert not typed.strip() or typed.strip() not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("name", ["openai", "gemini", "anthropic", "groq"])
+def test_a_key_that_its_provider_refuses_is_not_stored(
+    run: Run, own_home: Path, provider: LoopbackCloud, name: str
+) -> None:
+    provider.always(Status(401, message="Incorrect API key provided."))
+    ran = run("auth", "set", name, stdin="abcd\n")
+    assert ran.code == 4
+    assert ran.err == (
+        f"edgewise: {name} does not take this key, so it was not stored: {name} answered 401: "
+        "Incorrect API key provided. (copy it again, or store it anyway with --no-check) "
+        "[cloud_auth_failed]\n"
+    )
+    assert not (own_home / "config").exists()
+    assert len(provider.requests) == 1 and provider.requests[0].method == "GET"
+    stored = run("auth", "set", name, "--no-check", "--json", stdin="abcd").json
+    assert (stored["checked"], stored["unchecked_because"]) == (False, "--no-check was given")
+    assert len(provider.requests) == 1, "nobody was asked"
+
+
+def test_a_provider_that_cannot_be_reached_does_not_keep_one_from_storing_its_key(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_GROQ_BASE_URL", refused_url())
+    ran = run("auth", "set", "groq", stdin=KEY)
+    assert ran.code == 0
+    stored, unchecked = ran.out.splitlines()
+    assert stored == "The key for groq is in a file only you can read."
+    assert unchecked.startswith("It could not be checked: cannot connect to groq: ")
+
+
+@pytest.mark.parametrize("fault", [Status(403, message="May not list models."), Status(503)])
+def test_a_key_that_may_be_good_is_stored_and_called_unchecked(
+    run: Run, provider: LoopbackCloud, fault: Status
+) -> None:
+    provider.always(fault)
+    found = run("auth", "set", "openai", "--json", stdin=KEY).json
+    assert (found["place"], found["checked"]) == ("file", False)
+    assert f"answered {fault.status}" in found["unchecked_because"]
+
+
+def test_a_provider_without_a_free_request_is_not_asked(run: Run, provider: LoopbackCloud) -> None:
+    ran = run("auth", "set", "cactus_cloud", stdin=KEY)
+    assert "It could not be checked: cactus_cloud has no free request for that." in ran.out
+    assert provider.connections == 0
 
 
 def test_a_mistyped_provider_gets_a_suggestion(run: Run) -> None:

@@ -321,3 +321,16 @@ def test_the_script_calls_with_the_real_model(
     ran = script("call", "--local", "--tools", tools, "Set a timer for ten minutes")
     assert (ran.code, ran.out) == (0, 'set_timer {"minutes":10}\n')
     assert "└ device · edgewise-caller · confidence " in ran.err
+
+
+def test_tools_to_try_come_with_it(run: Run, write: Write) -> None:
+    write('get_weather {"place":"Oslo"}')
+    ran = run("call", "What's the weather in Oslo?", "--tools", "examples")
+    assert (ran.code, ran.out) == (0, 'get_weather {"place":"Oslo"}\n')
+    missing = run("call", "hi", "--tools", "tools.json").err
+    (path,) = re.findall(r"`--tools examples` are three to try, from (\S+)", missing)
+    assert {tool["function"]["name"] for tool in json.loads(Path(path).read_text())} == {
+        "set_alarm",
+        "send_message",
+        "get_weather",
+    }

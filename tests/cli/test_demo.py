@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from edgewise.cli.demo import SCENES, STAND_IN
+from edgewise.cli.main import COMMANDS
 from edgewise.testing import LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
 
@@ -35,6 +37,11 @@ def test_the_demo_shows_calls_first_then_every_way_an_answer_can_go(
         assert "\nThe capital of France is Paris.\n└ device · " in scene
         assert f" · in doubt · degraded: {code}" in scene
     assert "7 requests · 6 answered on the device · 1 by the stand-in cloud" in ran.out
+    offered = [line.partition("   # ")[0] for line in ran.out.splitlines() if "   # " in line]
+    assert len(offered) == 5
+    for line in offered:  # each can be pasted
+        program, name, *_ = shlex.split(line)
+        assert shutil.which(program) and name in COMMANDS
 
 
 @pytest.mark.real_model

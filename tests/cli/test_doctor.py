@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.metadata import Distribution, PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgewise.cli import doctor as doctor_module
+from edgewise.cli import extras
 from edgewise.cli.doctor import examine
+from edgewise.cli.streams import command
 from edgewise.local.store.ladder import Machine
 from edgewise.local.store.store import InstalledModel
 from edgewise.testing import LoopbackCloud
@@ -44,14 +47,14 @@ def test_the_page_has_a_mark_for_each_finding_and_an_arrow_for_each_fix(
     assert ran.code == 0
     assert "✓ model       smollm2-135m-instruct Q8_0, 145 MB, " in ran.out
     assert "! cloud       no key: doubtful answers stay on the device" in ran.out
-    assert "→ edgewise auth set gemini" in ran.out
+    assert f"→ {command('auth set gemini')}" in ran.out
 
 
 def test_a_missing_model_is_found_and_not_fetched(run: Run, no_model: Path) -> None:
     ran = run("doctor", "--json")
     assert ran.code == 1
     model = finding(ran.json, "model")
-    assert (model["state"], model["fix"]) == ("broken", "edgewise pull smollm2-135m-instruct")
+    assert (model["state"], model["fix"]) == ("broken", command("pull smollm2-135m-instruct"))
     assert not no_model.exists()
     page = run("doctor")
     assert page.code == 1
@@ -64,7 +67,7 @@ def test_a_model_nobody_knows_is_no_model_to_pull(
     monkeypatch.setenv("EDGEWISE_MODEL", "smollm3")
     model = finding(check(run), "model")
     assert model["state"] == "broken"
-    assert model["fix"].startswith("edgewise models")
+    assert model["fix"].startswith(command("models"))
 
 
 def test_a_missing_function_model_is_a_note_with_the_command_that_gets_it(
@@ -73,7 +76,7 @@ def test_a_missing_function_model_is_a_note_with_the_command_that_gets_it(
     function_model = finding(check(run), "function model")
     assert (function_model["state"], function_model["fix"]) == (
         "note",
-        "edgewise pull edgewise-caller",
+        command("pull edgewise-caller"),
     )
     assert not no_model.exists()
 
@@ -139,7 +142,7 @@ def test_a_chain_without_its_key_is_noted(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("EDGEWISE_CHAIN", "openai, ollama/llama3")
     clouds = [each for each in check(run) if each["what"] == "cloud"]
     assert [each["state"] for each in clouds] == ["note", "ok"]
-    assert clouds[0]["fix"] == "edgewise auth set openai"
+    assert clouds[0]["fix"] == command("auth set openai")
     assert clouds[1]["detail"].startswith("ollama/")
 
 
@@ -151,7 +154,7 @@ def test_with_a_key_the_chain_is_named(run: Run, cloud: LoopbackCloud) -> None:
 
 
 def test_keys_that_others_can_read_are_broken(run: Run, own_home: Path) -> None:
-    run("auth", "set", "openai", stdin=KEY)
+    run("auth", "set", "openai", "--no-check", stdin=KEY)
     assert finding(check(run), "keys")["state"] == "note"
     (own_home / "config" / "keys.json").chmod(0o644)
     keys = finding(check(run), "keys")
@@ -191,9 +194,57 @@ def test_every_broken_thing_comes_with_a_fix(no_model: Path, own_home: Path) -> 
     assert all(each.fix for each in broken)
 
 
-def test_the_calibration_says_what_it_can_promise(run: Run) -> None:
-    detail = finding(check(run), "calibration")["detail"]
-    assert "max_error" in detail
+def test_a_calibration_that_can_promise_nothing_gets_no_check_mark(run: Run) -> None:
+    """The smallest model's: whatever error is allowed, it can keep nothing."""
+    found = finding(check(run), "calibration")
+    assert found["state"] == "note"
+    assert found["detail"].endswith(
+        "answers below 0.50 go to the cloud; with max_error 1 %, 5 %, 10 % or 20 % every answer "
+        "goes to the cloud"
+    )
+    assert found["fix"] == f"a larger model can promise more: {command('setup')}"
+
+
+def test_every_extra_of_the_package_is_looked_at(run: Run) -> None:
+    declared = set(metadata("edgewise").get_all("Provides-Extra") or ()) - {"dev"}
+    found = {each["extra"]: each for each in check(run) if each["extra"]}
+    assert set(found) == declared == set(extras.FACTS)
+    assert "speech" in found and found["speech"]["megabytes"] > 100
+    assert found["speech"]["state"] == "ok"
+    assert found["speech"]["detail"] == "installed, for transcribe, listen and act"
+
+
+def test_an_extra_that_is_not_installed_says_what_it_lacks_its_size_and_the_command(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = extras.distribution
+
+    def without_rapidocr(name: str) -> Distribution:
+        if name == "rapidocr":
+            raise PackageNotFoundError(name)
+        return here(name)
+
+    monkeypatch.setattr(extras, "distribution", without_rapidocr)
+    ran = run("doctor", "--quick")
+    assert ran.code == 0, "an extra that nobody wanted is no failure"
+    assert "· vision      not installed, for see; up to 291 MB; lacks rapidocr==3.10.0\n" in ran.out
+    assert "-m pip install " in ran.out and "[vision]" in ran.out
+    vision = finding(check(run), "vision")
+    assert (vision["state"], vision["lacks"]) == ("absent", ["rapidocr==3.10.0"])
+
+
+def test_an_extra_without_its_system_library_is_a_note_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_portaudio(name: str) -> None:
+        assert name == "sounddevice"
+        raise OSError("PortAudio library not found")
+
+    monkeypatch.setattr(extras, "import_module", no_portaudio)
+    found = doctor_module._extra("microphone", loads=True)
+    assert (found.state, found.fix) == ("note", "on Debian and Ubuntu: apt install libportaudio2")
+    assert found.detail.endswith("but the PortAudio library is missing")
+    assert doctor_module._extra("microphone", loads=False).state == "ok", "--quick loads nothing"
 
 
 @pytest.mark.parametrize(("memory", "could"), [(8_000_000_000, "standard"), (1_000, "tiny")])

@@ -122,4 +122,4 @@ def test_a_machine_without_a_microphone_says_so(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(__import__("sys").modules, "sounddevice", None)
     result = CliRunner().invoke(cli, ["listen"])
     assert result.exit_code == 1
-    assert "pip install 'edgewise[microphone]'" in result.stderr
+    assert "pip install" in result.stderr and "[microphone]'" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,9 @@ import httpx2
 import pytest
 from typing_extensions import override
 
+from edgewise.cli.serve import request_line
 from edgewise.testing import Answer, LoopbackCloud
+from tests.cli.conftest import Open
 
 HELLO = [{"role": "user", "content": "Hello?"}]
 
@@ -212,3 +215,63 @@ def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:
             assert started.wait(30) == 0
         collector.shutdown()
     assert "/v1/traces" in posted and "/v1/metrics" in posted
+
+
+def test_in_a_terminal_the_log_is_for_people(
+    cloud: LoopbackCloud, terminal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("OPENAI_BASE_URL", cloud.openai_url)
+    shown = terminal("serve", "--port", "0", "--policy", "cloud_only", columns=160)
+    shown.wait_for("Listening on http://")
+    shown.wait_for("Hello")
+    url = re.findall(r"Listening on (\S+)", shown.text)[0]
+    assert post(url).status_code == 200
+    assert post(url, max_tokens="many").status_code == 400
+    shown.wait_for(" 400 ")
+    shown.press("\x03")
+    assert shown.finish() == 0
+    good, bad = [line for line in shown.text.splitlines() if "chat.completions ·" in line]
+    assert re.fullmatch(
+        r"\d\d:\d\d:\d\d 200 chat\.completions · 127\.0\.0\.1 · auto · cloud gpt-6-luna · "
+        r"12\+8 tokens · [\d,]+ ms · \$0\.\d+",
+        good,
+    )
+    assert re.fullmatch(
+        r"\S+ 400 chat\.completions · 127\.0\.0\.1 · .*[\d,]+ ms · invalid_\w+", bad
+    )
+    assert "\x1b[32m200" in shown.raw and '{"at"' not in shown.raw
+
+
+def test_in_a_terminal_json_can_be_asked_for(
+    cloud: LoopbackCloud, terminal: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setenv("OPENAI_BASE_URL", cloud.openai_url)
+    words = ("serve", "--port", "0", "--policy", "cloud_only", "--log-format", "json")
+    shown = terminal(*words, columns=400)
+    shown.wait_for("Hello")
+    assert post(re.findall(r"Listening on (\S+)", shown.text)[0]).status_code == 200
+    shown.wait_for('"attempts": 1}')
+    shown.press("\x03")
+    assert shown.finish() == 0
+
+
+def test_a_line_of_the_log_marks_what_a_reader_should_notice() -> None:
+    request = {
+        "at": 0.0, "status": 200, "endpoint": "ollama.chat", "client": "phone", "model": "auto",
+        "source": "local", "answered_by": "tiny\x1b[31m", "confidence": 0.923,
+        "confidence_verified": False, "input_tokens": 5, "output_tokens": 7, "total_ms": 12_345.0,
+        "cost_microdollars": 0, "needs_cloud_handoff": True, "degraded": "no_key", "left": True,
+        "code": "kept_in_doubt",
+    }  # fmt: skip
+    words = "".join(part if isinstance(part, str) else part[0] for part in request_line(request))
+    assert words[9:] == (
+        "200 ollama.chat · phone · auto · device tiny\x1b[31m · confidence 0.92 (unverified) · 5+7 "
+        "tokens · 12.3 s · $0 · in doubt · degraded: no_key · the client left"
+    )
+    turned_away = {"at": 0.0, "endpoint": "models", "client": "", "status": 401, "code": "bad_key"}
+    words = "".join(
+        part if isinstance(part, str) else part[0] for part in request_line(turned_away)
+    )
+    assert words[9:] == "401 models · bad_key"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,43 @@ def test_the_words_go_to_standard_output_and_the_rest_to_standard_error(
     assert ran.code == 0
     assert ran.out == "The first part.\nMumble mumble.\n"
     assert "device" in ran.err and "confidence" in ran.err and "parts in doubt" in ran.err
+
+
+def test_why_says_which_segments_are_in_doubt_and_what_is_written_there(
+    run: Run, talk: Path
+) -> None:
+    ran = run("transcribe", "--local", "--why", str(talk))
+    (doubted,) = re.findall(r"\n  (0:\d\d local .*)\n      (.*)\n", ran.err)
+    assert re.fullmatch(r"0:03 local · device's confidence 0\.\d\d(?: \(unverified\))?", doubted[0])
+    assert doubted[1] == "Mumble mumble."
+    assert "The first part." not in ran.err
+
+
+def test_several_files_are_told_apart_by_their_names(run: Run, talk: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.wav"
+    other.write_bytes(talk.read_bytes())
+    ran = run("transcribe", "--local", str(talk), str(other))
+    words = "The first part.\nMumble mumble.\n"
+    assert ran.out == f"==> {talk} <==\n{words}==> {other} <==\n{words}"
+    assert [line.split(" · ")[0] for line in ran.err.splitlines()] == [f"└ {talk}", f"└ {other}"]
+    rows = run("transcribe", "--local", "--format", "json", str(talk), str(other)).lines
+    assert [row["file"] for row in rows] == [str(talk), str(other)]
+    one = run("transcribe", "--local", str(talk))
+    assert one.out == words and str(talk) not in one.err
+
+
+def test_subtitles_of_several_files_are_not_mixed_and_none_is_overwritten(
+    run: Run, talk: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "deeper" / talk.name
+    other.parent.mkdir()
+    other.write_bytes(talk.read_bytes())
+    mixed = run("transcribe", "--format", "srt", str(talk), str(other))
+    assert mixed.code == 2 and "--format srt: several files need --output DIR" in mixed.err
+    folder = tmp_path / "subtitles"
+    twice = run("transcribe", "--output", str(folder), str(talk), str(other))
+    assert twice.code == 2 and f"would both be written to {folder / 'talk.txt'}" in twice.err
+    assert not folder.exists()
 
 
 def test_json_is_one_object_and_several_files_are_a_list(run: Run, talk: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgewise.cloud.provider import CloudProvider
+from edgewise.cloud.provider import ChecksKeys, CloudProvider
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,
@@ -71,7 +71,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @contextlib.contextmanager
-def opened(name: str, base_url: str, **options: float) -> Iterator[CloudProvider]:
+def opened(name: str, base_url: str, **options: float | str) -> Iterator[CloudProvider]:
     provider = open_adapter(name, base_url, **options)  # type: ignore[arg-type]
     try:
         yield provider
@@ -455,6 +455,56 @@ def test_an_adapter_without_a_key_takes_none_from_the_environment(
     list(keyless.stream(QUESTION, "try-1"))
     keyless.close()
     assert "the-key-of-someone-else" not in str(cloud.requests[0].headers)
+
+
+# -- a free look whether a key is good ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_a_good_key_passes_by_a_list_of_models(
+    cloud: LoopbackCloud, provider: CloudProvider
+) -> None:
+    assert isinstance(provider, ChecksKeys)
+    provider.check_key()
+    (seen,) = cloud.requests
+    assert (seen.method, seen.path.rpartition("/")[2]) == ("GET", "models")
+    assert KEY in str(seen.headers)
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_a_wrong_key_is_refused_in_the_providers_words(
+    cloud: LoopbackCloud, provider: CloudProvider
+) -> None:
+    cloud.always(Status(401, message=f"Incorrect key {KEY}."))
+    assert isinstance(provider, ChecksKeys)
+    with pytest.raises(CloudAuthFailed, match=r"answered 401: Incorrect key \*\*\*\."):
+        provider.check_key()
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_a_key_is_not_called_good_by_a_log_in_page_or_by_nobody(name: str) -> None:
+    page = reply("<html><body>Welcome to the hotel.</body></html>", kind="text/html")
+    with RawServer(page) as server, opened(name, server.url) as provider:
+        assert isinstance(provider, ChecksKeys)
+        with pytest.raises(CloudMalformed):
+            provider.check_key()
+    with opened(name, refused_url()) as provider:
+        assert isinstance(provider, ChecksKeys)
+        with pytest.raises(CloudUnreachable):
+            provider.check_key()
+
+
+def test_openrouter_is_asked_where_it_looks_at_the_key(cloud: LoopbackCloud) -> None:
+    with opened("openai", cloud.openai_url, called="openrouter") as provider:
+        assert isinstance(provider, ChecksKeys)
+        with pytest.raises(CloudRejected):  # the loopback cloud has no such page
+            provider.check_key()
+    assert [seen.path for seen in cloud.requests] == ["/v1/key"]
+
+
+def test_cactus_cloud_has_no_free_request(cloud: LoopbackCloud) -> None:
+    with opened("cactus_cloud", cloud.cactus_url) as provider:
+        assert not isinstance(provider, ChecksKeys)
 
 
 def test_a_strange_wire_id_is_sent_as_its_hash(

@@ -826,12 +826,6 @@ def test_a_stop_from_another_thread_ends_the_wait_and_is_settled(
     cloud.wait_for(lambda server: server.disconnects == 1)
 
 
-def test_a_door_without_a_transcriber_says_what_is_missing(ledger: Ledger) -> None:
-    shut = Door([], ledger, LibraryPrices()).closed(spoken(SOUND))
-    assert shut is not None
-    assert shut.code == "no_key" and "no cloud provider that transcribes" in str(shut)
-
-
 def test_a_provider_that_cannot_transcribe_has_no_lane(tmp_path: Path) -> None:
     settings = Settings.load(
         {"ANTHROPIC_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY}, data_dir=tmp_path, config_dir=tmp_path

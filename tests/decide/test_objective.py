@@ -121,10 +121,14 @@ def test_more_allowed_errors_never_mean_a_higher_threshold(error: float, more: f
 
 def test_what_a_calibration_can_promise_in_words() -> None:
     assert promises(FITTED, 0.1) == (
-        "max_error 1 %: nothing, 5 %: nothing, 10 %: keeps 40 %, 20 %: keeps 40 %"
+        "with max_error 10 % it keeps 40 % of the answers, "
+        "with max_error 20 % it keeps 40 % of the answers, "
+        "with max_error 1 % or 5 % every answer goes to the cloud",
+        True,
     )
-    assert "10 %: keeps 20 %" in promises(FITTED, 0.1, "stream")
-    assert promises(CHAT.uncalibrated, 0.1).startswith("no risk table")
+    assert "10 % it keeps 20 %" in promises(FITTED, 0.1, "stream")[0]
+    nothing = "with max_error every answer goes to the cloud: it has no risk table"
+    assert promises(CHAT.uncalibrated, 0.1) == (nothing, False)
 
 
 def exact_tail(wrong: int, kept: int, error: Fraction) -> float:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
 from edgewise.errors import GenerationFailed, ModelNotFound
+from edgewise.local import faster_whisper
 from edgewise.local.faster_whisper import FasterWhisper, open_backend
 from edgewise.local.store.store import InstalledModel
 from edgewise.speech.word_errors import word_errors
@@ -107,3 +109,21 @@ def test_closing_and_using_it_again_starts_over(
     backend.close()
     assert backend.hear(samples) == before
     backend.close()
+
+
+def test_a_word_that_follows_without_a_space_says_so() -> None:
+    """As Whisper reports them: "ill-disposed" is two words, the second without a space."""
+    pieces = [
+        SimpleNamespace(word=word, start=0.0, end=0.1, probability=0.9)
+        for word in (" ill", "-disposed", " man")
+    ]
+    segment = SimpleNamespace(
+        start=0.0, end=0.3, text=" ill-disposed man", words=pieces, avg_logprob=-0.1,
+        no_speech_prob=0.0, compression_ratio=1.0, temperature=0.0,
+    )  # fmt: skip
+    heard = faster_whisper._heard(segment, "en")
+    assert [(word.text, word.glued) for word in heard.words] == [
+        ("ill", False),
+        ("-disposed", True),
+        ("man", False),
+    ]

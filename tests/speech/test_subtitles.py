@@ -44,3 +44,29 @@ def test_segments_without_words_or_text_are_one_cue_or_none() -> None:
     found = list(cues([segment("a whole one", 1.0, 2.0, words=False), segment("", 2.0, 3.0)]))
     assert [(cue.start, cue.end, cue.text) for cue in found] == [(1.0, 2.0, "a whole one")]
     assert as_text([segment("one", 0, 1), segment("", 1, 2), segment("two", 2, 3)]) == "one two"
+
+
+def glued(*texts: str) -> Segment:
+    """Words as Whisper reports them: a space before each, except where none is written."""
+    words = tuple(
+        Word(text.strip(), place / 4, (place + 1) / 4, glued=place > 0 and text[0] != " ")
+        for place, text in enumerate(texts)
+    )
+    text = "".join(texts).strip()
+    return Segment(id=0, start=0.0, end=len(texts) / 4, text=text, words=words)
+
+
+def test_a_hyphen_is_written_as_in_the_plain_text() -> None:
+    (cue,) = cues([glued(" He", " is", " ill", "-disposed", " and", " 50", "%", " late.")])
+    assert cue.text == "He is ill-disposed and 50% late."
+    assert "ill-disposed" in as_srt([glued(" ill", "-disposed")])
+
+
+def test_no_line_ends_inside_a_word_with_a_hyphen() -> None:
+    (cue,) = cues([glued(" Thirty characters are in here", " and", " well", "-disposed")])
+    assert cue.text == "Thirty characters are in here and\nwell-disposed"
+
+
+def test_a_language_without_spaces_gets_none() -> None:
+    (cue,) = cues([glued("你", "好", "吗")])
+    assert cue.text == "你好吗"

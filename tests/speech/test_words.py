@@ -275,3 +275,35 @@ def test_a_correction_changes_its_own_segment_whatever_the_order(
         captions.correct(number, text)
         expected[number] = text
         assert captions.text == " ".join(each for each in expected.values() if each)
+
+
+ILL = (Word("ill", 0.0, 0.3), Word("-disposed", 0.3, 0.8, glued=True))
+
+
+def test_captions_write_a_hyphen_as_it_is_spoken() -> None:
+    captions = Captions()
+    captions.say([Word("very", 0.0, 0.1)])
+    captions.say(ILL[:1])
+    captions.say(ILL[1:])
+    assert captions.text == "very ill-disposed"
+    assert captions.end(0) == "very ill-disposed"
+
+
+def test_a_word_with_a_hyphen_is_confirmed_as_a_whole() -> None:
+    text = StableText()
+    assert text.offer(ILL) == ()
+    misheard = (ILL[0], Word("-exposed", 0.3, 0.8, glued=True))
+    assert text.offer(misheard) == (), "half a word is not shown"
+    assert text.offer(misheard) == misheard
+
+
+def test_a_pause_does_not_end_an_utterance_inside_a_word() -> None:
+    late = (ILL[0], Word("-disposed", 0.9, 1.4, glued=True))
+    said = Heard(start=0.0, end=1.4, text="ill-disposed", words=late)
+    assert [each.text for each in into_utterances([said], lambda *_: True)] == ["ill-disposed"]
+
+
+def test_a_loop_that_is_removed_leaves_the_hyphens() -> None:
+    words = [Word("no", float(number), number + 1.0) for number in range(7)]
+    said = Heard(start=0.0, end=9.0, text="no " * 7 + "ill-disposed", words=(*words, *ILL))
+    assert without_loops(said)[0] == "no ill-disposed"

@@ -56,6 +56,8 @@ from edgewise.types.messages import Task, new_request_id
 
 _log = logging.getLogger("edgewise")
 
+_THAT_DO: dict[Task, str] = {"transcribe": "that transcribes", "embed": "that embeds"}
+
 # The base URL variables of the vendors' own tools; ours is EDGEWISE_<PROVIDER>_BASE_URL.
 _VENDOR_BASE_URLS = {
     "openai": "OPENAI_BASE_URL",
@@ -225,7 +227,40 @@ def open_door(
         time_limits(settings),
         redactor=Redactor(open_finders(settings)),
         own_id=own_id or new_request_id(),
+        no_lanes="" if lanes else _why_no_lanes(settings, task),
     )
+
+
+def _why_no_lanes(settings: Settings, task: Task) -> str:
+    """Whose key is missing, and who has one but is not asked."""
+    rows = provider_rows(settings)
+    stored = Credentials(settings.config_dir).places()
+    keyed = {
+        row.name
+        for row in rows.values()
+        if row.name in stored or any(settings.environment.get(name) for name in row.key_names)
+    }
+    does = _THAT_DO.get(task, "")
+
+    def lacks(row: Provider) -> str:
+        if does and not row.model_for(task):
+            return f"{row.name} has no model {does}"
+        if row.name in keyed:
+            return f"the key of {row.name} cannot be read: its keyring is locked, or it is gone"
+        return f"{row.name} has no key (edgewise auth set {row.name})"
+
+    if not settings.chain:
+        which = f" {does}" if does else ""
+        words = [f"no cloud provider{which} has a key (edgewise auth set PROVIDER)"]
+        return "; ".join([*words, *(lacks(rows[name]) for name in sorted(keyed))])
+    named = {
+        row.name: row
+        for row, _ in (parse_choice(text, custom=tuple(rows.values())) for text in settings.chain)
+    }
+    words = [lacks(row) for row in named.values()]
+    if others := sorted(keyed - set(named)):
+        words.append(f"{', '.join(others)} {'has' if len(others) == 1 else 'have'} one")
+    return "; ".join(words)
 
 
 def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:

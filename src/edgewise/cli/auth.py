@@ -8,14 +8,18 @@ from typing import Any
 
 import click
 
+from edgewise import plugins
 from edgewise.assembly import parts
 from edgewise.cli import options
 from edgewise.cli.render import (
+    Waiting,
     console,
     print_json,
 )
+from edgewise.cloud.provider import ChecksKeys, ProviderConfig
 from edgewise.cloud.providers import Provider
-from edgewise.credentials import Credentials, Place
+from edgewise.credentials import Credentials, Place, plausible_key
+from edgewise.errors import CloudAuthFailed, CloudError
 from edgewise.settings import Settings
 
 PLACES: dict[Place, str] = {"keyring": "the OS keyring", "file": "a file only you can read"}
@@ -36,15 +40,21 @@ def auth() -> None:
 @click.argument("provider", shell_complete=options.complete_providers)
 @click.argument("key", nargs=-1, metavar="", type=click.UNPROCESSED)
 @click.option("--file", "in_file", is_flag=True, help="A 0600 file instead of the OS keyring.")
+@click.option("--no-check", is_flag=True, help="Do not ask the provider whether it takes the key.")
 @options.as_json
-def store(provider: str, key: tuple[str, ...], in_file: bool, as_json: bool) -> None:
+def store(
+    provider: str, key: tuple[str, ...], in_file: bool, no_check: bool, as_json: bool
+) -> None:
     """Store a key for PROVIDER: typed unseen, or from standard input.
 
-    It goes into the OS keyring; without one, into a file only you can read.
+    The provider is asked first whether it takes the key, by one request that costs nothing. A key
+    that it refuses is not stored. The key goes into the OS keyring; without one, into a file only
+    you can read.
 
     \b
     edgewise auth set openai
     edgewise auth set gemini < key.txt
+    edgewise auth set groq --no-check      (offline)
     """
     if key:  # accepted only to refuse it without printing it
         raise click.UsageError(
@@ -53,16 +63,28 @@ def store(provider: str, key: tuple[str, ...], in_file: bool, as_json: bool) -> 
         )
     settings = Settings.load()
     row = _row(settings, provider)
+    typed = plausible_key(row.name, _read_key(row))
+    unchecked = "--no-check was given" if no_check else _why_unchecked(settings, row, typed)
     place = Credentials(settings.config_dir).set(
-        row.name, _read_key(row), prefer="file" if in_file else "keyring"
+        row.name, typed, prefer="file" if in_file else "keyring"
     )
     variable = _variable(settings, row)
     if as_json:
         print_json(
-            {"success": True, "provider": row.name, "place": place, "overridden_by": variable}
+            {
+                "success": True,
+                "provider": row.name,
+                "place": place,
+                "overridden_by": variable,
+                "checked": not unchecked,
+                "unchecked_because": unchecked,
+            }
         )
         return
-    click.echo(f"The key for {row.name} is in {PLACES[place]}.")
+    takes = "" if unchecked else f"{row.name} takes the key. "
+    click.echo(f"{takes}The key for {row.name} is in {PLACES[place]}.")
+    if unchecked and not no_check:
+        click.echo(f"It could not be checked: {unchecked}.")
     if variable:
         click.echo(f"But {variable} is set and comes first; unset it to use this key.")
 
@@ -149,6 +171,39 @@ def _row(settings: Settings, name: str) -> Provider:
 
 def _variable(settings: Settings, row: Provider) -> str:
     return next((name for name in row.key_names if settings.environment.get(name)), "")
+
+
+def _why_unchecked(settings: Settings, row: Provider, key: str) -> str:
+    """Ask the provider. "" if it takes the key, else why it could not say; raises if it refuses.
+
+    403 is no refusal of the key: it may be good, but not allowed to list models.
+    """
+    config = ProviderConfig(
+        name=row.name,
+        protocol=row.protocol,
+        model=row.default_model,
+        base_url=row.base_url,
+        key=key,
+        limits=parts.time_limits(settings),
+    )
+    with Waiting(console(stderr=True), f"asking {row.name} whether it takes this key"):
+        provider = plugins.load("cloud_providers", row.protocol)(config)
+        try:
+            if not isinstance(provider, ChecksKeys):
+                return f"{row.name} has no free request for that"
+            provider.check_key()
+        except CloudError as error:
+            if error.status == 401:
+                raise CloudAuthFailed(
+                    f"{row.name} does not take this key, so it was not stored: {error} "
+                    "(copy it again, or store it anyway with --no-check)",
+                    provider=row.name,
+                    status=error.status,
+                ) from error
+            return str(error)
+        finally:
+            provider.close()
+    return ""
 
 
 def _read_key(row: Provider) -> str:

@@ -53,6 +53,9 @@ TIERS = {
     "cloud_first": "hard: the cloud first, if it is open",
 }
 
+EXAMPLES = "examples"
+EXAMPLE_TOOLS = Path(__file__).with_name("example_tools.json")
+
 
 @click.command()
 @click.argument("request_words", metavar="[REQUEST]...", nargs=-1)
@@ -61,7 +64,8 @@ TIERS = {
     "file",
     metavar="FILE",
     type=click.Path(),
-    help="Tools as JSON: a list as in OpenAI's requests; - is standard input.",
+    help="Tools as JSON: a list as in OpenAI's requests; `examples` are three that come with "
+    "edgewise, - is standard input.",
 )
 @options.mcp_tools
 @click.option(
@@ -106,13 +110,15 @@ def call(
     results follow the calls. --model is the model that writes the calls.
 
     \b
-    edgewise call "Wake me at 7 and text Tom that I am late" --tools tools.json
-    edgewise call --local --json "What's the weather in Oslo?" --tools tools.json
-    edgewise call "Remind me on Friday" --tools tools.json --context date=2026-11-16
+    edgewise call "Wake me at 7 and text Tom that I am late" --tools examples
+    edgewise call --local --json "What's the weather in Oslo?" --tools examples
+    edgewise call "Remind me on Friday" --tools my-tools.json --context date=2026-11-16
     edgewise call "What time is it in Asia/Tokyo?" --mcp "uvx mcp-server-time"
     """
     if file is None and not servers:
-        raise click.UsageError("there are no tools: give --tools FILE or --mcp SERVER")
+        raise click.UsageError(
+            f"there are no tools: give --tools FILE (`--tools {EXAMPLES}` to try) or --mcp SERVER"
+        )
     tools = read_tools(file) if file is not None else ()
     if file == "-" and not request_words:
         raise click.UsageError("--tools - takes standard input: give the REQUEST in words")
@@ -209,10 +215,14 @@ def _split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
 
 def read_tools(file: str) -> tuple[Tool, ...]:
     where = "standard input" if file == "-" else file
+    path = EXAMPLE_TOOLS if file == EXAMPLES else Path(file)
     try:
-        text = read_all() if file == "-" else Path(file).read_text("utf-8-sig")
+        text = read_all() if file == "-" else path.read_text("utf-8-sig")
     except FileNotFoundError as error:
-        raise click.UsageError(f"--tools: there is no file {file!r}") from error
+        raise click.UsageError(
+            f"--tools: there is no file {file!r}; `--tools {EXAMPLES}` are three to try, from "
+            f"{EXAMPLE_TOOLS}"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--tools {file}: {error}") from error
     try:

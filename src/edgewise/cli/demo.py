@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from typing import Any
 import click
 
 from edgewise.cli import options
-from edgewise.cli.call import call_line
+from edgewise.cli.call import EXAMPLES, call_line, read_tools
 from edgewise.cli.ready import ensure_function_model, ensure_model
 from edgewise.cli.render import (
     COLOURS,
@@ -33,7 +31,7 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
-from edgewise.types.messages import RequestOptions, Tool
+from edgewise.types.messages import RequestOptions
 
 STAND_IN = "stand-in"
 _KEY_NAME = "EDGEWISE_DEMO_KEY"
@@ -55,10 +53,10 @@ class Scene:
     before: str = ""
     offline: bool = False
 
-    def line(self, tools: Path) -> str:
+    def line(self) -> str:
         """What to type for it, where this demo was started."""
         if self.calls:
-            return command(f'call "{self.words}" --tools {shlex.quote(str(tools))}')
+            return command(f'call "{self.words}" --tools {EXAMPLES}')
         flags = f"{self.flags} " if self.flags else ""
         return f'{self.before}{command("ask")} {flags}"{self.words}"'
 
@@ -101,19 +99,6 @@ SCENES = (
 )
 
 
-def _tool(name: str, description: str, **kinds: str) -> Tool:
-    fields = {field: {"type": kind} for field, kind in kinds.items()}
-    schema = {"type": "object", "properties": fields, "required": list(fields)}
-    return Tool(name, description, schema)
-
-
-TOOLS = (
-    _tool("set_alarm", "Set an alarm", hour="integer", minute="integer"),
-    _tool("send_message", "Send a message to a contact", recipient="string", message="string"),
-    _tool("get_weather", "Current weather of a place", place="string"),
-)
-
-
 @click.command()
 @click.option("--yes", is_flag=True, help="On a machine without a model: get the proposed one.")
 @options.as_json
@@ -132,7 +117,6 @@ def demo(yes: bool, as_json: bool) -> None:
     if settings.fetch_default_model:
         settings = ensure_function_model(settings)
     scenes = [scene for scene in SCENES if not scene.calls or _has_function_model(settings)]
-    tools = _write_tools(settings)
     replies: list[dict[str, Any]] = []
     with warnings_last(), _stand_in(settings) as (cloud, pretend), Engine(pretend) as engine:
         facts = engine._open_backend().facts()  # without a model there is nothing to show
@@ -144,10 +128,10 @@ def demo(yes: bool, as_json: bool) -> None:
             if not as_json:
                 console().say()
                 console().say((scene.title, "bold"))
-                console().say(("$ ", "dim"), scene.line(tools))
+                console().say(("$ ", "dim"), scene.line())
             answer = _one_call if scene.calls else _one
             outcome = answer(engine, scene, as_json)
-            about = {"title": scene.title, "question": scene.words, "command": scene.line(tools)}
+            about = {"title": scene.title, "question": scene.words, "command": scene.line()}
             replies.append(about | outcome)
     if as_json:
         print_json(replies)
@@ -176,25 +160,6 @@ def _stand_in(settings: Settings) -> Iterator[tuple[LoopbackCloud, Settings]]:
             data_dir=Path(folder),
         )
         yield cloud, pretend
-
-
-def _write_tools(settings: Settings) -> Path:
-    """As a file, so that the lines above the answers work."""
-    path = settings.data_dir / "demo-tools.json"
-    tools = [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.parameters,
-            },
-        }
-        for tool in TOOLS
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(tools, indent=2) + "\n", "utf-8")
-    return path
 
 
 def _has_function_model(settings: Settings) -> bool:
@@ -244,7 +209,7 @@ def _one_call(engine: Engine, scene: Scene, as_json: bool) -> dict[str, Any]:
     try:
         with Waiting(console(stderr=True), scene.title):
             # However slow this machine is: the stand-in cloud knows no calls.
-            reply = engine.call(scene.words, TOOLS, deadline_ms=PATIENT_MS)
+            reply = engine.call(scene.words, read_tools(EXAMPLES), deadline_ms=PATIENT_MS)
     except EdgewiseError as error:
         return _refused(error, as_json)
     if not as_json:
@@ -271,5 +236,6 @@ def _conclude(replies: list[dict[str, Any]]) -> None:
         (command("auth set gemini"), "a real cloud for what it doubts"),
         (command("serve"), "OpenAI's, Anthropic's and Ollama's APIs here"),
         (command("setup"), "another model for this machine"),
+        (command("doctor"), "extras for speech, pictures and search: their sizes and commands"),
     ):
         screen.say(line, (f"   # {words}", "dim"))

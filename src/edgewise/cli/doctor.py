@@ -22,7 +22,7 @@ from edgewise import (
 )
 from edgewise.assembly import parts
 from edgewise.assembly.calibrations import find_calibration, model_key
-from edgewise.cli import options
+from edgewise.cli import extras, options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import (
     Screen,
@@ -33,7 +33,7 @@ from edgewise.cli.render import (
     print_json,
 )
 from edgewise.cli.setup import best_installed
-from edgewise.cli.streams import command
+from edgewise.cli.streams import command, python
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
@@ -52,31 +52,45 @@ from edgewise.settings import (
 )
 from edgewise.types.messages import Message, Request
 
-MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "broken": ("✗", "red")}
+MARKS = {
+    "ok": ("✓", "green"),
+    "note": ("!", "yellow"),
+    "absent": ("·", "dim"),
+    "broken": ("✗", "red"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was checked, its state, and what to do about it."""
+    """One line: what was checked, its state, and what to do about it.
+
+    "absent" is an extra that is not installed: nothing is wrong with that. `lacks` are its packages
+    that are not here, `megabytes` is how much it adds.
+    """
 
     what: str
-    state: Literal["ok", "note", "broken"]
+    state: Literal["ok", "note", "absent", "broken"]
     detail: str
     fix: str = ""
+    extra: str = ""
+    lacks: tuple[str, ...] = ()
+    megabytes: int | None = None
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Do not load the model.")
+@click.option("--quick", is_flag=True, help="Load neither the model nor the extras.")
 @options.as_json
 @click.pass_context
 def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
     """Check this machine: what works, what is missing, how to fix it.
 
-    Exits with 1 if something is broken; notes (!) are no failure.
+    Exits with 1 if something is broken; notes (!) and extras that are not installed (·) are no
+    failure.
 
     \b
     edgewise doctor
     edgewise doctor --quick --json | jq '.[] | select(.state == "broken")'
+    edgewise doctor --quick --json | jq -r '.[] | select(.state == "absent") | .fix'
     """
     findings = []
     screen = console()
@@ -134,6 +148,7 @@ def examine(*, quick: bool) -> Iterator[Finding]:
         _ledger,
         _drift,
         _disk,
+        _extras if quick else _extras_at_work,
     )
     for check in checks:
         try:
@@ -162,7 +177,7 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
         else:
             yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
     except PackageNotFoundError:
-        yield Finding("llama.cpp", "broken", "not installed", "pip install edgewise")
+        yield Finding("llama.cpp", "broken", "not installed", python("-m pip install edgewise"))
     if importlib.util.find_spec("pip") is None:
         yield Finding(
             "pip",
@@ -219,7 +234,9 @@ def _function_model(settings: Settings) -> Iterator[Finding]:
 
 def _get_it(name: str) -> str:
     known = row_named(name)
-    return f"edgewise pull {known.name}" if known else "edgewise models   (lists those to have)"
+    if known is None:
+        return f"{command('models')}   (lists those to have)"
+    return command(f"pull {known.name}")
 
 
 def _model_at_work(settings: Settings) -> Iterator[Finding]:
@@ -249,16 +266,20 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         return  # reported above
     calibration = find_calibration(settings, model_key(facts), CHAT).seen(states=facts.states)
     if calibration.verified and calibration.fitted:
-        promised = promises(calibration, settings.error_probability)
-        fitted = f"{calibration.name}, threshold {calibration.threshold:.2f}; {promised}"
-        yield Finding("calibration", "ok", fitted)
+        promised, anything = promises(calibration, settings.error_probability)
+        detail = (
+            f"{calibration.name}: answers below {calibration.threshold:.2f} go to the cloud; "
+            f"{promised}"
+        )
+        fix = "" if anything else f"a larger model can promise more: {command('setup')}"
+        yield Finding("calibration", "ok" if anything else "note", detail, fix)
         return
     yield Finding(
         "calibration",
         "note",
         "none of this model: its confidence is unverified, learnt from other models, and promises "
         "no risk",
-        "edgewise calibrate --builtin   (up to 15 minutes, once)",
+        f"{command('calibrate --builtin')}   (up to 15 minutes, once)",
     )
 
 
@@ -272,7 +293,7 @@ def _cloud(settings: Settings) -> Iterator[Finding]:
                 "cloud",
                 "note",
                 f"{config.name} is in the chain but has no key",
-                f"edgewise auth set {config.name}",
+                command(f"auth set {config.name}"),
             )
     if usable:
         chain = " → ".join(f"{config.name}/{config.model}" for config in usable)
@@ -282,7 +303,7 @@ def _cloud(settings: Settings) -> Iterator[Finding]:
             "cloud",
             "note",
             "no key: doubtful answers stay on the device and say so",
-            "edgewise auth set gemini   (or openai, anthropic, …)",
+            f"{command('auth set gemini')}   (or openai, anthropic, …)",
         )
     yield from _keys(settings)
 
@@ -306,7 +327,7 @@ def _keys(settings: Settings) -> Iterator[Finding]:
                 "keys",
                 "broken",
                 f"{name}: the keyring is locked, or the key is gone",
-                f"unlock it, or edgewise auth set {name}",
+                f"unlock it, or {command(f'auth set {name}')}",
             )
 
 
@@ -337,7 +358,7 @@ def _drift(settings: Settings) -> Iterator[Finding]:
     try:
         for found in DriftWatch(settings, ledger).compare_all():
             if found.drifted:
-                fix = "edgewise calibrate, on labelled prompts or on audits; docs/drift.md"
+                fix = f"{command('calibrate')}, on labelled prompts or on audits; docs/drift.md"
                 yield Finding("drift", "note", f"{found.calibration}: {found.words}", fix)
             elif found.distance is not None or found.chance is not None:
                 yield Finding("drift", "ok", f"none: {found.calibration}, {in_figures(found)}")
@@ -352,3 +373,31 @@ def _disk(settings: Settings) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     state: Literal["ok", "note"] = "ok" if free > 1e9 else "note"
     yield Finding("disk", state, f"{free / 1e9:,.1f} GB free for models in {settings.cache_dir}")
+
+
+def _extras(settings: Settings) -> Iterator[Finding]:
+    for name in extras.extra_names():
+        yield _extra(name, loads=False)
+
+
+def _extras_at_work(settings: Settings) -> Iterator[Finding]:
+    """Also whether they load: a package may be here without a library of the system."""
+    for name in extras.extra_names():
+        yield _extra(name, loads=True)
+
+
+def _extra(name: str, *, loads: bool) -> Finding:
+    facts = extras.FACTS.get(name)
+    purpose = facts.purpose if facts else name
+    size = facts.megabytes if facts else None
+    missing = tuple(extras.lacking(name))
+    state: Literal["ok", "note", "absent"] = "ok"
+    detail, fix = f"installed, for {purpose}", ""
+    if missing:
+        state, fix = "absent", extras.install_command(name)
+        adds = f"; up to {size} MB" if size is not None else ""
+        detail = f"not installed, for {purpose}{adds}; lacks {', '.join(missing)}"
+    elif loads and (problem := extras.why_not_loading(name)):
+        state, detail = "note", f"installed, for {purpose}; but {problem}"
+        fix = facts.library_fix if facts else ""
+    return Finding(name, state, detail, fix, name, missing, size)

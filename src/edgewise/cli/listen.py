@@ -38,6 +38,7 @@ from edgewise.speech.audio import (
     open_sound,
 )
 from edgewise.speech.microphone import CHUNK_S, open_microphone
+from edgewise.speech.words import written
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Word
 
 Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are behind
@@ -200,7 +201,7 @@ class Captions:
     def _line(self, update: LiveUpdate) -> Text:
         """The open words, cut on the left if they are too long for a line."""
         line = Text(f"{clock_of(update.seconds)} ", style="dim")
-        line.append(printable(" ".join(word.text for word in self._open)), style="bold not dim")
+        line.append(printable(written(self._open)), style="bold not dim")
         line.append(printable(f" {update.pending}"))
         if update.outstanding:
             line.append(f" · {update.outstanding} at the cloud", style="cyan")

@@ -18,6 +18,7 @@ from edgewise.errors import (
     CloudError,
     DoesNotFit,
     EdgewiseError,
+    ExtraMissing,
     InvalidRequest,
     LedgerError,
     ModelNotFound,
@@ -162,7 +163,7 @@ class LazyGroup(click.Group):
             drop_stdout()
             sys.exit(0)
         except EdgewiseError as error:
-            _say(str(error), error.code, as_json)
+            _say(_in_words(error), error.code, as_json)
             sys.exit(exit_code(error))
         except OSError as error:  # a full disk, a folder without write permission
             _say(str(error), "system", as_json)
@@ -220,6 +221,15 @@ def plugged_command(name: str, context: click.Context) -> click.Command | None:
 
 def exit_code(error: EdgewiseError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
+
+
+def _in_words(error: EdgewiseError) -> str:
+    """Its message; for a missing extra, with the command that works in this installation."""
+    if not isinstance(error, ExtraMissing):
+        return str(error)
+    from edgewise.cli import extras  # noqa: PLC0415 - reads the package's metadata
+
+    return extras.in_words(error)
 
 
 def wants_json(args: Sequence[str]) -> bool:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import replace
 from typing import Any
 
 import click
+from typing_extensions import override
 
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_model
-from edgewise.cli.render import console
+from edgewise.cli.render import (
+    COLOURS,
+    PLACES,
+    Part,
+    Screen,
+    confidence,
+    console,
+    dollars,
+    milliseconds,
+)
 from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import print_json
-from edgewise.settings import Settings
+from edgewise.settings import LOG_FORMATS, Settings
 
 CURL = """\
 curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
@@ -41,6 +53,11 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     "--isolate/--no-isolate",
     default=None,
     help="Local models in processes of their own: a crash does not end the server (default).",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    help="text is for people, json for programs; auto: text in a terminal.  [auto]",
 )
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
@@ -76,8 +93,8 @@ def serve(
     OPENAI_BASE_URL=http://127.0.0.1:8484/v1 your-application
 
     Settings that are not given here come from variables such as EDGEWISE_SERVER_HOST, then from
-    [server] in config.toml. A line of JSON per request goes to standard error. SIGTERM lets running
-    requests finish.
+    [server] in config.toml. A line per request goes to standard error: for people in a terminal,
+    JSON everywhere else. SIGTERM lets running requests finish.
     """
     overrides: dict[str, Any] = {
         "policy": policy,
@@ -95,7 +112,7 @@ def serve(
     from edgewise.server import serve as runner  # noqa: PLC0415
 
     settings = ensure_model(choose_model(settings))
-    runner.log_to_stderr()
+    runner.log_to(_log_handler(settings.server.log_format))
     runner.serve(settings, lambda url: _announce(url, settings, as_json))
 
 
@@ -115,3 +132,67 @@ def _announce(url: str, settings: Settings, as_json: bool) -> None:
     screen = console()
     screen.say(("Listening on ", "green"), url, " (in a browser: the dashboard)")
     screen.say(CURL.format(url=url, key=key))
+
+
+def _log_handler(log_format: str) -> logging.Handler | None:
+    """Lines for people, if that is wanted; None leaves it at JSON."""
+    side = console(stderr=True)
+    readable = log_format == "text" or (log_format == "auto" and side.is_terminal)
+    return RequestLines(side) if readable else None
+
+
+class RequestLines(logging.Handler):
+    """One line per request that a person can read; warnings as they are."""
+
+    def __init__(self, side: Screen) -> None:
+        super().__init__()
+        self._side = side
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        request: dict[str, Any] | None = getattr(record, "request", None)
+        if request is None:
+            words = f"{record.levelname.lower()}: {record.getMessage()}"
+            self._side.say((f"{_time(record.created)} ", "dim"), (words, "yellow"))
+        else:
+            self._side.say(*request_line(request))
+
+
+def request_line(request: dict[str, Any]) -> list[Part]:
+    """Time, status, endpoint; then who answered, how sure, how much, how long, for what."""
+    status = int(request["status"])
+    colour = "green" if status < 400 else "yellow" if status < 500 else "red"
+    facts: list[Part] = [(request["client"], "dim"), request.get("model", "")]
+    if "source" in request:
+        facts += _answered(request)
+    elif "total_ms" in request:
+        facts.append(milliseconds(request["total_ms"]))
+    facts += [
+        ("the client left" if request.get("left") else "", "yellow"),
+        (request["code"] if status >= 400 else "", colour),
+    ]
+    line: list[Part] = [(f"{_time(request['at'])} ", "dim"), (f"{status or '---'} ", colour)]
+    line.append(request["endpoint"])
+    for fact in facts:
+        if fact and fact[0]:
+            line += [(" · ", "dim"), fact]
+    return line
+
+
+def _answered(request: dict[str, Any]) -> list[Part]:
+    source = request["source"]
+    sure = confidence(request["confidence"], verified=request["confidence_verified"])
+    doubted = request["needs_cloud_handoff"] and source == "local"
+    return [
+        (f"{PLACES[source]} {request['answered_by']}", COLOURS[source]),
+        f"confidence {sure}" if request["confidence"] is not None else "",
+        f"{request['input_tokens']}+{request['output_tokens']} tokens",
+        milliseconds(request["total_ms"]),
+        dollars(request["cost_microdollars"]),
+        ("in doubt" if doubted else "", "yellow"),
+        (f"degraded: {request['degraded']}" if request["degraded"] else "", "yellow"),
+    ]
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))

@@ -82,11 +82,21 @@ def command(words: str = "") -> str:
         name = "edgewise"
     elif not script.exists():
         name = f"{shlex.quote(sys.executable)} -m edgewise"
-    elif script.is_relative_to(Path.cwd()):
-        name = shlex.quote(str(script.relative_to(Path.cwd())))
     else:
-        name = shlex.quote(str(script))
+        name = _from_here(script)
     return f"{name} {words}".rstrip()
+
+
+def python(words: str) -> str:
+    """The same for this installation's Python."""
+    # Not `samefile`: the Python of an environment is often a link to that of the system.
+    on_path = shutil.which("python") == sys.executable
+    return f"{'python' if on_path else _from_here(Path(sys.executable))} {words}"
+
+
+def _from_here(program: Path) -> str:
+    here = Path.cwd()
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 def print_json(value: Any) -> None:

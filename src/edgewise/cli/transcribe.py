@@ -90,18 +90,19 @@ def transcribe(
 
     The device transcribes everything. With a key, segments in doubt go to the cloud, which
     corrects them in place. The words go to standard output, everything else to standard error.
-    With --json several FILEs give a list.
+    The name of each of several FILEs stands above its words. With --json several FILEs give a list.
 
     \b
     edgewise transcribe meeting.mp3
     edgewise transcribe --local --format srt --output subtitles *.wav
     edgewise transcribe --cloud-key openai=KEY --threshold 0.8 --why interview.m4a
     """
+    folder = Path(output) if output else None
+    _refuse_mixed_up(files, style, folder, as_json)
     settings, request = split_for_transcriber(given)
     if cloud_key:
         settings = with_key(settings, cloud_key)
     settings = ensure_transcriber(settings, request.get("policy"))
-    folder = Path(output) if output else None
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     results: list[dict[str, Any]] = []
@@ -120,9 +121,12 @@ def transcribe(
                 console(stderr=True).say((f"{file}: ", "red"), f"{error} [{error.code}]")
                 continue
             results.append({"file": file, **transcript.to_dict()})
-            _write(transcript, file, folder, style, as_json)
+            name = file if len(files) > 1 else ""
+            shown = _written(transcript, file, folder, style, name)
+            if not as_json:
+                click.echo(shown, nl=False)
             if not as_json or explain:
-                tell(transcript, explain)
+                tell(transcript, explain, name=name)
     if as_json:
         print_json(results[0] if len(files) == 1 else results)
     if failure is not None:
@@ -186,52 +190,81 @@ def clock_of(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _write(
-    transcript: Transcript, file: str, folder: Path | None, style: str, as_json: bool
+def _refuse_mixed_up(
+    files: tuple[str, ...], style: str, folder: Path | None, as_json: bool
 ) -> None:
+    """Before any work: subtitles of several files in one stream, or two files under one name."""
     if folder is None:
-        if not as_json:
-            click.echo(printable_lines(WRITERS[style](transcript)), nl=False)
+        if len(files) > 1 and style in ("srt", "vtt") and not as_json:
+            raise click.UsageError(
+                f"--format {style}: several files need --output DIR, which gets one file each"
+            )
         return
-    path = folder / f"{Path(file).stem}.{ENDINGS[style]}"
-    path.write_text(WRITERS[style](transcript), encoding="utf-8")
-    if not as_json:
-        click.echo(str(path))
+    written_by: dict[str, str] = {}
+    for file in files:
+        name = f"{Path(file).stem}.{ENDINGS[style]}"
+        if name in written_by:
+            raise click.UsageError(
+                f"{written_by[name]} and {file} would both be written to {folder / name}; "
+                "transcribe them one after the other"
+            )
+        written_by[name] = file
+
+
+def _written(transcript: Transcript, file: str, folder: Path | None, style: str, name: str) -> str:
+    """What to print: the words, or the path of the file that they are in now.
+
+    `name` is given where the words of several files follow each other.
+    """
+    if folder is not None:
+        path = folder / f"{Path(file).stem}.{ENDINGS[style]}"
+        path.write_text(WRITERS[style](transcript), encoding="utf-8")
+        return f"{path}\n"
+    if name and style == "json":
+        return json_text({"file": name, **transcript.to_dict()}) + "\n"
+    above = f"==> {printable(name)} <==\n" if name else ""
+    return above + printable_lines(WRITERS[style](transcript))
 
 
 def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def tell(transcript: Transcript, explain: bool) -> None:
+def tell(transcript: Transcript, explain: bool, *, name: str = "") -> None:
     side = console(stderr=True)
-    side.print(_summary(transcript))
-    if explain:
-        side.print(why(transcript))
-        for segment in transcript.segments:
-            if segment.source == "cloud" or segment.error or segment.codes:
-                side.print(about(segment))
-        for segment in transcript.dropped:
-            line = f"  {clock_of(segment.start)} dropped ({' '.join(segment.codes)}): "
-            side.say((line, "dim"), segment.replaced or segment.text)
+    side.print(_summary(transcript, name))
+    if not explain:
+        return
+    side.print(why(transcript))
+    threshold = transcript.decision.threshold or 0.0
+    for segment in transcript.segments:
+        doubted = segment.confidence is not None and segment.confidence < threshold
+        if doubted or segment.source == "cloud" or segment.error or segment.codes:
+            side.print(about(segment, verified=transcript.confidence_verified))
+    for segment in transcript.dropped:
+        line = f"  {clock_of(segment.start)} dropped ({' '.join(segment.codes)}): "
+        side.say((line, "dim"), segment.replaced or segment.text)
 
 
-def about(segment: Segment) -> Text:
-    """A segment in doubt: who wrote it, what it replaced, and how sure the device was."""
+def about(segment: Segment, *, verified: bool = True) -> Text:
+    """A segment in doubt: when, its words, who wrote them, and how sure the device was."""
     line = Text(f"  {clock_of(segment.start)} ")
     line.append(segment.source, style=COLOURS[segment.source])
-    line.append(f" · device's confidence {confidence(segment.confidence)}")
+    line.append(f" · device's confidence {confidence(segment.confidence, verified=verified)}")
     if segment.codes:
         line.append(f" · {' '.join(segment.codes)}", style="yellow")
     if segment.error:
         line.append(f" · not corrected: {segment.error}", style="yellow")
-    if segment.replaced is not None:
+    if segment.replaced is None:
+        line.append(f"\n      {printable(segment.text)}")
+    else:
         line.append(f"\n    - {printable(segment.replaced)}\n    + {printable(segment.text)}")
     return line
 
 
-def _summary(transcript: Transcript) -> Text:
+def _summary(transcript: Transcript, name: str) -> Text:
     line = Text("└ ", style="dim")
+    line.append(f"{printable(name)} · " if name else "")
     place = PLACES.get(transcript.source, transcript.source)
     line.append(place, style=f"bold {COLOURS[transcript.source]}")
     sent = transcript.decision.features.get("sent_seconds", 0.0)

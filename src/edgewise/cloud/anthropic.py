@@ -95,6 +95,10 @@ class AnthropicProvider(WireProvider):
                 yield from chunks
             yield answer.end(request)
 
+    def check_key(self) -> None:
+        with _mapped(self._config), reading(self._config.name):
+            iter(self._client.models.list(limit=1).data)  # a log-in page of some network has none
+
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     """The request in Anthropic's format. It has no seed; stop words and tools are native."""

@@ -51,7 +51,6 @@ LONGEST_PAUSE_S = 2.0
 # The most bytes that the strictest server takes in one request, base64 included.
 MOST_BYTES_TOGETHER = 18_000_000
 _log = logging.getLogger(__name__)
-_THAT_DO = {"transcribe": " that transcribes", "embed": " that embeds"}
 
 
 @dataclass(slots=True)
@@ -73,7 +72,10 @@ class Lane:
 
 @dataclass(slots=True)
 class Door:
-    """Implements `Cloud`. Thread-safe: each stream has its own state."""
+    """Implements `Cloud`. Thread-safe: each stream has its own state.
+
+    `no_lanes` are the words for a door without a lane: whose key is missing.
+    """
 
     lanes: Sequence[Lane]
     budget_guard: BudgetGuard
@@ -82,6 +84,7 @@ class Door:
     clock: Callable[[], float] = time.monotonic
     redactor: Redactor = field(default_factory=Redactor)
     own_id: str = field(default_factory=new_request_id)  # of the engine, for what leaves
+    no_lanes: str = "no cloud provider has a key (edgewise auth set PROVIDER)"
 
     def closed(self, request: Request) -> CloudClosed | None:
         if not request.may_leave:
@@ -89,10 +92,7 @@ class Door:
         if (kept := self.redactor.closed(request)) is not None:
             return kept
         if not self.lanes:
-            which = _THAT_DO.get(request.task, "")
-            return CloudClosed(
-                f"no cloud provider{which} has a key (edgewise auth set PROVIDER)", code="no_key"
-            )
+            return CloudClosed(self.no_lanes, code="no_key")
         if not any(lane.breaker.would_allow() for lane in self.lanes):
             return self._breakers_open()
         return self._too_soon(request)
@@ -295,7 +295,7 @@ class Door:
         finish = trip.finish
         if finish is None:
             # An answer that comes in one piece was complete before it was cut or garbled.
-            whole = request.task in _THAT_DO
+            whole = request.task in ("transcribe", "embed")
             paid = (CloudTimeout, CloudCut, CloudMalformed) if whole else CloudTimeout
             refused = failure and not trip.begun and not isinstance(failure, paid)
             if refused or not trip.tries:

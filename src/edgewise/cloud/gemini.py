@@ -112,6 +112,10 @@ class GeminiProvider(WireProvider):
             yield from chunks
         yield answer.end(request)
 
+    def check_key(self) -> None:
+        with _mapped(self._config), reading(self._config.name):
+            self._client.models.list(config={"page_size": 1})
+
     @override
     def close(self) -> None:
         self._client.close()

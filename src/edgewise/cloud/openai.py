@@ -117,6 +117,12 @@ class OpenAIProvider(WireProvider):
                 yield from texts
             yield from answer.end(request)
 
+    def check_key(self) -> None:
+        with _mapped(self._config), reading(self._config.name):
+            found = self._client.get(self._row.key_check, cast_to=object)
+            if not isinstance(found, dict):  # a log-in page of some network says 200, too
+                raise TypeError("not an object")
+
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     """A chat in OpenAI's format, without what this provider or model refuses."""

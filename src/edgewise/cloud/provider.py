@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
@@ -62,6 +62,15 @@ class CloudProvider(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ChecksKeys(Protocol):
+    """A provider that can say for free whether its key is good."""
+
+    def check_key(self) -> None:
+        """One small request that costs nothing. Raises CloudAuthFailed, or why it cannot say."""
+        ...
 
 
 class BudgetGuard(Protocol):

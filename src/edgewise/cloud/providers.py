@@ -62,6 +62,7 @@ class Provider:
     any_language      what it must be told to detect the language; "": nothing
     image_side        it shrinks larger pictures (in pixels) itself: more is never sent
     image_bytes       the largest picture file it takes
+    key_check         the path that refuses a wrong key for free (OpenAI's protocol)
     """
 
     name: str
@@ -86,6 +87,7 @@ class Provider:
     any_language: str = ""
     image_side: int = 2048
     image_bytes: int = 10_000_000
+    key_check: str = "/models"
 
     def model_for(self, task: Task) -> str:
         """The model for a task unless the user names one; "" if there is none."""

@@ -242,16 +242,25 @@ def _quantile(quantiles: Sequence[float], share: float) -> float:
     return low + (high - low) * (place - below)
 
 
-def promises(fitted: Fitted, probability: float, judged: Judged = "whole") -> str:
-    """What a calibration can promise, in words: `max_error 1 %: nothing, 5 %: keeps 12 %`."""
+def promises(fitted: Fitted, probability: float, judged: Judged = "whole") -> tuple[str, bool]:
+    """What a calibration can promise, in words, and whether it is anything at all."""
     measured = fitted.measured
     table = measured.risk.get(judged, ())
     if not table:
-        return "no risk table, so max_error sends everything to the cloud"
-    told = []
+        return "with max_error every answer goes to the cloud: it has no risk table", False
+    keeps, sends = [], []
     for error in TOLD_ERRORS:
         threshold = find_threshold(table, measured.risk_rows, error, probability)
         kept = next((row.kept for row in table if row.threshold == threshold), 0)
-        keeps = f"keeps {percent(round(kept / measured.risk_rows, 2))}" if kept else "nothing"
-        told.append(f"{percent(error)}: {keeps}")
-    return f"max_error {', '.join(told)}"
+        if kept:
+            share = percent(round(kept / measured.risk_rows, 2))
+            keeps.append(f"with max_error {percent(error)} it keeps {share} of the answers")
+        else:
+            sends.append(percent(error))
+    if sends:
+        keeps.append(f"with max_error {_either(sends)} every answer goes to the cloud")
+    return ", ".join(keeps), len(sends) < len(TOLD_ERRORS)
+
+
+def _either(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -41,7 +41,7 @@ from edgewise.local.backend import SpeechBackend
 from edgewise.speech.audio import PcmReader
 from edgewise.speech.chunks import Chunk, LiveUtterances
 from edgewise.speech.confidence import LOOPING
-from edgewise.speech.words import Captions, StableText, made_up, without_loops
+from edgewise.speech.words import Captions, StableText, made_up, without_loops, written
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import (
@@ -293,7 +293,7 @@ class LiveTranscriber:
     def _update(self) -> LiveUpdate:
         self.last_update = LiveUpdate(
             confirmed=self._captions.text,
-            pending=" ".join(word.text for word in self._text.pending),
+            pending=written(self._text.pending),
             new_words=tuple(self._words),
             new_segments=tuple(self._segments),
             corrections=tuple(self._announced),
@@ -405,7 +405,7 @@ class UtteranceTranscriber:
             self._draft.dropped.append(replace(dropped, codes=(code or "silence",), confidence=0.0))
         if not words:
             return None
-        text = " ".join(word.text for word in words)
+        text = written(words)
         segment = judge(self._evidence(words, text), chunk, self._calibration)
         self._texts = [*self._texts[-MOST_ALIKE:], text]
         if len(self._texts) > MOST_ALIKE and len(set(self._texts)) == 1:
@@ -419,7 +419,7 @@ class UtteranceTranscriber:
             id=-1,
             start=chunk.start,
             end=chunk.start + chunk.seconds,
-            text=" ".join(word.text for word in words),
+            text=written(words),
             words=tuple(words),
             confidence=0.0,
             expected_error=1.0,

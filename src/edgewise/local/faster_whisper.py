@@ -104,8 +104,14 @@ def _heard(segment: Any, language: str) -> Heard:
         end=float(segment.end),
         text=segment.text.strip(),
         words=tuple(
-            Word(word.word.strip(), float(word.start), float(word.end), float(word.probability))
-            for word in segment.words or ()
+            Word(
+                word.word.strip(),
+                float(word.start),
+                float(word.end),
+                float(word.probability),
+                glued=place > 0 and not word.word[:1].isspace(),
+            )
+            for place, word in enumerate(segment.words or ())
         ),
         mean_logprob=float(segment.avg_logprob),
         no_speech=float(segment.no_speech_prob),

@@ -82,10 +82,12 @@ def running(
             thread.join(settings.server.drain_s + START_S)
 
 
-def log_to_stderr() -> None:
-    """For `edgewise serve`: a library must not touch anybody's logging."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+def log_to(handler: logging.Handler | None = None) -> None:
+    """For `edgewise serve`: a library must not touch anybody's logging. JSON to standard error,
+    unless you bring a handler."""
+    if handler is None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonLines())
     for name in ("edgewise", "uvicorn"):
         logger = logging.getLogger(name)
         logger.addHandler(handler)

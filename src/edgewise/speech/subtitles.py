@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from edgewise.speech.words import hangs_on
 from edgewise.types.transcripts import Segment, Word
 
 LINE = 42  # characters that fit on a line
@@ -47,10 +48,11 @@ def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
         if not segment.text:
             continue
         if not segment.words:
-            yield Cue(segment.start, segment.end, _lines(segment.text.split()))
+            words = [Word(text, segment.start, segment.end) for text in segment.text.split()]
+            yield _cue(words)
             continue
         held: list[Word] = []
-        for word in segment.words:
+        for word in _whole(segment.words):
             if held and not _fits([*held, word]):
                 yield _cue(held)
                 held = []
@@ -59,21 +61,32 @@ def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
             yield _cue(held)
 
 
+def _whole(words: Sequence[Word]) -> list[Word]:
+    """Words that no line may end inside: "ill" and "-disposed" become one."""
+    found: list[Word] = []
+    for word in words:
+        if found and hangs_on(word):
+            found[-1] = replace(found[-1], text=found[-1].text + word.text, end=word.end)
+        else:
+            found.append(word)
+    return found
+
+
 def _fits(words: Sequence[Word]) -> bool:
-    lines = _lines([word.text for word in words]).count("\n") + 1
+    lines = _lines(words).count("\n") + 1
     return lines <= LINES and words[-1].end - words[0].start <= LONGEST_S
 
 
 def _cue(words: Sequence[Word]) -> Cue:
-    return Cue(words[0].start, words[-1].end, _lines([word.text for word in words]))
+    return Cue(words[0].start, words[-1].end, _lines(words))
 
 
-def _lines(words: Sequence[str]) -> str:
+def _lines(words: Sequence[Word]) -> str:
     lines = [""]
     for word in words:
-        longer = f"{lines[-1]} {word}".strip()
+        longer = f"{lines[-1]}{'' if word.glued else ' '}{word.text}".strip()
         if lines[-1] and len(longer) > LINE:
-            lines.append(word)
+            lines.append(word.text)
         else:
             lines[-1] = longer
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from edgewise.types.transcripts import Heard, Word
@@ -27,6 +27,16 @@ _ENDS = (".", "?", "!", "。", "？", "！")  # noqa: RUF001 - other languages h
 # Whether somebody speaks all the time between two moments.
 Speaking = Callable[[float, float], bool]
 Item = tuple[Word, int]  # a word, and the number of the stretch it was heard in
+
+
+def written(words: Iterable[Word]) -> str:
+    """Words as a text, with spaces where they belong."""
+    return "".join(f"{'' if word.glued else ' '}{word.text}" for word in words).strip()
+
+
+def hangs_on(word: Word) -> bool:
+    """Whether it is the rest of the word before it, as "-disposed" is of "ill"."""
+    return word.glued and not word.text[:1].isalnum()
 
 
 def compression(text: str) -> float:
@@ -70,7 +80,7 @@ def without_loops(heard: Heard) -> tuple[str, tuple[Word, ...], bool]:
         start, length, times = loop
         del words[start + length : start + times * length]
         found = True
-    text = " ".join(word.text for word in words) if found else heard.text
+    text = written(words) if found else heard.text
     return text, tuple(words), found or compression(heard.text) > MOST_COMPRESSED
 
 
@@ -102,6 +112,8 @@ def into_utterances(heard: Sequence[Heard], speaking: Speaking) -> list[Heard]:
 
 def _pauses(word: Word, following: Word, speaking: Speaking) -> bool:
     gap = following.start - word.end
+    if hangs_on(following):
+        return False
     return gap >= PAUSE_S or (gap >= 0.05 and not speaking(word.end, following.start))
 
 
@@ -159,7 +171,7 @@ def text_of(words: Sequence[Word], heard: Heard) -> str:
     for word in heard.words[: first + len(words)]:
         found = heard.text.find(word.text, place)
         if found < 0:
-            return " ".join(each.text for each in words)
+            return written(words)
         if word is words[0]:
             begin = found
         place = found + len(word.text)
@@ -186,6 +198,8 @@ class StableText:
             if plain(before) != plain(now):
                 break
             agreed += 1
+        while 0 < agreed < len(rest) and hangs_on(rest[agreed]):
+            agreed -= 1  # a word is confirmed as a whole
         return self._settle(rest, agreed)
 
     def finish(self, hypothesis: Sequence[Word]) -> tuple[Word, ...]:
@@ -244,7 +258,10 @@ class Captions:
 
     def say(self, words: Sequence[Word]) -> None:
         """Add confirmed words to the open segment."""
-        self._open = _with_space(self._open, " ".join(word.text for word in words))
+        glued = bool(words) and words[0].glued
+        self._open = (
+            self._open + written(words) if glued else _with_space(self._open, written(words))
+        )
 
     def end(self, number: int | None) -> str:
         """End the open segment under this id, or None if nothing was said; return its text."""

@@ -13,12 +13,16 @@ from edgewise.types.replies import Place, Reply
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word and when it was said, in seconds. `probability` is None if not measured."""
+    """One word and when it was said, in seconds. `probability` is None if not measured.
+
+    `glued` means that no space is written before it: "-disposed" after "ill", any word of Chinese.
+    """
 
     text: str
     start: float
     end: float
     probability: float | None = None
+    glued: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

