@@ -37,6 +37,7 @@ from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, Task
 from edgewise.types.pictures import Sight
+from edgewise.types.progress import watched
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard
 
@@ -97,7 +98,7 @@ class FairQueue:
         """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full."""
         ticket = self._draw(cancellation.client)
         try:
-            with cancellation.waking(ticket.called.set):
+            with cancellation.waking(ticket.called.set), _in_line():
                 ticket.called.wait()
             cancellation.check()
             started = self._clock()
@@ -160,6 +161,20 @@ class FairQueue:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
+@contextmanager
+def _in_line() -> Generator[None]:
+    """Whoever looks on sees that the request waits for its turn."""
+    progress = watched.get()
+    if progress is None:
+        yield
+        return
+    progress.waiting = True
+    try:
+        yield
+    finally:
+        progress.waiting = False
+
+
 class _Described(Protocol):
     """Any local model."""
 
@@ -182,6 +197,9 @@ class _Queued(Generic[Local]):
         return self._model.facts()
 
     def turn(self) -> AbstractContextManager[None]:
+        if (progress := watched.get()) is not None:
+            facts = self.facts()
+            progress.start("local", facts.backend, facts.model)
         return self.fair_queue.turn(current.get() or Cancellation())
 
     def close(self) -> None:

@@ -108,6 +108,7 @@ class JudgedRequest:
     source: str
     cost_microdollars: int
     avoided_microdollars: int
+    verified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +238,12 @@ def judged_requests(
     """The latest, newest first."""
     found = connection.execute(
         """SELECT task, confidence, threshold, source, cost_microdollars,
-            cost_avoided_microdollars
+            cost_avoided_microdollars, calibration
         FROM requests WHERE created_at >= ? AND confidence IS NOT NULL
         ORDER BY created_at DESC LIMIT ?""",
         (since, limit),
     )
-    return [JudgedRequest(*row) for row in found]
+    return [JudgedRequest(*row, is_verified(calibration)) for *row, calibration in found]
 
 
 def timeline(
