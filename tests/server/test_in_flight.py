@@ -7,15 +7,34 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from typing_extensions import override
+
+from edgewise.local.backend import TokenStream
 from edgewise.server.dashboard.events import in_flight
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, word_tokens
+from edgewise.testing import LoopbackCloud, ScriptedBackend, word_tokens
 from edgewise.types.progress import Progress
+from edgewise.types.tokens import Token
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 
 LESS_AND_LESS = word_tokens("Perhaps it is", logprob=-0.3, margin=3.0, entropy=0.4) + word_tokens(
     " Lyon, who knows, or maybe another one", logprob=-2.5, margin=0.1, entropy=2.5
 )
+
+
+class StepByStep(ScriptedBackend):
+    """Says a token each time `step` is released."""
+
+    def __init__(self, answers: list[tuple[Token, ...]]) -> None:
+        super().__init__(answers)
+        self.step = threading.Semaphore(0)
+
+    @override
+    def generate(self, *given: Any, **options: Any) -> TokenStream:
+        for item in super().generate(*given, **options):
+            if isinstance(item, Token):
+                assert self.step.acquire(timeout=60)
+            yield item
 
 
 def running(served: Served, key: str = "") -> Iterator[dict[str, Any]]:
@@ -35,14 +54,19 @@ def running(served: Served, key: str = "") -> Iterator[dict[str, Any]]:
 def test_a_request_is_seen_while_it_runs_and_while_it_is_handed_over(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
-    cloud.always(Answer(text="It is Paris, the capital.", delay_first_s=0.5, delay_between_s=0.3))
-    served = serving(ScriptedBackend([LESS_AND_LESS], delay_s=0.3))
+    looked = threading.Event()
+    cloud.always(lambda _: "It is Paris, the capital." if looked.wait(60) else "late")
+    device = StepByStep([LESS_AND_LESS])
+    served = serving(device, settings={"patience_s": 60})
     asking = threading.Thread(target=served.chat)
     seen: list[dict[str, Any]] = []
-    for found in running(served):
-        if not seen and not asking.ident:
+    for found in running(served):  # the next token comes when the last was seen
+        if not asking.ident:
             asking.start()
         seen += found["requests"]
+        device.step.release()
+        if found["requests"] and found["requests"][0]["place"] == "cloud":
+            looked.set()
     asking.join()
     assert {each["place"] for each in seen} >= {"local", "cloud"}
     local = [each for each in seen if each["place"] == "local"]
@@ -58,7 +82,8 @@ def test_a_request_is_seen_while_it_runs_and_while_it_is_handed_over(
 
 
 def test_a_request_that_waits_for_its_turn_says_so(serving: Serving) -> None:
-    served = serving(ScriptedBackend.confident("Paris is the capital.", delay_s=0.3))
+    device = StepByStep([word_tokens("Paris is the capital.", logprob=-0.01)])
+    served = serving(device)
     asking = [threading.Thread(target=served.chat) for _ in range(2)]
     for each in asking:
         each.start()
@@ -69,6 +94,7 @@ def test_a_request_that_waits_for_its_turn_says_so(serving: Serving) -> None:
         return sorted(waiting) == [False, True] and found["queues"][0]["waiting"] == 1
 
     wait_until(waits)
+    device.step.release(99)
     for each in asking:
         each.join()
     served.settle()
@@ -77,8 +103,9 @@ def test_a_request_that_waits_for_its_turn_says_so(serving: Serving) -> None:
 
 def test_a_key_of_its_own_sees_its_own_requests_only(serving: Serving) -> None:
     keys = {name: {"key_env": f"{name.upper()}_KEY"} for name in ("a", "b")}
+    device = StepByStep([word_tokens("Paris is the capital.", logprob=-0.01)])
     served = serving(
-        ScriptedBackend.confident("Paris is the capital.", delay_s=0.3),
+        device,
         environment={"A_KEY": "key-a", "B_KEY": "key-b"},
         keys=keys,
         key="all",
@@ -91,11 +118,13 @@ def test_a_key_of_its_own_sees_its_own_requests_only(serving: Serving) -> None:
     assert in_flight(served.state, "b")["requests"] == []
     overview = served.http.get("/edgewise/overview/1h", headers={"authorization": "Bearer key-b"})
     assert overview.json()["device"]["in_flight"] == 0
+    device.step.release(99)
     asking.join()
 
 
 def test_a_request_that_nobody_foresaw_to_fail_does_not_stay(serving: Serving) -> None:
     class Broken(ScriptedBackend):
+        @override
         def generate(self, *_: Any, **__: Any) -> Any:
             raise RuntimeError("nobody foresaw this")
 

@@ -243,7 +243,10 @@ def judged_requests(
         ORDER BY created_at DESC LIMIT ?""",
         (since, limit),
     )
-    return [JudgedRequest(*row, is_verified(calibration)) for *row, calibration in found]
+    return [
+        JudgedRequest(task, sure, threshold, source, cost, avoided, is_verified(name))
+        for task, sure, threshold, source, cost, avoided, name in found
+    ]
 
 
 def timeline(
