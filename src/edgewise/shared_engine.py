@@ -39,6 +39,7 @@ from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Task
 from edgewise.types.pictures import Sight
+from edgewise.types.progress import watched
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import Heard
 
@@ -113,7 +114,7 @@ class FairQueue:
             self._give_back(ticket)
 
     def _wait(self, ticket: Ticket, cancellation: Cancellation) -> None:
-        with cancellation.waking(ticket.called.set):
+        with cancellation.waking(ticket.called.set), _in_line():
             ticket.called.wait()
         cancellation.check()
 
@@ -186,6 +187,20 @@ class FairQueue:
             self._turn_s += SMOOTHING * (seconds - self._turn_s)
 
 
+@contextmanager
+def _in_line() -> Generator[None]:
+    """Whoever looks on sees that the request waits for its turn."""
+    progress = watched.get()
+    if progress is None:
+        yield
+        return
+    progress.waiting = True
+    try:
+        yield
+    finally:
+        progress.waiting = False
+
+
 class _Described(Protocol):
     """Any local model."""
 
@@ -208,6 +223,9 @@ class _Queued(Generic[Local]):
         return self._model.facts()
 
     def turn(self) -> AbstractContextManager[Callable[[], None]]:
+        if (progress := watched.get()) is not None:
+            facts = self.facts()
+            progress.start("local", facts.backend, facts.model)
         return self.fair_queue.turn(current.get() or Cancellation())
 
     def close(self) -> None:

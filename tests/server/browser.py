@@ -105,7 +105,7 @@ class Browser:
             "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
         )
 
-    def press(self, key: str, times: int = 1) -> None:
+    def press(self, key: str, times: int = 1, *, shift: bool = False) -> None:
         for _ in range(times):
             for kind in ("keyDown", "keyUp"):
                 self._send(
@@ -114,6 +114,7 @@ class Browser:
                     key=key,
                     code=key,
                     windowsVirtualKeyCode=KEYS[key],
+                    modifiers=8 if shift else 0,
                     **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}),
                 )
 

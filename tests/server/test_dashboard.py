@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import math
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgewise.assembly import parts
+from edgewise.decide.drift import Drift
 from edgewise.errors import ExtraMissing
 from edgewise.speech import chunks
 from edgewise.testing import (
+    Answer,
     LoopbackCloud,
     ScriptedBackend,
     ScriptedFunctionModel,
     Status,
     word_tokens,
 )
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, spoken
 from tests.pictures import one_pixel
 from tests.server.browser import Browser, chromium
 from tests.server.conftest import Serving
 from tests.server.served import Served
+from tests.server.test_in_flight import LESS_AND_LESS, StepByStep
 from tests.speech.made_voice import wav
 
 SURE = word_tokens("Paris is the capital of France.", logprob=-0.01, margin=6.0, entropy=0.05)
@@ -70,6 +80,12 @@ def opened(page: Browser, served: Served, where: str = "") -> Browser:
     return page
 
 
+def chatting(page: Browser, served: Served) -> None:
+    opened(page, served, "#playground")
+    page.click("#mode-chat")
+    page.wait("!document.querySelector('#log').hidden")
+
+
 def test_it_shows_the_figures_and_asks_nobody_else(page: Browser, busy: Served) -> None:
     opened(page, busy)
     page.wait("document.querySelectorAll('#feed tr').length === 12")
@@ -100,9 +116,13 @@ def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Ser
     opened(page, busy)
     page.wait("document.querySelector('#feed .when')")
     assert page.text("#feed .badge") == "unverified", "nobody calibrated the scripted model"
-    page.click("#feed .when")
+    page.click("#feed tr .why")  # anywhere on its row
     page.wait("document.querySelector('#detail').open && document.querySelector('#detail dl')")
     assert "handoff_low_confidence" in page.text("#detail-body")
+    rows = page.run(
+        "[...document.querySelectorAll('#detail tbody tr')].map((e) => e.cells[0].textContent)"
+    )
+    assert rows[:2] == ["device", "cloud"], "its attempts, in their order"
     assert "It left for the cloud: its unverified confidence of " in page.text("#detail-body")
     assert ", unverified (threshold" in page.text("#detail-body")
     assert "What is the capital" not in page.text("#detail-body")
@@ -111,8 +131,8 @@ def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Ser
 
 
 def handed_off(page: Browser) -> int:
-    found = re.search(r"(\d+) of 12", page.text("#outcome"))
-    assert found
+    found = re.search(r"Handed off\d+ %(\d+) of 12", page.text("#outcome"))
+    assert found, page.text("#outcome")
     return int(found[1])
 
 
@@ -123,34 +143,237 @@ def test_dragging_the_threshold_changes_what_would_have_happened(
     page.wait("document.querySelector('#histogram input')")
     page.run("document.querySelector('#histogram').scrollIntoView({block: 'center'})")
     assert handed_off(page) == 4 and "as it was" in page.text("#outcome")
+    assert "nobody has calibrated this model" in page.text("#expected")
+    slider = "document.querySelector('#histogram input')"
     box = page.run(
-        "(() => { const b = document.querySelector('#histogram input').getBoundingClientRect();"
-        " return [b.x, b.y + b.height / 2, b.width, Number("
-        "document.querySelector('#histogram input').value)] })()"
+        f"(() => {{ const s = {slider}, b = s.getBoundingClientRect();"
+        " return [b.x, b.y + b.height / 2, b.width, Number(s.value), Number(s.min),"
+        " Number(s.max)] })()"
     )
-    left, middle, width, value = box
-    at = left + 12 + (width - 24) * value
+    left, middle, width, value, least, most = box
+    assert least < value < most
+    at = left + 12 + (width - 24) * (value - least) / (most - least)
     page.mouse("mousePressed", at, middle)
-    page.mouse("mouseMoved", left + width - 14, middle)
-    page.mouse("mouseReleased", left + width - 14, middle)
-    page.wait("Number(document.querySelector('#histogram input').value) > 0.97")
+    page.mouse("mouseMoved", left + width - 10, middle)
+    page.mouse("mouseReleased", left + width - 10, middle)
+    page.wait(f"{slider}.value === {slider}.max")
     assert handed_off(page) == 12 and "+8" in page.text("#outcome")
-    assert "100 %" in page.run(
-        "document.querySelector('#histogram input').getAttribute('aria-valuetext')"
-    )
-    page.run("document.querySelector('#histogram input').focus()")
+    assert "100 %" in page.run(f"{slider}.getAttribute('aria-valuetext')")
+    page.run(f"{slider}.focus()")
     page.press("Home")
-    page.wait("document.querySelector('#histogram input').value === '0'")
+    page.wait(f"{slider}.value === {slider}.min")
     assert handed_off(page) == 0
     page.press("ArrowRight")
-    assert page.run("document.querySelector('#histogram input').value") == "0.01"
+    assert page.run(f"Number({slider}.value)") == pytest.approx(least + 0.01)
+    written = f"threshold = {least + 0.01:.2f}"
+    assert page.text("#write-down pre") == written
+    page.run(COPIED)
+    page.click("#write-down .copy")
+    assert page.run("window.copied") == written
+
+
+# What a copy button puts into the clipboard, which a browser without a window does not share.
+COPIED = """Object.defineProperty(navigator, 'clipboard', {value: {
+    writeText: async (text) => { window.copied = text } }})"""
+
+
+def test_the_threshold_opens_on_most_rows_and_says_how_many_are_wrong(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always("Paris.")
+    before = serving()
+    for _ in range(2):
+        before.chat()  # of a model that nobody has calibrated
+    file = resources.files("edgewise.calibrations") / "smollm2-135m-instruct-q8_0.json"
+    served = serving(
+        ScriptedBackend([SURE, SURE, UNSURE]),
+        settings={"calibration": str(file), "cloud_share": 0.3},
+    )
+    for _ in range(5):
+        served.chat()
+    opened(page, served)
+    page.wait("document.querySelector('#histogram input')")
+    groups = page.run("[...document.querySelectorAll('#task option')].map((e) => e.textContent)")
+    assert groups == ["chat (5)", "chat, unverified (2)"], "two scales are never mixed"
+    rows = served.http.get("/edgewise/requests").json()["requests"]
+    sure = [row["confidence"] for row in rows if row["confidence_verified"]]
+    at = float(page.run("document.querySelector('#histogram input').value"))
+    kept = [each for each in sure if each >= at]
+    wrong = sum(1 - each for each in kept)
+    told = f"Among the {len(kept)} kept, expect about {wrong:.1f} wrong answers"
+    assert page.text("#expected").startswith(told)
+    assert f"{len(kept)} of 5" in page.text("#outcome")
+    least, most = page.run(
+        "(({min, max}) => [min, max].map(Number))(document.querySelector('#histogram input'))"
+    )
+    assert least == pytest.approx(math.floor(20 * min(sure)) / 20), "the range is the data's"
+    assert least > 0 and most - least < 1
+    assert "cloud_share = 0.3, which must go" in page.text("#write-down")
+
+
+def test_what_runs_is_seen_with_its_confidence_until_the_cloud_takes_over(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    looked = threading.Event()
+    cloud.always(lambda _: "It is Paris." if looked.wait(60) else "late")
+    device = StepByStep([LESS_AND_LESS])
+    served = serving(device, settings={"patience_s": 60})
+    opened(page, served)
+    assert "0 running" in page.text("#queue-line")
+    asking = threading.Thread(target=served.chat)
+    asking.start()
+    for tokens in ("1 token", "2 tokens", "3 tokens"):
+        device.step.release()
+        page.wait(f"document.querySelector('.run-speed span')?.textContent === '{tokens}'")
+    page.wait("document.querySelector('.run .pill.local.now') && document.querySelector('.spark')")
+    assert "1 running · 1 of 1 local slot busy" in page.text("#queue-line")
+    assert "scripted-1" in page.text(".run-way") and "token" in page.text(".run-speed")
+    assert page.run("document.querySelector('.spark .mark-line') !== null"), "the threshold"
+    device.step.release(99)
+    page.wait("document.querySelector('.run .arrow + .pill.cloud.now')")
+    page.wait("document.querySelector('.run-way').textContent.includes('openai')")
+    page.wait("document.querySelector('.spark.low')")
+    for width in (390, 1280):
+        page.look(width=width, dark=True)
+        assert page.run("document.documentElement.scrollWidth") <= width
+    looked.set()
+    page.wait("document.querySelector('.run.done .run-outcome')?.textContent")
+    assert "in doubt" in page.text(".run-outcome")
+    asking.join()
+    page.wait("document.querySelectorAll('#feed tr').length === 1")
+    assert "0 running" in page.text("#queue-line")
+
+
+def test_an_empty_server_leads_to_the_first_request(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(environment={"OPENAI_API_KEY": ""})
+    opened(page, served)
+    page.wait("document.querySelector('#start').open")
+    assert not page.run("document.querySelector('#figures').checkVisibility()")
+    assert page.text("#base-url") == f"{served.url}/v1"
+    page.run(COPIED)
+    page.click(".base .copy")
+    assert page.run("window.copied") == f"{served.url}/v1"
+    assert f"curl {served.url}/v1/chat/completions" in page.text("#clients pre")
+    page.click("#clients [role=tab]")
+    for words in ("from openai", "from anthropic", "from ollama"):
+        page.press("ArrowRight")
+        assert words in page.text("#clients pre") and served.url in page.text("#clients pre")
+    page.click("#clients .copy")
+    assert "from ollama import Client" in page.run("window.copied")
+    ready = page.text("#readiness")
+    assert "The device is ready: scripted-1" in ready and "Clients need no key" in ready
+    assert "No cloud provider has a key" in ready and "edgewise auth set openai" in ready
+    page.click("#try")
+    page.wait("document.querySelector('#try-result .answer')")
+    assert "device Paris is the capital of France. (sure enough" in page.text("#try-result")
+    page.wait("document.querySelector('#figures').checkVisibility()")
+    page.run("location.hash = 'playground'")
+    page.wait("!document.querySelector('#playground').hidden")
+    page.click("#examples .chip")
+    page.press("Enter")
+    page.wait("document.querySelector('#verdict').textContent")
+    assert "No cloud provider has a key" in page.text("#side-cloud")
+    assert "Paris is the capital" in page.text("#side-local .side-said")
+
+
+HOSTILE = "<img src=x onerror=window.hurt=1>"
+
+
+def test_rows_are_filtered_searched_and_marked(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always("Paris.")
+    facts = replace(SCRIPTED_FACTS, model=HOSTILE)
+    served = serving(ScriptedBackend([SURE, UNSURE, UNSURE, UNSURE], facts=facts, delay_s=0.001))
+    served.chat()
+    served.chat()  # handed off
+    served.chat(metadata={"policy": "local_only", "budget_key": HOSTILE})  # kept in doubt
+    cloud.always(Status(400))
+    served.chat(metadata={"budget_key": "kitchen"})  # degraded: the cloud did not answer
+    served.state.engine._watch.found[HOSTILE] = Drift(
+        calibration=HOSTILE, reasons=("too many are wrong",)
+    )
+    opened(page, served)
+    page.wait("document.querySelectorAll('#feed tr').length === 4")
+    assert page.text("#feed-count") == "the latest 4"
+    threading.Thread(target=served.chat, kwargs={"messages": []}).start()
+    page.wait("document.querySelectorAll('#feed tr').length === 5")
+    assert "refused" in page.text("#feed tr:first-child") and page.text("#requests") == "4"
+
+    def choose(name: str, value: str) -> list[str]:
+        page.run(
+            f"(() => {{ const e = document.querySelector('#filter-{name}');"
+            f" e.value = {json.dumps(value)}; e.dispatchEvent(new Event('change')) }})()"
+        )
+        found: list[str] = page.run(
+            "[...document.querySelectorAll('#feed .by')].map((e) => e.textContent)"
+        )
+        page.run("document.querySelector('#filters').reset()")
+        page.wait("document.querySelectorAll('#feed tr').length === 5")
+        return found
+
+    assert choose("source", "cloud") == ["cloud"]
+    assert sorted(choose("state", "doubt")) == ["devicein doubt", "devicein doubtdegraded"]
+    assert choose("state", "degraded") == ["devicein doubtdegraded"]
+    assert choose("key", HOSTILE) == ["devicein doubt"]
+    assert len(choose("model", HOSTILE)) == 3 and len(choose("task", "chat")) == 4
+    page.click("#search")
+    page.write("KITCHEN")
+    page.wait("document.querySelectorAll('#feed tr').length === 1")
+    assert page.text("#feed-count") == "1 of the latest 5"
+    page.click("#feed tr .why")
+    page.wait("document.querySelector('#detail dl')")
+    assert "Kept from the cloud by" in page.text("#detail-body")
+    assert "Drift." in page.text("#drift-alarm") and HOSTILE in page.text("#drift-alarm")
+    assert page.run("window.hurt") is None and page.run("document.images.length") == 0
+    page.errors.clear()  # the browser itself logs every status above 399
+
+
+def test_the_playground_compares_device_and_cloud_at_once(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always(Answer(text="Canberra, since 1913.", delay_between_s=0.4, output_tokens=7))
+    served = serving(ScriptedBackend([UNSURE], delay_s=0.2))
+    opened(page, served, "#playground")
+    page.click("#system")
+    page.write("Be brief.")
+    page.click("#prompt")
+    page.write("What is the capital")
+    page.press("Enter", shift=True)
+    page.write("of 'Australia'?")
+    assert page.run("document.querySelector('#compared').textContent").startswith("One prompt")
+    page.press("Enter")
+    both = "[...document.querySelectorAll('.side-said')].every((e) => e.textContent)"
+    page.wait(f"{both} && document.querySelectorAll('.side[aria-busy=true]').length === 2")
+    page.wait("document.querySelector('#verdict').textContent")
+    assert page.text("#side-local .side-said") == "Perhaps it is Lyon, who knows."
+    assert page.text("#side-cloud .side-said") == "Canberra, since 1913."
+    assert "Tokens7 (" in page.text("#side-cloud dl") and "Cost$0." in page.text("#side-cloud dl")
+    assert "unverified" in page.text("#side-local dl") and "Cost$0C" in page.text("#side-local dl")
+    assert page.text("#verdict").startswith("auto would have asked the cloud: confidence 0.")
+    sent: Any = cloud.requests[-1].body
+    assert sent["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert sent["messages"][1]["content"] == "What is the capital\nof 'Australia'?"
+    page.click("#as-code summary")
+    page.run(COPIED)
+    page.click("#as-code .copy")
+    shell = page.run("window.copied")
+    assert "of '\\''Australia'\\''?" in shell and shell.startswith(f"curl {served.url}/v1/chat")
+    asked = subprocess.run(["sh", "-c", f'set -- {shell}; printf %s "$6"'], capture_output=True)
+    assert json.loads(asked.stdout)["messages"] == sent["messages"]
+    page.click("#as-code [role=tab]")
+    page.press("ArrowRight")
+    ast.parse(page.text("#as-code pre"))
+    assert "Be brief." in page.text("#as-code pre")
 
 
 def test_the_playground_streams_and_says_who_answered(
     page: Browser, serving: Serving, cloud: LoopbackCloud
 ) -> None:
     served = serving(ScriptedBackend([SURE], delay_s=0.15))
-    opened(page, served, "#playground")
+    chatting(page, served)
     page.click("#prompt")
     page.write("What is the capital of France?")
     page.click("#send")
@@ -170,7 +393,7 @@ def test_the_playground_streams_and_says_who_answered(
 
 
 def test_the_playground_offers_tools_and_takes_their_results(page: Browser, busy: Served) -> None:
-    opened(page, busy, "#playground")
+    chatting(page, busy)
     page.click("#with-tools")
     page.click("#prompt")
     page.write("Set a timer for 5 minutes.")
@@ -190,7 +413,7 @@ def test_the_playground_sends_images(
     cloud.always("A red square.")
     picture = tmp_path / "red.png"
     picture.write_bytes(one_pixel())
-    opened(page, serving(), "#playground")
+    chatting(page, serving())
     page.choose_file("#images", picture)
     page.wait("document.querySelector('#pictures img')")
     page.run("document.querySelector('#model').value = 'cloud'")
@@ -207,7 +430,7 @@ def test_a_fault_is_shown_where_it_happened(
     page: Browser, serving: Serving, cloud: LoopbackCloud
 ) -> None:
     cloud.always(Status(400))
-    opened(page, serving(), "#playground")
+    chatting(page, serving())
     page.run("document.querySelector('#model').value = 'cloud'")
     page.click("#prompt")
     page.write("What is this?")
@@ -228,7 +451,7 @@ def test_it_can_be_used_with_the_keyboard_alone(page: Browser, busy: Served) -> 
     page.press("Enter")
     page.wait("!document.querySelector('#playground').hidden")
     assert page.run("document.activeElement.id") == "playground-title"
-    page.press("Tab", 3)  # New conversation, the conversation, the message
+    page.press("Tab", 2)  # the mode, the message
     assert page.run("document.activeElement.id") == "prompt"
 
 
@@ -273,9 +496,12 @@ def test_text_stands_out_in_light_and_in_dark(page: Browser, busy: Served, dark:
     assert paper == ("rgb(19, 21, 22)" if dark else "rgb(247, 247, 245)")
     page.run("document.getAnimations().forEach((each) => each.finish())")
     assert page.run(CONTRAST) == []
-    page.run("location.hash = 'playground'")
-    page.wait("!document.querySelector('#playground').hidden")
+    page.run("document.querySelector('#start').open = true")
     assert page.run(CONTRAST) == []
+    for name in ("playground", "captions"):
+        page.run(f"location.hash = '{name}'")
+        page.wait(f"!document.querySelector('#{name}').hidden")
+        assert page.run(CONTRAST) == []
 
 
 def test_the_chosen_colours_go_before_the_systems(page: Browser, busy: Served) -> None:
@@ -335,6 +561,35 @@ def test_captions_of_a_file_appear_while_it_plays(
     page.wait("document.querySelector('#caption-text .cloud')?.textContent.includes('really')")
     assert "The device heard" in page.run("document.querySelector('#caption-text .cloud').title")
     page.wait("document.querySelector('#caption-state').textContent === 'Not listening.'")
+    assert page.text("#caption-text time") == "0:00" and page.text("#caption-text small") != ""
+    page.run(
+        "URL.createObjectURL = (blob) => { window.saved = blob.text(); return '#captions' };"
+        "HTMLAnchorElement.prototype.click = function () { window.named = this.download }"
+    )
+    files = {}
+    for number, name in enumerate(("txt", "srt", "vtt"), start=2):
+        page.click(f"#exports :nth-child({number})")
+        assert page.run("window.named").endswith(f".{name}")
+        files[name] = page.run("window.saved")
+    assert files["txt"] == "[0:00] w100 w101 w102\n[0:01] what was really said\n"
+    assert re.match(r"1\n00:00:00,000 --> 00:00:0[\d,]+\nw100 w101 w102\n\n2\n", files["srt"])
+    assert files["srt"].endswith("\nwhat was really said\n")
+    assert re.match(r"WEBVTT\n\n00:00:00\.000 --> 00:00:0[\d.]+\nw100", files["vtt"])
+
+
+def test_words_that_the_device_doubts_are_marked(
+    page: Browser, serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    sound = tmp_path / "talk.wav"
+    sound.write_bytes(wav(spoken(100, 101, 702), pause(0.9)))
+    opened(page, serving(transcriber=LevelTranscriber()), "#captions")
+    page.click("#caption-private")
+    page.choose_file("#sound", sound)
+    page.wait("document.querySelector('#caption-text [class^=doubt]')")
+    page.wait("document.querySelector('#caption-state').textContent === 'Not listening.'")
+    marked = "[...document.querySelectorAll('#caption-text [class^=doubt]')]"
+    assert page.run(f"{marked}.map((e) => e.textContent.trim())") == ["w702"]
 
 
 def test_captions_say_what_to_install_where_nothing_can_hear(

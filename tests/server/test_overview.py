@@ -50,6 +50,7 @@ def test_confidences_come_with_what_they_led_to(serving: Serving) -> None:
     (row,) = (dict(zip(found["columns"], row, strict=True)) for row in found["rows"])
     assert row["task"] == "chat" and row["source"] == "local" and row["confidence"] > 0.5
     assert row["threshold"] is not None
+    assert row["verified"] is False, "nobody has calibrated the scripted model"
 
 
 def test_a_wrong_stretch_of_time_is_refused(served: Served) -> None:
@@ -110,7 +111,8 @@ def test_events_tell_each_request_as_it_ends_and_stop_with_their_reader(serving:
         lines = response.iter_lines()
         assert next(lines) == ": listening"
         threading.Thread(target=served.chat).start()
-        data = next(line for line in lines if line.startswith("data: "))
+        assert "event: request" in lines
+        data = next(lines)
         event = json.loads(data.removeprefix("data: "))
         assert (event["endpoint"], event["source"]) == ("chat.completions", "local")
         assert "Paris" not in data and "capital" not in data
@@ -124,4 +126,4 @@ def test_an_open_page_does_not_hold_up_a_server_that_stops(served: Served) -> No
         lines = response.iter_lines()
         assert next(lines) == ": listening"
         served.state.draining = True
-        assert list(lines) == [""]
+        assert "event: request" not in list(lines)  # and it ends

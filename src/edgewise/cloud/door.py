@@ -40,6 +40,7 @@ from edgewise.errors import (
     TooSoon,
 )
 from edgewise.types.messages import Image, Request, ToolCall, new_request_id
+from edgewise.types.progress import Progress, watched
 from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish, Vectors
 from edgewise.vision.pictures import encode, open_picture, shrink
@@ -183,6 +184,8 @@ class Door:
     ) -> Generator[Chunk, None, None]:
         lane = trip.lane
         self._reserve(request, trip)
+        if trip.progress is not None:
+            trip.progress.start("cloud", lane.config.name, lane.config.model)
         failure: CloudError | None = None
         outcome = "cancelled"  # the default if the reader leaves
         try:
@@ -275,6 +278,8 @@ class Door:
             trip.first = self.clock()
         if isinstance(chunk, str):
             trip.characters += len(chunk)
+            if trip.progress is not None:
+                trip.progress.count()
 
     def _account(
         self, request: Request, trip: _Trip, outcome: str, failure: CloudError | None
@@ -317,6 +322,7 @@ class _Trip:
     characters: int = 0
     tries: int = 0
     finish: Finish | None = None
+    progress: Progress | None = field(default_factory=watched.get)
 
     @property
     def begun(self) -> bool:

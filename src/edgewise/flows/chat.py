@@ -26,7 +26,7 @@ from edgewise.decide.repetition import RepetitionWatch, repeats_a_turn
 from edgewise.errors import ContextExceeded, LocalError, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, route
 from edgewise.local.backend import ChatBackend, TokenStream
-from edgewise.types.measured import Judged
+from edgewise.types.measured import Judged, is_verified
 from edgewise.types.messages import Request, Source, ToolCall
 from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextDelta
 from edgewise.types.tokens import Finish, Token
@@ -115,6 +115,12 @@ class TextDraft(Draft):
         self.meter.add(token)
         if self.request.evidence:
             self.evidence.append(replace(token, state=None))  # large, and no value for JSON
+        if self.progress is not None and self.progress.asked:
+            self.progress.judge(
+                self.gate.early_confidence(self.meter.reading()),
+                self.gate.threshold,
+                verified=is_verified(self.calibration),
+            )
 
     def show(self, text: str, place: Place, now: float) -> Iterator[Event]:
         """The only way text reaches a user."""

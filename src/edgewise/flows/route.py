@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.cloud.provider import Cloud
@@ -30,6 +30,7 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.types.measured import is_verified
 from edgewise.types.messages import Request, Source
 from edgewise.types.objectives import high_enough, needed
+from edgewise.types.progress import Progress, watched
 from edgewise.types.replies import Attempt, Decision, Event, Place, Switched, Usage
 from edgewise.types.tokens import Finish
 
@@ -53,6 +54,7 @@ class Draft:
     confidence: float | None = None
     doubted: bool = False
     signalled: bool = False
+    progress: Progress | None = field(default_factory=watched.get)  # for whoever looks on
 
     def conclude(self, code: str, reason: str) -> None:
         self.code, self.reason = code, reason
@@ -78,7 +80,10 @@ class Draft:
     def switched(self, to: Place, code: str, reason: str) -> Switched:
         sure = self.confidence
         known = sure is not None and is_verified(self.calibration)
-        return Switched(to, code, reason, sure, confidence_verified=known)
+        event = Switched(to, code, reason, sure, confidence_verified=known)
+        if self.progress is not None:
+            self.progress.switch(event)
+        return event
 
     @property
     def needed(self) -> str:
@@ -306,15 +311,20 @@ class LocalAttempt:
     tokens: int = 0
     outcome: str = "cancelled"  # the default if the user leaves before the end
     finish: Finish | None = None
+    progress: Progress | None = field(default_factory=watched.get)
 
     def __enter__(self) -> LocalAttempt:
         self.started = self.clock()
+        if self.progress is not None:
+            self.progress.start("local", self.facts.backend, self.facts.model)
         return self
 
     def count(self) -> None:
         if self.first is None:
             self.first = self.clock()
         self.tokens += 1
+        if self.progress is not None:
+            self.progress.count()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         finish = self.finish or Finish(

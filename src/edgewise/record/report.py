@@ -108,6 +108,7 @@ class JudgedRequest:
     source: str
     cost_microdollars: int
     avoided_microdollars: int
+    verified: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +244,15 @@ def judged_requests(
     """The latest, newest first."""
     found = connection.execute(
         """SELECT task, confidence, threshold, source, cost_microdollars,
-            cost_avoided_microdollars
+            cost_avoided_microdollars, calibration
         FROM requests WHERE created_at >= ? AND confidence IS NOT NULL
         ORDER BY created_at DESC LIMIT ?""",
         (since, limit),
     )
-    return [JudgedRequest(*row) for row in found]
+    return [
+        JudgedRequest(task, sure, threshold, source, cost, avoided, is_verified(name))
+        for task, sure, threshold, source, cost, avoided, name in found
+    ]
 
 
 def timeline(

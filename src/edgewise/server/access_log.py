@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.server.metrics import Metrics
+from edgewise.types.progress import Progress, watched
 from edgewise.types.replies import Reply
 
 log = logging.getLogger("edgewise.server")
+_numbers = itertools.count(1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,6 +24,7 @@ class Served:
     """One request: filled in while it is served, noted when it ends. Holds no text of it."""
 
     endpoint: str
+    number: int = field(default_factory=_numbers.__next__)
     client: str = ""
     id: str = ""
     model: str = ""
@@ -32,6 +37,7 @@ class Served:
     started: float = field(default_factory=time.perf_counter)
     first_s: float | None = None
     total_s: float = 0.0
+    progress: Progress = field(default_factory=Progress)
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -64,13 +70,27 @@ class Served:
 
 
 class AccessLog:
-    """Takes down requests as they end. `listeners` get each one, on the thread that served it."""
+    """Takes down requests as they end. `listeners` get each one, on the thread that served it.
+
+    `running` holds those that have not ended, by the thread that serves them.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
         self.listeners: list[Callable[[Served], None]] = []
+        self.running: dict[int, Served] = {}
+
+    def begin(self, served: Served) -> None:
+        """On the thread that serves it. What runs for it from now on tells how it goes."""
+        watched.set(served.progress)
+        self.running[threading.get_ident()] = served
+
+    def forget(self) -> None:
+        """On the thread that served it, at its very end; noted or not."""
+        self.running.pop(threading.get_ident(), None)
 
     def note(self, served: Served) -> None:
+        self.forget()
         served.total_s = time.perf_counter() - served.started
         self._count(served)
         _write_line(served.to_dict())

@@ -69,6 +69,7 @@ def noted(
 ) -> Work:
     """What `work` yields, in the access log however it ends. A fault at its start is a response."""
     fault: Fault | None = None
+    state.access_log.begin(served)
     try:
         yield from work()
     except EdgewiseError as error:

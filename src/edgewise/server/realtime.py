@@ -313,6 +313,7 @@ class LiveSession:
         live = self._state.engine.listen(**options)
         live.start()
         self._live = live
+        self._state.access_log.begin(self._served)
         self._items = self._new_items()
 
     def _new_items(self) -> LiveItems:
@@ -441,6 +442,11 @@ class LiveItems:
                 item_id=self._item,
                 content_index=0,
                 delta=space + word.text,
+                edgewise={
+                    "start": word.start,
+                    "end": word.end,
+                    "probability": word.probability,
+                },
             )
 
     def _ended(self, spoken: Utterance, segments: Mapping[int, Segment]) -> Iterator[Event]:

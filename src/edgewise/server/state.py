@@ -174,6 +174,7 @@ class ServerState:
             # Where, but not with what: the message may quote somebody's words.
             where = "".join(traceback.format_tb(failure.__traceback__))
             log.error("a request failed: %s\n%s", type(failure).__name__, where)
+        self.access_log.forget()
         self.inside.leave(threading.current_thread())
         self.live.leave(threading.current_thread())
 

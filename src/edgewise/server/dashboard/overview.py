@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 import edgewise
@@ -13,12 +14,14 @@ from edgewise.errors import EdgewiseError
 from edgewise.monitor.why import explain_row
 from edgewise.record.report import ProviderSpend, parse_since
 from edgewise.server.answer import Incoming
+from edgewise.server.dashboard.events import in_flight
 from edgewise.server.errors import fault_of, openai_error, refuse
 from edgewise.server.state import ServerState
 from edgewise.server.wire import JSON, Chance, Count, Head, NotEmpty, Work, to_json
 
 STRETCHES = 48
-RECENT = 60
+RECENT = 200
+UNLISTED = ("features", "error")  # of a row: only its details hold them
 TEXTS = ("prompt_text", "reply_text", "tool_calls_text")
 HEADERS = JSON | {"cache-control": "no-store"}
 
@@ -31,10 +34,22 @@ class QueueState(TypedDict):
 
 
 class Device(TypedDict):
+    state: Literal["starting", "ready", "missing"]
     model: str
     trouble: str
     in_flight: Count
     queues: list[QueueState]
+
+
+class DriftState(TypedDict):
+    """Whether what is asked still looks like what a calibration was measured on."""
+
+    calibration: NotEmpty
+    drifted: bool
+    words: str
+    rows: Count
+    distance: float | None
+    bound: float | None
 
 
 class Totals(TypedDict):
@@ -78,6 +93,8 @@ class Overview(TypedDict):
     timeline: list[Stretch]
     providers: list[Provider]
     budgets: list[Budget]
+    drift: list[DriftState]
+    keyed: Annotated[bool, Field(description="whether clients need a key")]
 
 
 class Confidences(TypedDict):
@@ -128,7 +145,7 @@ def confidences(state: ServerState, incoming: Incoming) -> Work:
 
     def found(since: float) -> dict[str, Any]:
         judged = state.engine.ledger.judged(since)
-        names = ["task", "confidence", "threshold", "source", "cost", "avoided"]
+        names = ["task", "confidence", "threshold", "source", "cost", "avoided", "verified"]
         return {"columns": names, "rows": [list(asdict(each).values()) for each in judged]}
 
     yield from _told(incoming, found)
@@ -139,7 +156,13 @@ def recent(state: ServerState, incoming: Incoming) -> Work:
 
     def found(_: float) -> dict[str, Any]:
         rows = state.engine.ledger.recent(RECENT)
-        return {"requests": [row for row in rows if _may_see(incoming, row)]}
+        return {
+            "requests": [
+                {name: value for name, value in row.items() if name not in UNLISTED}
+                for row in rows
+                if _may_see(incoming, row)
+            ]
+        }
 
     yield from _told(incoming, found)
 
@@ -173,21 +196,24 @@ def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str,
     ledger = state.engine.ledger
     report = ledger.report(since)
     settings = state.settings
+    running = in_flight(state, incoming.client.name if incoming.client.budget_key else "")
     return {
         "version": edgewise.__version__,
+        "keyed": state.clients.keyed,
         "device": {
+            "state": _device_state(state),
             "model": state.answering_model,
             "trouble": state.model_trouble,
-            "in_flight": len(state.inside),
-            "queues": [
-                {"model": name, "slots": each.slots, "busy": each.busy, "waiting": each.waiting}
-                for name, each in state.engine.fair_queues.items()
-            ],
+            "in_flight": running["count"],
+            "queues": running["queues"],
         },
         "settings": {
             "policy": settings.policy,
             "handoff": settings.handoff,
             "threshold": settings.threshold,
+            "speech_threshold": settings.speech_threshold,
+            "max_error": settings.max_error,
+            "cloud_share": settings.cloud_share,
             "store_text": settings.store_text,
         },
         "report": {name: value for name, value in report.to_dict().items() if name != "budgets"},
@@ -195,6 +221,7 @@ def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str,
             {"start": each.start, **each.counts} for each in ledger.timeline(since, STRETCHES)
         ],
         "providers": _providers(state, report.providers),
+        "drift": _drift(state),
         "budgets": [
             {
                 "key": state.budget.key,
@@ -223,6 +250,27 @@ def _providers(state: ServerState, spent: Mapping[str, ProviderSpend]) -> list[d
             **asdict(spent.get(lane.config.name, ProviderSpend(0, 0, 0))),
         }
         for lane in state.lanes()
+    ]
+
+
+def _device_state(state: ServerState) -> str:
+    if not state.warm.is_set():
+        return "starting"
+    return "ready" if state.local_model else "missing"
+
+
+def _drift(state: ServerState) -> list[DriftState]:
+    """What the last check of each calibration found."""
+    return [
+        {
+            "calibration": name,
+            "drifted": found.drifted,
+            "words": found.words,
+            "rows": found.rows,
+            "distance": found.distance,
+            "bound": found.bound,
+        }
+        for name, found in list(state.engine._watch.found.items())
     ]
 
 

@@ -2,9 +2,11 @@
 
 import { byId, make } from "./page_parts.js";
 import { key } from "./server.js";
+import { FORMATS, stamp } from "./subtitles.js";
 
 const RATE = 24000; // as OpenAI's realtime API has it
 let session = null;
+let lines = []; // what was said, for a file
 
 export function startCaptions() {
   byId("listen").addEventListener("click", () => begin(fromMicrophone));
@@ -14,6 +16,8 @@ export function startCaptions() {
     if (file) begin((send, context, done) => fromFile(file, send, context, done));
   });
   byId("quiet").addEventListener("click", () => session?.end());
+  byId("exports").append(...Object.keys(FORMATS).map((format) =>
+    make("button", { type: "button", text: format, disabled: "", "aria-label": `Save as ${format}`, onclick: () => save(format) })));
 }
 
 const say = (words) => { byId("caption-state").textContent = words; };
@@ -102,19 +106,65 @@ function sendSound(socket, samples) {
   socket.send(JSON.stringify({ type: "input_audio_buffer.append", audio: btoa(binary) }));
 }
 
+const TRANSCRIPTION = "conversation.item.input_audio_transcription.";
+const TAKEN = {
+  "input_audio_buffer.speech_started": (line, event) => { line.start = event.audio_start_ms / 1000; },
+  "input_audio_buffer.speech_stopped": (line, event) => { line.end = event.audio_end_ms / 1000; },
+  [`${TRANSCRIPTION}delta`]: (line, event) => {
+    const { start = line.start, end = line.end, probability = null } = event.edgewise || {};
+    line.words.push({ text: event.delta, start, end, probability });
+    line.text += event.delta;
+    line.pending = "";
+  },
+  "edgewise.transcription.provisional": (line, event) => { line.pending = event.text; },
+  [`${TRANSCRIPTION}completed`]: (line, event) => {
+    line.pending = "";
+    if (event.transcript !== line.text) { line.text = event.transcript; line.words = []; }
+    Object.assign(line, { confidence: event.edgewise?.confidence ?? null, source: event.edgewise?.source ?? "local", done: true });
+    if (event.edgewise) Object.assign(line, { start: event.edgewise.start, end: event.edgewise.end });
+  },
+  "edgewise.transcription.corrected": (line, event) => Object.assign(line, { text: event.transcript, words: [], source: "cloud", replaced: event.replaced }),
+};
+
 function take(here, event) {
   if (event.type === "error") { here.fault = event.error.message; say(event.error.message); return; }
-  const start = "conversation.item.input_audio_transcription.";
   if (event.type === "edgewise.session.finished") { here.socket.close(); return; }
-  if (!event.type.startsWith(start) && event.type !== "edgewise.transcription.provisional" && event.type !== "edgewise.transcription.corrected") return;
-  const box = byId("caption-text");
-  let span = here.items.get(event.item_id);
-  if (!span) { span = make("span"); here.items.set(event.item_id, span); box.append(span, " "); }
-  if (event.type === `${start}delta`) { span.className = ""; span.append(event.delta); }
-  else if (event.type === "edgewise.transcription.provisional") { span.className = "provisional"; span.textContent = event.text; }
-  else if (event.type === `${start}completed`) { span.className = event.edgewise?.source === "cloud" ? "cloud" : ""; span.textContent = event.transcript; }
-  else if (event.type === "edgewise.transcription.corrected") {
-    span.className = "cloud"; span.title = `The device heard: ${event.replaced}`; span.textContent = event.transcript;
+  const change = TAKEN[event.type];
+  if (!change) return;
+  let line = here.items.get(event.item_id);
+  if (!line) {
+    line = { start: 0, end: 0, text: "", pending: "", words: [], confidence: null, source: "local", replaced: null, done: false, box: make("div", { class: "line" }) };
+    here.items.set(event.item_id, line);
+    byId("caption-text").append(line.box);
   }
-  box.scrollTop = box.scrollHeight;
+  change(line, event);
+  if (!line.end) line.end = line.words.at(-1)?.end ?? line.start;
+  show(line);
+  lines = [...here.items.values()].filter((each) => each.text);
+  for (const button of byId("exports").querySelectorAll("button")) button.disabled = !lines.length;
+  byId("caption-text").scrollTop = byId("caption-text").scrollHeight;
+}
+
+// The less sure the device is of a word, the stronger it is marked.
+const doubt = (probability) => (probability === null || probability >= 0.9 ? "" : probability >= 0.75 ? "doubt-1" : probability >= 0.5 ? "doubt-2" : "doubt-3");
+
+function show(line) {
+  line.box.hidden = !(line.text || line.pending);
+  const said = make("p", { class: line.source === "cloud" ? "cloud" : "", title: line.replaced === null ? null : `The device heard: ${line.replaced}` });
+  if (line.words.length)
+    said.append(...line.words.map((word) => make("span", { class: doubt(word.probability), text: word.text, title: word.probability === null ? null : `probability ${word.probability.toFixed(2)}` })));
+  else said.append(line.text);
+  if (line.pending) said.append(make("span", { class: "provisional", text: `${line.text ? " " : ""}${line.pending}` }));
+  const facts = make("small", {}, line.source === "cloud" ? make("span", { class: "pill cloud", text: "cloud" }) : "", line.confidence === null ? "" : ` ${line.confidence.toFixed(2)}`);
+  if (line.confidence !== null) facts.title = "How sure the device is that few of these words are wrong";
+  line.box.replaceChildren(make("time", { text: stamp(line.start) }), said, facts);
+}
+
+function save(format) {
+  const url = URL.createObjectURL(new Blob([FORMATS[format](lines)], { type: "text/plain;charset=utf-8" }));
+  const link = make("a", { href: url, download: `captions-${new Date().toISOString().slice(0, 16).replace(/[T:]/g, "-")}.${format}` });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
 }

@@ -80,15 +80,16 @@ export function latencyChart(report, width) {
   return svg;
 }
 
-export const BINS = 25;
+const BINS = 25;
 export const HISTOGRAM = { left: 34, right: 6, top: 14, bottom: 24 };
 
-// Stacked: what would be handed off at the threshold, and what would be kept.
-export function histogramChart(rows, threshold, set, width) {
+// Stacked: what would be handed off at the threshold, and what would be kept. `range` is from where
+// to where the confidences lie.
+export function histogramChart(rows, threshold, set, range, width) {
   const height = 230;
   const { left, right, top, bottom } = HISTOGRAM;
   const plot = { width: width - left - right, height: height - top - bottom };
-  const bins = binned(rows, threshold);
+  const bins = binned(rows, threshold, range);
   const scale = scaleTo(Math.max(...bins.map((bin) => bin.kept + bin.handed), 1));
   const svg = canvas(width, height, `Confidences of ${count(rows.length)} requests, with the threshold at ${threshold.toFixed(2)}.`);
   for (let value = 0; value <= scale.top; value += scale.step) {
@@ -108,9 +109,12 @@ export function histogramChart(rows, threshold, set, width) {
       svg.append(draw("rect", { class: part, x: left + index * step + 1, y, width: step - 2, height: size, rx: 1.5 }));
     }
   });
-  for (const value of [0, 0.2, 0.4, 0.6, 0.8, 1])
-    svg.append(draw("text", { x: left + plot.width * value, y: height - 6, "text-anchor": value === 1 ? "end" : "middle", text: value.toFixed(1) }));
-  const at = (value) => left + plot.width * value;
+  const at = (value) => left + (plot.width * (value - range.low)) / (range.high - range.low);
+  const ticks = Math.min(5, Math.round((range.high - range.low) / 0.05));
+  for (let tick = 0; tick <= ticks; tick += 1) {
+    const value = range.low + ((range.high - range.low) * tick) / ticks;
+    svg.append(draw("text", { x: at(value), y: height - 6, "text-anchor": tick === ticks ? "end" : tick ? "middle" : "start", text: value.toFixed(2) }));
+  }
   if (set !== null)
     svg.append(draw("line", { class: "line set", x1: at(set), x2: at(set), y1: top, y2: top + plot.height }));
   const x = at(threshold);
@@ -122,10 +126,11 @@ export function histogramChart(rows, threshold, set, width) {
   return svg;
 }
 
-export function binned(rows, threshold) {
-  const bins = Array.from({ length: BINS }, () => ({ kept: 0, handed: 0 }));
+export function binned(rows, threshold, range) {
+  const step = (range.high - range.low) / BINS;
+  const bins = Array.from({ length: BINS }, (_, index) => ({ from: range.low + index * step, to: range.low + (index + 1) * step, kept: 0, handed: 0 }));
   for (const row of rows)
-    bins[Math.min(BINS - 1, Math.max(0, Math.floor(row.confidence * BINS)))][row.confidence < threshold ? "handed" : "kept"] += 1;
+    bins[Math.min(BINS - 1, Math.max(0, Math.floor((row.confidence - range.low) / step)))][row.confidence < threshold ? "handed" : "kept"] += 1;
   return bins;
 }
 

@@ -5,6 +5,7 @@ import { startFeed } from "./feed.js";
 import { connected, startOverview } from "./overview.js";
 import { byId } from "./page_parts.js";
 import { startPlayground } from "./playground.js";
+import { startStart } from "./start.js";
 
 const PAGES = ["overview", "playground", "captions"];
 
@@ -36,4 +37,6 @@ startTheme();
 window.addEventListener("hashchange", () => { if (location.hash !== "#content") showPage(true); });
 showPage(false);
 startCaptions();
-startOverview().then(() => Promise.all([startFeed(), startPlayground()])).catch((error) => connected(false, error.message));
+startStart();
+startFeed();
+startOverview().then(startPlayground).catch((error) => connected(false, error.message));

@@ -1,8 +1,10 @@
 // The figures and pictures of the overview, read from the ledger again when something happened.
 
 import { latencyChart, timelineChart } from "./charts.js";
-import { PLACES, SOURCES, byId, clock, count, day, duration, make, money, percent, table, words } from "./page_parts.js";
+import { queueLine } from "./in_flight.js";
+import { PLACES, SOURCES, byId, clock, count, day, duration, make, money, percent, table, withCode, words } from "./page_parts.js";
 import { getJson } from "./server.js";
+import { showReadiness } from "./start.js";
 import { Threshold } from "./threshold.js";
 
 const AGAIN_MS = 5000;
@@ -10,6 +12,16 @@ const threshold = new Threshold();
 let last = null;
 let waiting = null;
 let busy = false;
+let again = false;
+let onRequests = () => {};
+
+// Who is told the latest requests, each time they are read.
+export function reportRead(take) {
+  onRequests = take;
+}
+
+// What the server is set to; null until it was read.
+export const current = () => last;
 
 export function startOverview() {
   byId("range").addEventListener("change", refresh);
@@ -28,21 +40,23 @@ export function refreshSoon() {
 }
 
 export async function refresh() {
-  if (busy) return;
+  if (busy) { again = true; return; }
   busy = true;
   try {
     const range = byId("range").value;
-    const [overview, confidences] = await Promise.all([
-      getJson(`/edgewise/overview/${range}`), getJson(`/edgewise/confidences/${range}`),
+    const [overview, confidences, { requests }] = await Promise.all([
+      getJson(`/edgewise/overview/${range}`), getJson(`/edgewise/confidences/${range}`), getJson("/edgewise/requests"),
     ]);
     last = overview;
     show(overview);
-    threshold.take(confidences);
+    threshold.take(confidences, overview.settings);
+    onRequests(requests);
     connected(true);
   } catch (error) {
     connected(false, error.message);
   } finally {
     busy = false;
+    if (again) { again = false; refreshSoon(); }
   }
 }
 
@@ -53,12 +67,15 @@ export function connected(good, why = "") {
   byId("connection").title = why;
 }
 
-function show({ report, timeline, providers, budgets, device, settings, version }) {
-  const queue = device.queues.map((each) => `${each.busy} of ${each.slots} slots busy${each.waiting ? `, ${each.waiting} waiting` : ""}`)[0];
+function show(overview) {
+  const { report, timeline, providers, budgets, device, settings, version, drift } = overview;
   byId("device-line").textContent = [
     device.model ? `${device.model} on this device` : `no model on this device: ${device.trouble || "starting"}`,
-    queue, `policy ${settings.policy}`, `version ${version}`,
-  ].filter(Boolean).join(" · ");
+    `policy ${settings.policy}`, `version ${version}`,
+  ].join(" · ");
+  byId("queue-line").textContent = queueLine(device.in_flight, device.queues);
+  showReadiness(overview);
+  showDrift(drift);
   showShare(report);
   byId("requests").textContent = count(report.requests);
   byId("requests-note").textContent = report.failed ? `${count(report.failed)} without an answer` : "all were answered";
@@ -76,6 +93,19 @@ function show({ report, timeline, providers, budgets, device, settings, version 
   showLatency(report);
   showProviders(providers);
   showBudgets(budgets);
+}
+
+// The last check of each calibration: loud where it no longer fits, a line where it does.
+function showDrift(found) {
+  const drifted = found.filter((each) => each.drifted);
+  byId("drift-alarm").hidden = !drifted.length;
+  byId("drift-alarm").replaceChildren(...drifted.map((each) => make("p", {},
+    make("strong", { text: "Drift. " }), `What is asked no longer looks like what ${each.calibration} was measured on: ${each.words}. Its confidences promise less than they say; `,
+    make("code", { text: "edgewise calibrate" }), " fits it to your own requests.")));
+  const compared = found.filter((each) => !each.drifted && each.distance !== null);
+  byId("drift-line").textContent = drifted.length ? ""
+    : compared.length ? compared.map((each) => `No drift: the last ${count(each.rows)} confidences lie ${each.distance.toFixed(2)} from those of ${each.calibration}; up to ${each.bound.toFixed(2)} is chance.`).join(" ")
+      : "Drift is looked for once 50 requests of a calibrated model have been answered.";
 }
 
 function showShare(report) {
@@ -131,7 +161,7 @@ function showProviders(providers) {
         make("small", { text: `${count(each.attempts)} asked${failed} · ${money(each.spent_microdollars)}` })));
   });
   byId("providers").replaceChildren(...(rows.length ? rows
-    : [make("p", { class: "empty", text: "No provider has a key: everything stays on the device." })]));
+    : [make("p", { class: "empty" }, ...withCode("No provider has a key: everything stays on the device. `edgewise auth set openai` stores one."))]));
 }
 
 function showBudgets(budgets) {
@@ -145,5 +175,5 @@ function showBudgets(budgets) {
       make("div", { class: `gauge${left < 0.1 ? " low" : ""}`, role: "meter", "aria-label": "Budget left", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * left) }, bar));
   });
   byId("budgets").replaceChildren(make("h3", { text: "Budget left" }),
-    ...(rows.length ? rows : [make("p", { class: "note", text: "No budget is set. `budgets = [\"$3/day\"]` in config.toml sets one." })]));
+    ...(rows.length ? rows : [make("p", { class: "note" }, ...withCode("No budget is set. `budgets = [\"$3/day\"]` in config.toml sets one."))]));
 }

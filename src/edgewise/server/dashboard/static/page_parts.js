@@ -30,11 +30,72 @@ export function table(columns, rows) {
   return make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
 }
 
+// A sentence of ours, with what stands in backquotes as code.
+export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? make("code", { text: part }) : part));
+
 // Beside a confidence that nobody has measured for the model that answered.
 export const unverifiedBadge = () => make("span", {
   class: "badge", text: "unverified",
   title: "Learnt from other models: it promises no risk. `edgewise calibrate --builtin` measures this one.",
 });
+
+// A label for an answer that is less than it could be.
+export const badge = (text, title = "", kind = "") => make("span", { class: `badge ${kind}`, text, title: title || null });
+
+// Puts a text into the clipboard. On plain HTTP browsers only know the old way.
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = make("textarea", { class: "only-read", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+// Copies what `text` returns when it is pressed, and says so.
+export function copyButton(text, name = "Copy") {
+  const button = make("button", { type: "button", class: "copy", text: "Copy", "aria-label": name });
+  button.addEventListener("click", async () => {
+    await copy(text());
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
+// A code that can be copied. `show(text)` changes it.
+export function codeBox(name) {
+  const code = make("pre", { tabindex: "0", "aria-label": name });
+  const box = make("div", { class: "code-box" }, code, copyButton(() => code.textContent, `Copy: ${name}`));
+  return { box, show: (text) => { code.textContent = text; } };
+}
+
+// Tabs as the keyboard knows them: arrows move between them. `choose(name)` is told.
+export function tabs(label, names, choose) {
+  const list = make("div", { class: "tabs", role: "tablist", "aria-label": label });
+  const pick = (name, focus) => {
+    for (const tab of list.children) {
+      const chosen = tab.textContent === name;
+      tab.setAttribute("aria-selected", String(chosen));
+      tab.tabIndex = chosen ? 0 : -1;
+      if (chosen && focus) tab.focus();
+    }
+    choose(name);
+  };
+  list.append(...names.map((name) => make("button", { type: "button", role: "tab", text: name, onclick: () => pick(name) })));
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = names.indexOf(document.activeElement.textContent);
+    pick(names[(at + step + names.length) % names.length], true);
+  });
+  pick(names[0]);
+  return list;
+}
 
 export const SOURCES = ["local", "mixed", "cloud", "none"];
 export const PLACES = { local: "device", cloud: "cloud", mixed: "both", none: "nobody" };

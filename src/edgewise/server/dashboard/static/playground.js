@@ -1,6 +1,9 @@
-// A chat with the server's own API, as any client would hold it.
+// Asks the server as any client would: device and cloud side by side, or a chat.
 
-import { PLACES, byId, duration, make, money, words } from "./page_parts.js";
+import { curl, openai } from "./code.js";
+import { compare } from "./compare.js";
+import { current } from "./overview.js";
+import { PLACES, byId, codeBox, duration, make, money, tabs, words } from "./page_parts.js";
 import { ask, events, getJson, reason } from "./server.js";
 
 const SAMPLE_TOOLS = [{
@@ -12,23 +15,65 @@ const SAMPLE_TOOLS = [{
   },
 }];
 
+const EXAMPLES = [
+  "What is the capital of Australia?",
+  "Explain in two sentences why the sky is blue.",
+  "What is 17 times 23?",
+  "Who painted The Night Watch, and when?",
+];
+
 const messages = [];
 const pictures = []; // data URLs
 let running = null;
 
 export async function startPlayground() {
   byId("tools").value = JSON.stringify(SAMPLE_TOOLS, null, 1);
-  byId("with-tools").addEventListener("change", () => { byId("tools-label").hidden = !byId("with-tools").checked; });
+  byId("with-tools").addEventListener("change", showMode);
   byId("knobs").addEventListener("submit", (event) => event.preventDefault());
   byId("images").addEventListener("change", addPictures);
   byId("stop").addEventListener("click", () => running?.abort());
   byId("clear").addEventListener("click", clear);
   byId("ask").addEventListener("submit", (event) => { event.preventDefault(); send(); });
   byId("prompt").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); send(); }
+    // Enter also ends what an input method composes; that must not send.
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
   });
+  for (const each of document.querySelectorAll("input[name=mode]")) each.addEventListener("change", showMode);
+  byId("examples").append(...EXAMPLES.map((text) => make("button", { type: "button", class: "chip", text, onclick: () => { byId("prompt").value = text; byId("prompt").focus(); showCode(); } })));
+  startCode();
+  showMode();
   const { data } = await getJson("/v1/models");
   byId("model").replaceChildren(...[...new Set([...data.map((each) => each.id), "local", "cloud"])].map((id) => make("option", { text: id })));
+}
+
+const isCompare = () => byId("mode-compare").checked;
+
+function showMode() {
+  byId("sides").hidden = !isCompare();
+  byId("log").hidden = isCompare();
+  byId("clear").hidden = isCompare();
+  for (const each of document.querySelectorAll(".chat-only")) each.hidden = isCompare();
+  byId("tools-label").hidden = isCompare() || !byId("with-tools").checked;
+  showCode();
+}
+
+let showCode = () => {};
+
+// The request that Send would make now, as a program.
+function startCode() {
+  const code = codeBox("this request");
+  const write = { curl, "Python (openai)": openai };
+  let chosen = "curl";
+  showCode = () => {
+    if (!byId("as-code").open) return;
+    const text = byId("prompt").value.trim() || EXAMPLES[0];
+    const asked = body(isCompare() ? [{ role: "user", content: text }] : [...messages, { role: "user", content: text }]);
+    delete asked.stream_options;
+    code.show(write[chosen]({ ...asked, stream: undefined, ...(Object.keys(asked.metadata).length ? {} : { metadata: undefined }) }, current()?.keyed));
+  };
+  byId("as-code").append(tabs("Language", Object.keys(write), (name) => { chosen = name; showCode(); }), code.box);
+  byId("as-code").addEventListener("toggle", () => showCode());
+  for (const id of ["prompt", "knobs"]) byId(id).addEventListener("input", () => { try { showCode(); } catch { code.show("The tools are not JSON."); } });
 }
 
 function clear() {
@@ -64,9 +109,16 @@ function send() {
   if (!text || running) return;
   const images = pictures.splice(0);
   showPictures();
+  const content = images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text;
+  if (isCompare()) {
+    running = new AbortController();
+    busy(true);
+    byId("prompt").select(); // what is typed next is the next prompt
+    compare(body([{ role: "user", content }]), text, running.signal).finally(() => { running = null; busy(false); });
+    return;
+  }
   byId("prompt").value = "";
-  messages.push({ role: "user", content: images.length
-    ? [{ type: "text", text }, ...images.map((url) => ({ type: "image_url", image_url: { url } }))] : text });
+  messages.push({ role: "user", content });
   const turn = addTurn("user", "You");
   turn.said.before(...images.map((url, index) => make("img", { src: url, alt: `Image ${index + 1}` })));
   turn.said.textContent = text;
@@ -86,13 +138,23 @@ function addTurn(role, who) {
 
 const scroll = () => { byId("log").scrollTop = byId("log").scrollHeight; };
 
-function body() {
+function busy(yes) {
+  byId("stop").hidden = !yes;
+  byId("send").disabled = yes;
+}
+
+// What a comparison leaves out, it decides itself: who answers.
+function body(turns) {
   const metadata = {};
-  for (const [name, id] of [["policy", "policy"], ["handoff", "handoff"], ["threshold", "knob-threshold"]])
-    if (byId(id).value) metadata[name] = byId(id).value;
-  if (byId("private").checked) metadata.privacy = "private";
-  const asked = { model: byId("model").value, messages, stream: true, stream_options: { include_usage: true }, max_tokens: Number(byId("max-tokens").value) || 256, metadata };
-  if (byId("with-tools").checked) asked.tools = JSON.parse(byId("tools").value);
+  const chosen = isCompare() ? [["threshold", "knob-threshold"]] : [["policy", "policy"], ["handoff", "handoff"], ["threshold", "knob-threshold"]];
+  for (const [name, id] of chosen) if (byId(id).value) metadata[name] = byId(id).value;
+  if (!isCompare() && byId("private").checked) metadata.privacy = "private";
+  const system = byId("system").value.trim();
+  const asked = {
+    model: isCompare() ? "auto" : byId("model").value, messages: [...(system ? [{ role: "system", content: system }] : []), ...turns],
+    max_tokens: Number(byId("max-tokens").value) || 256, stream: true, stream_options: { include_usage: true }, metadata,
+  };
+  if (!isCompare() && byId("with-tools").checked) asked.tools = JSON.parse(byId("tools").value);
   return asked;
 }
 
@@ -100,7 +162,7 @@ async function answer() {
   byId("knob-error").textContent = "";
   let asked;
   try {
-    asked = body();
+    asked = body(messages);
   } catch (error) {
     byId("knob-error").textContent = `The tools are not JSON: ${error.message}`;
     return;
@@ -109,8 +171,7 @@ async function answer() {
   const log = byId("log");
   running = new AbortController();
   log.setAttribute("aria-busy", "true"); // read aloud when it is whole, not token by token
-  byId("stop").hidden = false;
-  byId("send").disabled = true;
+  busy(true);
   try {
     await take(turn, await ask("/v1/chat/completions", {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(asked), signal: running.signal,
@@ -120,8 +181,8 @@ async function answer() {
   } finally {
     running = null;
     log.setAttribute("aria-busy", "false");
-    byId("stop").hidden = true;
-    byId("send").disabled = false;
+    busy(false);
+    showCode();
     scroll();
   }
 }
@@ -130,7 +191,7 @@ async function take(turn, response) {
   if (!response.ok) throw new Error(await reason(response));
   const calls = [];
   let text = "";
-  for await (const event of events(response)) {
+  for await (const { data: event } of events(response)) {
     if (event.error) throw new Error(event.error.message);
     const delta = event.choices?.[0]?.delta || {};
     if (delta.content) { text += delta.content; turn.said.append(delta.content); scroll(); }
@@ -152,7 +213,7 @@ function showSource(turn, edgewise) {
   turn.facts.textContent = [
     edgewise.model,
     edgewise.confidence === null ? null : `${edgewise.confidence_verified ? "" : "unverified "}confidence ${edgewise.confidence.toFixed(2)}`,
-    words(decision.code), edgewise.degraded ? `kept from the cloud: ${words(edgewise.degraded_code)}` : null,
+    words(decision.code), edgewise.needs_cloud_handoff && edgewise.source !== "cloud" ? "in doubt" : null, edgewise.degraded ? `kept from the cloud: ${words(edgewise.degraded_code)}` : null,
     duration(edgewise.total_ms), money(edgewise.cost_microdollars),
   ].filter(Boolean).join(" · ");
   turn.facts.title = decision.reason;

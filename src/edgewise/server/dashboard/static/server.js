@@ -55,7 +55,7 @@ export async function reason(response) {
   }
 }
 
-// The events of a stream, one object each, until it ends.
+// The events of a stream until it ends: each with its name, "" where it has none.
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -66,8 +66,9 @@ export async function* events(response) {
     const parts = rest.split("\n\n");
     rest = parts.pop();
     for (const part of parts) {
-      const data = part.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
-      if (data && data !== "[DONE]") yield JSON.parse(data);
+      const lines = (start) => part.split("\n").filter((line) => line.startsWith(start)).map((line) => line.slice(start.length)).join("\n");
+      const data = lines("data: ");
+      if (data && data !== "[DONE]") yield { name: lines("event: "), data: JSON.parse(data) };
     }
   }
 }

@@ -1,86 +1,136 @@
-// What another threshold would have done to the requests that were recorded.
+// What another threshold would have done to the requests that were recorded, how many wrong answers
+// to expect among those that stay, and how to write the threshold down.
 
-import { BINS, HISTOGRAM, binned, histogramChart } from "./charts.js";
-import { byId, count, make, money, percent, table } from "./page_parts.js";
+import { HISTOGRAM, binned, histogramChart } from "./charts.js";
+import { byId, codeBox, count, make, money, percent, table, withCode } from "./page_parts.js";
 
 const TASKS = { chat: "chat", call: "function calls", transcribe: "transcription", see: "pictures" };
+// Confidences of a model that nobody has calibrated are another scale: they never share a chart.
+const groupOf = (row) => `${row.task}${row.verified ? "" : " unverified"}`;
 
 export class Threshold {
   constructor() {
     this.rows = [];
-    this.chosen = {}; // by task: where the line was dragged to
-    this.slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", "aria-label": "Threshold" });
+    this.settings = {};
+    this.chosen = {}; // by group: where the line was dragged to
+    this.picked = false; // whether somebody chose the group
+    this.slider = make("input", { type: "range", step: "0.01", "aria-label": "Threshold" });
     this.slider.addEventListener("input", () => {
-      this.chosen[this.task] = Number(this.slider.value);
+      this.chosen[this.group] = Number(this.slider.value);
       this.show();
     });
-    byId("task").addEventListener("change", () => this.show());
+    byId("task").addEventListener("change", () => { this.picked = true; this.show(); });
+    this.line = codeBox("the setting, for config.toml");
+    this.once = codeBox("the setting, for one run");
+    byId("write-down").append(
+      make("p", { class: "note", id: "write-down-words" }), this.line.box,
+      make("p", { class: "note", text: "or for one run:" }), this.once.box);
     new ResizeObserver(() => this.show()).observe(byId("histogram"));
   }
 
-  get task() {
+  get group() {
     return byId("task").value;
   }
 
-  take(found) {
+  // Opens on what was asked most.
+  take(found, settings) {
+    this.settings = settings;
     this.rows = found.rows.map((row) => Object.fromEntries(row.map((value, index) => [found.columns[index], value])));
-    const tasks = [...new Set(this.rows.map((row) => row.task))].sort();
+    const sizes = new Map();
+    for (const row of this.rows) sizes.set(groupOf(row), (sizes.get(groupOf(row)) || 0) + 1);
+    const groups = [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a) || a.localeCompare(b));
     const list = byId("task");
     const before = list.value;
-    list.replaceChildren(...(tasks.length ? tasks : ["chat"]).map((name) => make("option", { value: name, text: TASKS[name] || name })));
-    if (tasks.includes(before)) list.value = before;
+    list.replaceChildren(...(groups.length ? groups : ["chat"]).map((group) => {
+      const [task, unverified] = group.split(" ");
+      return make("option", { value: group, text: `${TASKS[task] || task}${unverified ? ", unverified" : ""}${sizes.has(group) ? ` (${count(sizes.get(group))})` : ""}` });
+    }));
+    if (this.picked && sizes.has(before)) list.value = before;
     this.show();
   }
 
   show() {
-    const rows = this.rows.filter((row) => row.task === this.task);
+    const rows = this.rows.filter((row) => groupOf(row) === this.group);
     const box = byId("histogram");
-    byId("threshold-caption").hidden = !rows.length;
+    for (const id of ["threshold-caption", "write-down", "expected"]) byId(id).hidden = !rows.length;
     if (!rows.length) {
       box.replaceChildren(make("p", { class: "empty", text: "No confidence has been measured in this time." }));
       byId("outcome").replaceChildren();
       byId("histogram-data").replaceChildren();
       return;
     }
+    if (!box.clientWidth) return; // not shown
     const set = rows.find((row) => row.threshold !== null)?.threshold ?? null;
-    const threshold = this.chosen[this.task] ?? set ?? 0.5;
-    const svg = histogramChart(rows, threshold, set, Math.max(200, box.clientWidth));
+    const range = rangeOf(rows, set);
+    const threshold = Math.min(range.high, Math.max(range.low, this.chosen[this.group] ?? set ?? 0.5));
+    const svg = histogramChart(rows, threshold, set, range, Math.max(200, box.clientWidth));
     const old = box.querySelector("svg");
     if (old) old.replaceWith(svg);
     else box.replaceChildren(svg, this.slider);
-    this.place(box);
+    this.place(box, range);
     this.slider.value = String(threshold);
     this.slider.setAttribute("aria-valuetext", this.tell(rows, threshold, set));
+    this.writeDown(rows[0].task, threshold);
     byId("histogram-data").replaceChildren(table(
       ["Confidence", "Handed off", "Kept"],
-      binned(rows, threshold).map((bin, index) => [`${(index / BINS).toFixed(2)} – ${((index + 1) / BINS).toFixed(2)}`, bin.handed, bin.kept]),
+      binned(rows, threshold, range).map((bin) => [`${bin.from.toFixed(3)} – ${bin.to.toFixed(3)}`, bin.handed, bin.kept]),
     ));
   }
 
   // The slider lies over the plot: its thumb, 24 pixels wide, is the line.
-  place(box) {
+  place(box, range) {
+    this.slider.min = String(range.low);
+    this.slider.max = String(range.high);
     this.slider.style.left = `${HISTOGRAM.left - 12}px`;
     this.slider.style.width = `${box.clientWidth - HISTOGRAM.left - HISTOGRAM.right + 24}px`;
   }
 
   tell(rows, threshold, set) {
-    const then = outcome(rows, threshold);
-    const now = set === null ? null : outcome(rows, set);
-    const more = now ? then.handed - now.handed : 0;
+    const kept = rows.filter((row) => row.confidence >= threshold);
+    const handed = rows.length - kept.length;
+    const before = rows.filter((row) => row.threshold !== null && row.confidence < row.threshold).length;
+    const more = handed - before;
     const facts = [
       ["Threshold", threshold.toFixed(2), set === null ? "none was set" : Math.abs(threshold - set) < 0.005 ? "as it was" : `it was ${set.toFixed(2)}`],
-      ["Handed off", percent(then.handed / rows.length), `${count(then.handed)} of ${count(rows.length)}`],
-      ["More than before", more > 0 ? `+${count(more)}` : count(more).replace("-", "−"), now ? `${count(now.handed)} were below ${set.toFixed(2)}` : ""],
+      ["Kept", percent(kept.length / rows.length), `${count(kept.length)} of ${count(rows.length)}`],
+      ["Handed off", percent(handed / rows.length), `${count(handed)} of ${count(rows.length)}${more ? `; ${more > 0 ? "+" : "−"}${count(Math.abs(more))}` : ", as before"}`],
       ["Would have cost", change(rows, threshold, set), "by what these requests cost or saved"],
     ];
     byId("outcome").replaceChildren(...facts.map(([name, value, note]) =>
       make("div", {}, make("dt", { text: name }), make("dd", { text: value }, make("small", { text: note })))));
-    return `${threshold.toFixed(2)}: ${percent(then.handed / rows.length)} handed off`;
+    byId("expected").replaceChildren(...withCode(expected(kept, rows[0])));
+    const left = rows.filter((row) => row.threshold !== null && row.confidence < row.threshold && ["cloud", "mixed"].includes(row.source)).length;
+    byId("agreement").textContent = before === left ? "" : `Of the ${count(before)} that were below their threshold, ${count(left)} went to the cloud; the others stayed, because they were not allowed to leave or the cloud did not answer.`;
+    return `${threshold.toFixed(2)}: ${percent(handed / rows.length)} handed off. ${byId("expected").textContent}`;
+  }
+
+  writeDown(task, threshold) {
+    const name = task === "transcribe" ? "speech_threshold" : "threshold";
+    const value = threshold.toFixed(2);
+    const other = task === "transcribe" ? [] : ["max_error", "cloud_share"].filter((each) => this.settings[each] !== null && this.settings[each] !== undefined);
+    byId("write-down-words").textContent = `Dragging changes nothing. To hand off below ${value}, write this into config.toml and start the server again${
+      other.length ? `; it takes the place of ${other.map((each) => `${each} = ${this.settings[each]}`).join(" and ")}, which must go` : ""}:`;
+    this.line.show(`${name} = ${value}`);
+    this.once.show(`EDGEWISE_${name.toUpperCase()}=${value} edgewise serve`);
   }
 }
 
-export function outcome(rows, threshold) {
-  return { handed: rows.filter((row) => row.confidence < threshold).length };
+// From the data: the twentieth below the lowest confidence to the one above the highest; the
+// threshold that was in force is always on it.
+export function rangeOf(rows, set) {
+  const values = rows.map((row) => row.confidence).concat(set === null ? [] : [set]);
+  const low = Math.max(0, Math.floor(20 * Math.min(...values)) / 20);
+  const high = Math.min(1, Math.floor(20 * Math.max(...values) + 1) / 20);
+  return high - low >= 0.1 ? { low, high } : { low: Math.max(0, high - 0.1), high: Math.max(0.1, high) };
+}
+
+// A calibrated confidence is a chance of being right, so that what it lacks to 1 adds up.
+function expected(kept, { task, verified }) {
+  if (!kept.length) return "Nothing would be kept.";
+  if (!verified) return "How many of the kept are wrong cannot be told: nobody has calibrated this model. `edgewise calibrate --builtin` does.";
+  const wrong = kept.reduce((sum, row) => sum + 1 - row.confidence, 0);
+  const what = task === "transcribe" ? "transcripts with more than a few wrong words" : "wrong answers";
+  return `Among the ${count(kept.length)} kept, expect about ${wrong < 10 ? wrong.toFixed(1) : count(Math.round(wrong))} ${what} (${percent(wrong / kept.length)}), by their confidences.`;
 }
 
 // Kept ones that would have gone would have cost what they avoided; gone ones that would have
