@@ -10,6 +10,7 @@ from edgewise_bench.commands.caller import caller
 from edgewise_bench.commands.conversations import conversations
 from edgewise_bench.commands.cost import cost
 from edgewise_bench.commands.embed import embed
+from edgewise_bench.commands.hostile import hostile
 from edgewise_bench.commands.kills import kills
 from edgewise_bench.commands.overhead import overhead
 from edgewise_bench.commands.routing import routing
@@ -29,7 +30,7 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, conversations, cost, embed, kills, overhead, routing, see, serve,
-    speech, tools, traces,
+    bfcl, calibration, caller, conversations, cost, embed, hostile, kills, overhead,
+    routing, see, serve, speech, tools, traces,
 ):  # fmt: skip
     bench.add_command(command)
