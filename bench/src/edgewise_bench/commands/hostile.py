@@ -17,6 +17,7 @@ from edgewise_bench.commands.report import (
     rounds_option,
     save_option,
     seed_option,
+    stoppable,
 )
 
 
@@ -70,7 +71,7 @@ def hostile(
         families=chosen_names("--families", families, tuple(FAMILIES), tuple(FAMILIES)),
         options=options,
     )
-    with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
+    with stoppable(), tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
         settings = Settings.load(threads=1, data_dir=folder, model=model or "tiny")
         with progress("attacks", rounds) as step:
             metrics = measure_hostile(settings, plan, step, tell)

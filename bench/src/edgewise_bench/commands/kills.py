@@ -15,6 +15,7 @@ from edgewise_bench.commands.report import (
     rounds_option,
     save_option,
     seed_option,
+    stoppable,
 )
 
 
@@ -39,6 +40,7 @@ def kills(rounds: int, seed: int, save: Path | None, as_json: bool) -> None:
     if not hasattr(os, "fork"):
         raise click.UsageError("this system cannot fork; run it on Linux or macOS")
     with (
+        stoppable(),
         tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder,
         progress("kills", rounds) as step,
     ):

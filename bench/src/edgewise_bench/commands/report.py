@@ -51,6 +51,18 @@ def rounds_option(default: int) -> Callable[[Any], Any]:
     return click.option("--rounds", type=click.IntRange(1), default=default, show_default=True)
 
 
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM ends a campaign as Ctrl-C does: with its figures, and with all that it started."""
+    import signal
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def command_line(name: str, *arguments: object, **options: object) -> str:
     """The command that printed a scorecard, to be printed with it."""
     given = [f"--{key} {value}" for key, value in options.items() if value is not None]
