@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import random
 import statistics
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 from edgewise.settings import Settings
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target, make_attack
 from edgewise_bench.campaigns.hostile import IMPATIENT, MOST_MB
-from edgewise_bench.campaigns.uploads import form, tone, wav
+from edgewise_bench.campaigns.uploads import form
 from edgewise_bench.campaigns.watch import (
     MemoryWatch,
     Pulse,
@@ -28,6 +29,7 @@ from edgewise_bench.campaigns.watch import (
     count_stalls,
 )
 from edgewise_bench.processes import Process, our_server
+from edgewise_bench.speech.made_voice import silence, voice, wav
 
 CLIENTS = 3
 PAUSE_S = 0.5  # on average, after each request of a client
@@ -108,7 +110,8 @@ def _embed(rng: random.Random, target: Target) -> Answer:
 
 
 def _speech(rng: random.Random, target: Target) -> Answer:
-    kind, body = form({"model": "local"}, ("x.wav", wav(tone(1.0)), "audio/wav"))
+    said = wav(silence(0.5), voice(2.0, seed=rng.randrange(4)), silence(0.5))
+    kind, body = form({"model": "local"}, ("x.wav", said, "audio/wav"))
     return target.post(TRANSCRIBE, body, kind=kind)
 
 
@@ -234,7 +237,7 @@ class Soak:
             )
             if took:
                 found[f"{kind}_p50_ms_{name}"] = statistics.median(took)
-                found[f"{kind}_p99_ms_{name}"] = took[int(0.99 * (len(took) - 1))]
+                found[f"{kind}_p99_ms_{name}"] = took[math.ceil(0.99 * len(took)) - 1]
         return found
 
     def _ask(self, number: int) -> None:
