@@ -492,7 +492,7 @@ def variants() -> str:
         ("benchmarks.md", "embed", embed),
         ("benchmarks.md", "serve", serve),
         ("benchmarks.md", "see", see),
-        ("campaigns.md", "kills", partial(campaign, "kills")),
+        ("faults.md", "kills", partial(campaign, "kills")),
         ("campaigns.md", "hostile", partial(campaign, "hostile")),
         ("campaigns.md", "memory", memory),
         ("campaigns.md", "soak", partial(campaign, "soak")),
