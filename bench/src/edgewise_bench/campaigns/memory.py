@@ -20,9 +20,10 @@ from edgewise.testing import LoopbackCloud
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
 from edgewise_bench.campaigns.hostile import MOST_MB, PEAK_LIMIT_MB
 from edgewise_bench.campaigns.raw_websocket import event, handshake, sound
-from edgewise_bench.campaigns.uploads import form, png, silent_flac, wav
+from edgewise_bench.campaigns.uploads import form, png, silent_flac
 from edgewise_bench.campaigns.watch import MemoryWatch
 from edgewise_bench.processes import Process, our_server
+from edgewise_bench.speech.made_voice import silence, voice, wav
 
 PATIENCE_S = 120.0
 AFTER_S = 3.0  # until what stays is measured
@@ -62,9 +63,7 @@ def worst_requests(body_bytes: int) -> list[Worst]:
     text = "word " * (room // 5)
     many = room // len(json.dumps(_HELLO) + ", ")
     choices = {"enum": [f"{number:03d}" + "v" * 95 for number in range(1_000)]}
-    patterns = {
-        f"p{number}": {"type": "string", "pattern": "^(a|b){1,90}$"} for number in range(25)
-    }
+    patterns = {f"p{number}": {"type": "string", "pattern": "^[ab]{1,90}$"} for number in range(25)}
     shaped = {"type": "object", "properties": patterns, "required": list(patterns)}
     tools = [_tool(number) for number in range(128)]
     texts = [_WORDS * (room // len(_WORDS) // 2_048)] * 2_048
@@ -171,6 +170,11 @@ def _seen(count: int) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"type": "text", "text": "What does it say?"}]
     parts += [{"type": "image_url", "image_url": {"url": url}}] * count
     return {"model": "local", "max_tokens": 4, "messages": [{"role": "user", "content": parts}]}
+
+
+def _speech() -> bytes:
+    """Nearly as much as a body may hold."""
+    return wav(*([voice(9.0), silence(1.0)] * 60))
 
 
 def _as_input(body: dict[str, Any]) -> dict[str, Any]:
