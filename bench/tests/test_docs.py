@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from edgewise_bench.calls.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise_bench.calls.cases import OWN_CASES
 from edgewise_bench.calls.conversations import TARGETS as conversation_targets
 from edgewise_bench.calls.function_model import TARGETS as function_model_targets
+from edgewise_bench.campaigns.hostile import TARGETS as hostile_targets
+from edgewise_bench.campaigns.kills import TARGETS as kills_targets
+from edgewise_bench.campaigns.memory import worst_requests
+from edgewise_bench.campaigns.soak import TARGETS as soak_targets
 from edgewise_bench.chat import held_out
 from edgewise_bench.chat.isolate import TARGETS as isolate_targets
 from edgewise_bench.chat.overhead import TARGETS as overhead_targets
@@ -28,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 WRITE = bool(os.environ.get("EDGEWISE_WRITE_DOCS"))  # read before tests clear the environment
 SHIPPED = ROOT / "src/edgewise/calibrations/smollm2-135m-instruct-q8_0.json"
 
+CAMPAIGNS = {"kills": kills_targets, "hostile": hostile_targets, "soak": soak_targets}
 OF_KINDS = {"auroc", "auroc_within_kind", "ece"}
 REPORT = {
     "questions": "Questions",
@@ -330,6 +336,27 @@ def serve() -> str:
     return scorecard("serve", serve_targets)
 
 
+def campaign(name: str) -> str:
+    if not (ROOT / f"benchmarks/{name}.json").exists():
+        return "Not measured yet."
+    return scorecard(name, CAMPAIGNS[name])
+
+
+def memory() -> str:
+    if not (ROOT / "benchmarks/memory.json").exists():
+        return "Not measured yet."
+    card = read(ROOT / "benchmarks/memory.json")
+    metrics = card["metrics"]
+    keys = ("idle_mb", "peak_mb", "kept_mb", "status", "seconds")
+    rows = [
+        (each.says, *(f"{metrics[f'{key}_{each.name}']:,.0f}" for key in keys))
+        for each in worst_requests(1_000_000)
+        if f"peak_mb_{each.name}" in metrics
+    ]
+    head = ("Request", "MB before", "Peak MB", "Kept MB", "Status", "Seconds")
+    return table(head, rows) + f"\n\n{made(card)}"
+
+
 def figures(metrics: Mapping[str, float], prefix: str, names: Iterable[str]) -> list[str]:
     found = [metrics.get(f"{prefix}{name}") for name in names]
     return ["" if value is None else in_words(value) for value in found]
@@ -471,6 +498,10 @@ def variants() -> str:
         ("benchmarks.md", "embed", embed),
         ("benchmarks.md", "serve", serve),
         ("benchmarks.md", "see", see),
+        ("faults.md", "kills", partial(campaign, "kills")),
+        ("campaigns.md", "hostile", partial(campaign, "hostile")),
+        ("campaigns.md", "memory", memory),
+        ("campaigns.md", "soak", partial(campaign, "soak")),
     ],
 )
 def test_figures_on_the_page_are_those_in_the_file(

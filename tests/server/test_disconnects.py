@@ -16,6 +16,7 @@ import pytest
 from edgewise.bridge import Cancellation
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise_bench.campaigns.raw_http import FORM, HEAD
 from tests.campaigns import rounds
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, read_all, request_threads, wait_until
@@ -160,13 +161,6 @@ def phases(served: Served) -> list[Callable[[], None]]:
         after_first_bytes,
         half_closed,
     ]
-
-
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
-FORM = (
-    b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5000\r\n"
-    b"content-type: multipart/form-data; boundary=b\r\n\r\n--b\r\n"
-)
 
 
 def hostilities(served: Served, held: list[socket.socket]) -> list[Callable[[], None]]:

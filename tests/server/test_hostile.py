@@ -9,10 +9,10 @@ import time
 
 import pytest
 
+from edgewise_bench.campaigns.bodies import MALFORMED
+from edgewise_bench.campaigns.raw_http import HEAD, NOT_HTTP
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, body_of, read_all
-
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
 
 
 def lives(served: Served) -> None:
@@ -112,20 +112,7 @@ def test_huge_headers_are_refused(serving: Serving) -> None:
     lives(served)
 
 
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"NONSENSE\r\n\r\n",
-        b"\0\0\0\0\r\n\r\n",
-        HEAD + b"content-length: -5\r\n\r\n",
-        HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
-        HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nhost: localhost\r\n\r\n",
-    ],
-    ids=["tls", "version", "word", "zeros", "negative", "lengths", "chunk", "path"],
-)
+@pytest.mark.parametrize("request_bytes", NOT_HTTP.values(), ids=NOT_HTTP)
 def test_what_is_not_http_is_400(session_served: Served, request_bytes: bytes) -> None:
     with session_served.raw() as connection:
         connection.sendall(request_bytes)
@@ -136,21 +123,7 @@ def test_what_is_not_http_is_400(session_served: Served, request_bytes: bytes) -
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"\xff\xff",
-        b"null",
-        b'{"model": "auto"}',
-        b'{"model": {"a": 1}, "messages": 5, "input": {}}',
-        b'{"model": "auto", "messages": [[]], "input": [[]], "max_tokens": 1}',
-        b'{"model": "auto", "messages": [{}], "input": [{}], "max_tokens": 1}',
-        b'{"model": "auto", "max_tokens": 1e400}',
-        b'{"model": "\\u0000", "messages": [{"role": "user", "content": "\\u0000"}],'
-        b' "max_tokens": 1, "input": "\\u0000", "tools": [{}]}',
-    ],
-    ids=["bytes", "null", "missing", "types", "lists", "empty", "infinite", "zero"],
-)
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 def test_malformed_requests_are_4xx_everywhere(
     session_served: Served, path: str, body: bytes
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import string
 import subprocess
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ import jsonschema_rs
 import pytest
 
 from edgewise.local.store.store import InstalledModel
+from edgewise_bench.campaigns.schemas import TOO_MUCH, UNSPELT, bent_schema
 from tests.conftest import MODELS_DIR
 
 pytestmark = pytest.mark.real_model
@@ -38,55 +38,6 @@ with running(settings) as url:
 # More of them: HOSTILE_SCHEMAS=5000 python -m pytest tests/server/test_hostile_schemas.py -s
 ROUNDS = int(os.environ.get("HOSTILE_SCHEMAS", "150"))
 MOST_MB = 150  # that all of these together may add to the process
-
-Schema = dict[str, Any]
-TOO_MUCH: dict[str, tuple[Schema, str]] = {
-    "a number of 19 digits": (
-        {"type": "integer", "minimum": 9223372036854775807},
-        "minimum has more than 15 digits",
-    ),
-    "a pattern that can be read in many ways": (
-        {"type": "string", "pattern": "^((a?){50}){50}b$"},
-        "states",
-    ),
-    "a pattern with an escape of the runtime's own": (
-        {"type": "string", "pattern": r"^\U00050000$"},
-        r"\U is not understood",
-    ),
-    "three thousand optional properties": (
-        {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3000)}},
-        "more than 1,000 schemas",
-    ),
-    "twenty thousand choices": (
-        {"enum": [f"value {n}" for n in range(20_000)]},
-        "more than 20,000 values",
-    ),
-    "itself and nothing else": (
-        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/a"}}},
-        "refers to itself",
-    ),
-    "a length of a million": (
-        {"type": "string", "minLength": 1_000_000},
-        "minLength is more than 2,000",
-    ),
-    "a keyword that nobody knows": ({"type": "object", "propertyNames": {}}, "propertyNames"),
-}
-# Bytes that the default model's vocabulary does not have: no token may be asked to write them.
-UNSPELT: dict[str, tuple[Schema, Any]] = {
-    **{
-        f"a pattern of {code:#04x}": (
-            {"type": "string", "pattern": f"^\\u{code:04x}$"},
-            chr(code),
-        )
-        for code in (0x04, 0x06, 0x13, 0x14, 0x16, 0x1D)
-    },
-    "a pattern of an empty plane": ({"type": "string", "pattern": "^\U00050000$"}, "\U00050000"),
-    "a choice of an empty plane": ({"enum": ["\U00050000"]}, "\U00050000"),
-    "a name of an empty plane": (
-        {"properties": {"\U00050000": {"const": 1}}, "required": ["\U00050000"]},
-        {"\U00050000": 1},
-    ),
-}
 
 
 class Child:
@@ -179,41 +130,6 @@ def test_a_tool_can_be_given_the_same_values(child: Child) -> None:
     assert child.is_well()
 
 
-def hostile(rng: random.Random, depth: int = 3) -> Any:
-    """A schema with something odd in it: large, empty, contradictory, circular, unspellable."""
-    odd = rng.choice(["\x04", "\U00050000", "\ud800", '"', "\\", "é", "", "a" * 300])
-    large = rng.choice([0, 1, -1, 3, 10**6, 2**63, -(10**30), 1e300, 0.1])
-    leaves: list[Any] = [
-        {"type": "integer", "minimum": large, "maximum": rng.choice([large, 5, 10**18])},
-        {"type": "number", "exclusiveMinimum": large},
-        {"type": "string", "minLength": rng.choice([0, 2, large]), "maxLength": rng.choice([2, 9])},
-        {"pattern": rng.choice([f"^{odd}$", odd, f"[^{odd}]", f"({odd}|{odd})*"])},
-        {"type": "string", "pattern": "".join(rng.choices(string.printable, k=12))},
-        {"type": "string", "pattern": f"^((a?){{{rng.randint(1, 60)}}}){{{rng.randint(1, 60)}}}$"},
-        {"enum": [odd, large, None, [odd], {odd: odd}][: rng.randint(0, 5)]},
-        {"const": {odd: [odd]}},
-        {"$ref": rng.choice(["#", "#/$defs/a", "#/properties/x", "nowhere"])},
-        rng.choice([True, False, None, 7, [], {}]),
-    ]  # fmt: skip
-    if depth == 0:
-        return rng.choice(leaves)
-    inner = [hostile(rng, depth - 1) for _ in range(rng.randint(0, 3))]
-    names = [rng.choice(["x", odd, f"k{number}"]) for number in range(len(inner))]
-    return rng.choice(
-        [
-            *leaves,
-            {"type": "object", "properties": dict(zip(names, inner, strict=True)),
-             "required": rng.choice([[], names[:1], [odd]])},
-            {"type": "array", "items": hostile(rng, depth - 1), "minItems": rng.choice([0, 2, 99])},
-            {"type": "array", "prefixItems": inner},
-            {rng.choice(["anyOf", "oneOf", "allOf"]): inner},
-            {"type": "object", "additionalProperties": hostile(rng, depth - 1)},
-            {"$defs": {"a": hostile(rng, depth - 1)}, "$ref": "#/$defs/a"},
-            {"type": rng.choice([["string", "null"], "object", [], "odd", None]), "items": inner},
-        ]
-    )  # fmt: skip
-
-
 def is_valid(schema: Any, text: str) -> bool:
     value = json.loads(text)
     try:
@@ -227,7 +143,7 @@ def test_no_schema_of_many_ends_the_process(child: Child) -> None:
     rng = random.Random(15)
     before, count = child.peak_mb(), Counter[str]()
     for number in range(ROUNDS):
-        schema = hostile(rng)
+        schema = bent_schema(rng)
         answer = child.held(schema, max_tokens=16, temperature=rng.choice([0, 1.5]))
         assert answer.status_code in (200, 400), (number, schema, answer.text)
         count["answered" if answer.status_code == 200 else "refused"] += 1

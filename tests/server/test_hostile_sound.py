@@ -11,46 +11,13 @@ from pathlib import Path
 import pytest
 
 from edgewise.testing import LoopbackCloud, ScriptedTranscriber, heard
+from edgewise_bench.campaigns.uploads import NAMES, OTHER, POINTING
 from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.speech.made_voice import silence, voice, wav
 
 SURE = [heard("the first part", 0.2, 2.0, 0.97)]
 SECRET = wav(silence(0.5), voice(5.0), silence(0.5))
-SDP = (
-    "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
-    "m=audio {port} RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n"
-)
-M3U8 = "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\nsecret.wav\n#EXT-X-ENDLIST\n"
-MPD = (
-    '<?xml version="1.0"?>\n<MPD xmlns="urn:mpeg:dash:schema:mpd:2011" type="static"><Period>'
-    '<AdaptationSet mimeType="audio/wav"><Representation id="1"><BaseURL>secret.wav</BaseURL>'
-    "</Representation></AdaptationSet></Period></MPD>"
-)
-# {here} is the server's working folder, in which there is a secret.wav; {port} is a free one.
-POINTING = {
-    "relative": "ffconcat version 1.0\nfile secret.wav\n",
-    "address": "ffconcat version 1.0\nfile file:secret.wav\n",
-    "absolute": "ffconcat version 1.0\nfile '{here}/secret.wav'\n",
-    "absolute address": "ffconcat version 1.0\nfile 'file:{here}/secret.wav'\n",
-    "climbing": "ffconcat version 1.0\nfile ../work/secret.wav\n",
-    "asks for unsafe": "ffconcat version 1.0\nfile '{here}/secret.wav'\noption safe 0\n",
-    "padded": "ffconcat version 1.0\n" + "# sound\n" * 2_000 + "file secret.wav\n",
-    "a list of lists": "ffconcat version 1.0\nfile inner.ffconcat\n",
-    "hls": M3U8,
-    "hls of an address": M3U8.replace("secret.wav", "file:secret.wav"),
-    "dash": MPD,
-    "sdp": SDP,
-}
-OTHER = {
-    "filters": b"sine=frequency=440:duration=5",
-    "a pattern of pictures": b"secret%d.wav",
-    "a picture": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02"
-    b"\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\x9cc\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00"
-    b"\xc9\xfe\x92\xef\x00\x00\x00\x00IEND\xaeB`\x82",
-    "subtitles": b"WEBVTT\n\n00:00.000 --> 00:05.000\nhello\n",
-}
-NAMES = [("list.ffconcat", "text/plain"), ("x.wav", "audio/wav"), ("x.m3u8", "audio/mpegurl")]
 
 
 @pytest.fixture

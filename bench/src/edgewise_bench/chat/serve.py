@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
+from edgewise_bench.processes import START_S, Process, bare_server, our_server, started
 
 TARGETS: dict[str, tuple[str, float]] = {
     "throughput_ratio_16": (">=", 1.0),
@@ -28,7 +24,6 @@ TARGETS: dict[str, tuple[str, float]] = {
 CLIENTS = (1, 4, 16)
 PATH = "/v1/chat/completions"
 SUBJECTS = ("the sea", "a mill", "two friends", "a long road", "the moon", "a fox", "bread", "rain")
-START_S = 60.0
 ANSWER_S = 120.0
 
 
@@ -56,8 +51,9 @@ def measure_serve(
 ) -> dict[str, float]:
     """All metrics. `settings.data_dir` gets a ledger: give it a folder that may be thrown away."""
     found: dict[str, float] = {}
-    with _cloud(rounds) as cloud, _ours(settings, rounds, cloud.url) as ours:
-        with _bare(settings, rounds) as bare:
+    slots = ("--port", "0", "--slots", str(rounds.slots))
+    with _cloud() as cloud, our_server(settings, cloud.url, *slots) as ours:
+        with bare_server(settings, rounds.slots) as bare:
             for clients in CLIENTS:
                 found |= _throughput(ours, bare, rounds, clients, progress)
         found |= asyncio.run(_overhead(ours.url, rounds))
@@ -65,23 +61,6 @@ def measure_serve(
         found |= asyncio.run(_streams(ours.url, rounds.streams))
         progress()
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A server in a process of its own."""
-
-    url: str
-    pid: int
-
-    def cpu_s(self) -> float:
-        """Processor time so far; 0 where the system does not say."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text("ascii")
-        except OSError:
-            return 0.0
-        user, system = text.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
@@ -222,67 +201,11 @@ def _memory_mb(url: str) -> float:
     return _gauge(url, "edgewise_resident_bytes") / 1e6
 
 
-# -- processes --------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _process(*words: str, variables: Mapping[str, str] | None = None) -> Iterator[Process]:
-    """A process that prints its address as JSON; ended with the block."""
-    started = subprocess.Popen(
-        [sys.executable, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=dict(variables) if variables is not None else None,
-    )
-    try:
-        assert started.stdout is not None
-        said = ""
-        while "}" not in said:
-            line = started.stdout.readline()
-            if not line:
-                raise OSError(f"{' '.join(words)} did not start")
-            said += line
-        yield Process(json.loads(said)["url"], started.pid)
-    finally:
-        started.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            started.wait(START_S / 2)
-        started.kill()
-        started.communicate()  # closes its pipe
-
-
-def _cloud(rounds: Rounds) -> contextlib.AbstractContextManager[Process]:
-    return _process(
+def _cloud() -> contextlib.AbstractContextManager[Process]:
+    return started(
         *("-m", "edgewise.testing.loopback_cloud"),
         *("--answer", "word " * 400, "--chunk-size", "5", "--delay-between", "2"),
     )
-
-
-@contextlib.contextmanager
-def _ours(settings: Settings, rounds: Rounds, cloud: str) -> Iterator[Process]:
-    variables = {
-        **settings.environment,
-        "EDGEWISE_DATA_DIR": str(settings.data_dir),
-        "EDGEWISE_CACHE_DIR": str(settings.cache_dir),
-        "EDGEWISE_CONFIG_DIR": str(Path(settings.data_dir) / "config"),
-        "EDGEWISE_THREADS": str(settings.threads),
-        "EDGEWISE_MODEL": settings.model,
-        "EDGEWISE_CHAIN": "openai",
-        "OPENAI_API_KEY": "loopback",
-        "OPENAI_BASE_URL": f"{cloud}/v1",
-    }
-    variables.pop("EDGEWISE_SERVER_KEY", None)
-    words = ("--port", "0", "--json", "--slots", str(rounds.slots))
-    with _process("-m", "edgewise", "serve", *words, variables=variables) as process:
-        yield process
-
-
-def _bare(settings: Settings, rounds: Rounds) -> contextlib.AbstractContextManager[Process]:
-    model = ModelStore(settings.models_dir).find(settings.model)
-    context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
-    numbers = (str(settings.threads), str(rounds.slots), str(context))
-    return _process("-m", "edgewise_bench.chat.bare_server", str(model.path), *numbers)
 
 
 @dataclass(slots=True)

@@ -37,11 +37,30 @@ threads_option = click.option("--threads", type=click.IntRange(1), default=1, sh
 policy_option = click.option(
     "--policy", "-p", type=click.Choice(_POLICIES), default="local_only", show_default=True
 )
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Another seed, other rounds."
+)
 plots_option = click.option(
     "--plots",
     type=click.Path(file_okay=False, path_type=Path),
     help="Draw the confidence into this folder, as PNG files. Needs matplotlib.",
 )
+
+
+def rounds_option(default: int) -> Callable[[Any], Any]:
+    return click.option("--rounds", type=click.IntRange(1), default=default, show_default=True)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM ends a campaign as Ctrl-C does: with its figures, and with all that it started."""
+    import signal
+
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def command_line(name: str, *arguments: object, **options: object) -> str:

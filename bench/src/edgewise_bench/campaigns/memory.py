@@ -1,0 +1,195 @@
+"""`edgewise bench memory`: the worst request that each endpoint takes, and the memory it costs.
+
+Each is sent to a fresh server whose model has answered once. What is past a limit is refused: then
+the figure is what the refusal cost.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgewise.settings import Settings
+from edgewise.testing import LoopbackCloud
+from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
+from edgewise_bench.campaigns.hostile import MOST_MB, PEAK_LIMIT_MB
+from edgewise_bench.campaigns.raw_websocket import event, handshake, sound
+from edgewise_bench.campaigns.uploads import form, png, silent_flac
+from edgewise_bench.campaigns.watch import MemoryWatch
+from edgewise_bench.processes import Process, our_server
+from edgewise_bench.speech.made_voice import silence, voice, wav
+
+PATIENCE_S = 120.0
+AFTER_S = 3.0  # until what stays is measured
+TARGETS: dict[str, tuple[str, float]] = {"peak_mb": ("<=", PEAK_LIMIT_MB)}
+_HELLO = {"role": "user", "content": "Hello?"}
+_WORDS = "the quick brown fox jumps over the lazy dog "
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """A request as large as an endpoint takes it."""
+
+    name: str  # of its metrics
+    says: str  # in the table
+    send: Callable[[Target], Answer]
+
+
+def worst_requests(body_bytes: int) -> list[Worst]:
+    """One or more for every endpoint; `body_bytes` is the server's limit."""
+    room = body_bytes - 20_000
+
+    def asked(content: Any, **more: Any) -> dict[str, Any]:
+        message = {"role": "user", "content": content}
+        return {"model": "local", "max_tokens": 4, "messages": [message], **more}
+
+    def post(path: str, body: Any) -> Callable[[Target], Answer]:
+        return lambda target: target.post(path, body, patience_s=PATIENCE_S)
+
+    def upload(data: bytes) -> Callable[[Target], Answer]:
+        kind, body = form({"model": "local"}, ("x.wav", data, "audio/wav"))
+        return lambda target: target.post(TRANSCRIBE, body, kind=kind, patience_s=PATIENCE_S)
+
+    def held(schema: Any) -> Callable[[Target], Answer]:
+        form_of = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        return post(CHAT, asked("Answer as JSON.", response_format=form_of))
+
+    text = "word " * (room // 5)
+    many = room // len(json.dumps(_HELLO) + ", ")
+    choices = {"enum": [f"{number:03d}" + "v" * 95 for number in range(1_000)]}
+    patterns = {f"p{number}": {"type": "string", "pattern": "^[ab]{1,90}$"} for number in range(25)}
+    shaped = {"type": "object", "properties": patterns, "required": list(patterns)}
+    tools = [_tool(number) for number in range(128)]
+    texts = [_WORDS * (room // len(_WORDS) // 2_048)] * 2_048
+    return [
+        Worst("chat_text", "`/v1/chat/completions`, one long text", post(CHAT, asked(text))),
+        Worst(
+            "chat_messages",
+            "`/v1/chat/completions`, many messages",
+            post(CHAT, {"model": "local", "messages": [_HELLO] * many, "max_tokens": 4}),
+        ),
+        Worst("chat_schema_choices", "the same, a schema of 1,000 choices", held(choices)),
+        Worst("chat_schema_patterns", "the same, a schema of patterns", held(shaped)),
+        Worst(
+            "chat_tools",
+            "the same, 128 tools",
+            post(CHAT, asked("Do it.", tools=tools, tool_choice="required")),
+        ),
+        Worst("chat_picture", "the same, a picture of 50 million pixels", post(CHAT, _seen(1))),
+        Worst("chat_pictures", "the same, 20 pictures of 50 million pixels", post(CHAT, _seen(20))),
+        Worst("responses", "`/v1/responses`", post("/v1/responses", _as_input(asked(text)))),
+        Worst("messages", "`/v1/messages`", post("/v1/messages", asked(text))),
+        Worst(
+            "count_tokens",
+            "`/v1/messages/count_tokens`",
+            post("/v1/messages/count_tokens", asked(text)),
+        ),
+        Worst("ollama_chat", "`/api/chat`", post("/api/chat", asked(text, stream=False))),
+        Worst(
+            "embeddings_one",
+            "`/v1/embeddings`, one long text",
+            post("/v1/embeddings", {"model": "local", "input": _WORDS * (room // len(_WORDS))}),
+        ),
+        Worst(
+            "embeddings_many",
+            "`/v1/embeddings`, 2,048 texts",
+            post("/v1/embeddings", {"model": "local", "input": texts}),
+        ),
+        Worst(
+            "sound", "`/v1/audio/transcriptions`, as many samples as fit", upload(wav(bytes(room)))
+        ),
+        Worst("sound_hour", "the same, an hour of silence in 12 kB", upload(silent_flac(3_600))),
+        Worst("sound_days", "the same, 100 hours in 1.3 MB", upload(silent_flac(360_000))),
+        Worst("realtime", "`/v1/realtime`, three messages of 14 MB", _talk),
+    ]
+
+
+def measure_memory(
+    settings: Settings,
+    only: tuple[str, ...],
+    options: tuple[str, ...] = (),
+    progress: Callable[[], None] = lambda: None,
+) -> dict[str, float]:
+    """Peaks of those that are asked for. `settings.data_dir` gets a ledger for each."""
+    found: dict[str, float] = {"peak_mb": 0.0, "peak_limit_mb": PEAK_LIMIT_MB}
+    for worst in worst_requests(settings.server.body_bytes):
+        if worst.name in only:
+            own = settings.with_changes(data_dir=Path(settings.data_dir) / worst.name)
+            own.data_dir.mkdir(parents=True)
+            with (
+                LoopbackCloud() as cloud,
+                our_server(own, cloud.url, "--port", "0", *options) as server,
+            ):
+                found |= _measure(worst, server)
+            found["peak_mb"] = max(found["peak_mb"], found[f"peak_mb_{worst.name}"])
+            progress()
+    return found
+
+
+def _measure(worst: Worst, server: Process) -> dict[str, float]:
+    target = Target.at(server.url)
+    good = {"model": "local", "max_tokens": 2, "messages": [_HELLO]}
+    target.post(CHAT, good)
+    before = server.resident_mb()
+    watch = MemoryWatch(server, MOST_MB, every_s=0.02)
+    started = time.perf_counter()
+    answer = worst.send(target)
+    seconds = time.perf_counter() - started
+    time.sleep(AFTER_S)
+    kept = server.resident_mb()
+    return {
+        f"idle_mb_{worst.name}": before,
+        f"peak_mb_{worst.name}": watch.stop(),
+        f"kept_mb_{worst.name}": kept,
+        f"status_{worst.name}": answer.status,
+        f"seconds_{worst.name}": seconds,
+    }
+
+
+def _tool(number: int) -> dict[str, Any]:
+    fields = {f"field_{each}": {"type": "string", "description": _WORDS} for each in range(20)}
+    parameters = {"type": "object", "properties": fields, "required": list(fields)}
+    return {
+        "type": "function",
+        "function": {
+            "name": f"tool_{number}",
+            "description": _WORDS * 20,
+            "parameters": parameters,
+        },
+    }
+
+
+def _seen(count: int) -> dict[str, Any]:
+    url = f"data:image/png;base64,{base64.b64encode(png(7_071, 7_071)).decode()}"
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "What does it say?"}]
+    parts += [{"type": "image_url", "image_url": {"url": url}}] * count
+    return {"model": "local", "max_tokens": 4, "messages": [{"role": "user", "content": parts}]}
+
+
+def _speech() -> bytes:
+    """Nearly as much as a body may hold."""
+    return wav(*([voice(9.0), silence(1.0)] * 60))
+
+
+def _as_input(body: dict[str, Any]) -> dict[str, Any]:
+    return {"model": body["model"], "input": body["messages"], "max_output_tokens": 4}
+
+
+def _talk(target: Target) -> Answer:
+    with contextlib.suppress(OSError), target.raw(PATIENCE_S) as connection:
+        connection.sendall(handshake())
+        connection.recv(65_536)
+        for _ in range(3):
+            connection.sendall(sound(218))
+        connection.sendall(event("input_audio_buffer.commit"))
+        until = time.monotonic() + PATIENCE_S / 4
+        while time.monotonic() < until and (told := connection.recv(65_536)):
+            if b"session.finished" in told:
+                break
+    return Answer(101)

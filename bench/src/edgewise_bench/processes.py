@@ -1,0 +1,147 @@
+"""Servers in processes of their own: ours, the runtime's, a loopback cloud; and their memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgewise.local.store.store import ModelStore
+from edgewise.settings import Settings
+
+START_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A server in a process of its own. What is read from /proc is 0 where there is none."""
+
+    url: str
+    popen: subprocess.Popen[str]
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.popen.poll() is None
+
+    def cpu_s(self) -> float:
+        """Processor time so far."""
+        try:
+            text = Path(f"/proc/{self.pid}/stat").read_text("ascii")
+        except OSError:
+            return 0.0
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def family(self) -> list[int]:
+        """Its pid, and those of the processes that it started."""
+        found = [self.pid]
+        for pid in found:
+            for path in Path(f"/proc/{pid}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    found += map(int, path.read_text("ascii").split())
+        return found
+
+    def resident_mb(self) -> float:
+        """Of the whole family, now."""
+        return sum(_status_mb(pid, "VmRSS") for pid in self.family())
+
+    def highest_mb(self) -> float:
+        """The most that one of them ever had."""
+        return max(_status_mb(pid, "VmHWM") for pid in self.family())
+
+    def descriptors(self) -> int:
+        with contextlib.suppress(OSError):
+            return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in self.family())
+        return 0
+
+    def threads(self) -> int:
+        with contextlib.suppress(OSError):
+            return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in self.family())
+        return 0
+
+
+def _status_mb(pid: int, field: str) -> float:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text("ascii", "replace").splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    except OSError:  # it has ended, or there is no /proc
+        pass
+    return 0.0
+
+
+@contextlib.contextmanager
+def started(
+    *words: str, variables: Mapping[str, str] | None = None, errors: Path | None = None
+) -> Iterator[Process]:
+    """A Python process that prints its address as JSON; ended with the block."""
+    with contextlib.ExitStack() as stack:
+        sink = stack.enter_context(errors.open("a")) if errors else subprocess.DEVNULL
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            stdout=subprocess.PIPE,
+            stderr=sink,
+            text=True,
+            env=dict(variables) if variables is not None else None,
+        )
+        try:
+            yield Process(_address(process, words), process)
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(START_S / 2)
+            process.kill()
+            process.communicate()  # closes its pipe
+
+
+def _address(process: subprocess.Popen[str], words: tuple[str, ...]) -> str:
+    assert process.stdout is not None
+    said = ""
+    while "}" not in said:
+        line = process.stdout.readline()
+        if not line:
+            raise OSError(f"{' '.join(words)} did not start")
+        said += line
+    return str(json.loads(said)["url"])
+
+
+def our_server(
+    settings: Settings,
+    cloud: str,
+    *options: str,
+    variables: Mapping[str, str] | None = None,
+    errors: Path | None = None,
+) -> contextlib.AbstractContextManager[Process]:
+    """`edgewise serve` with these settings' models and folders, and OpenAI at the cloud's URL."""
+    environment = {
+        **settings.environment,
+        "EDGEWISE_DATA_DIR": str(settings.data_dir),
+        "EDGEWISE_CACHE_DIR": str(settings.cache_dir),
+        "EDGEWISE_CONFIG_DIR": str(Path(settings.data_dir) / "config"),
+        "EDGEWISE_THREADS": str(settings.threads),
+        "EDGEWISE_MODEL": settings.model,
+        "EDGEWISE_CHAIN": "openai",
+        "OPENAI_API_KEY": "loopback",
+        "OPENAI_BASE_URL": f"{cloud}/v1",
+        **(variables or {}),
+    }
+    environment.pop("EDGEWISE_SERVER_KEY", None)
+    words = ("-m", "edgewise", "serve", "--json", *options)
+    return started(*words, variables=environment, errors=errors)
+
+
+def bare_server(settings: Settings, slots: int) -> contextlib.AbstractContextManager[Process]:
+    """The runtime's own server with the same model."""
+    model = ModelStore(settings.models_dir).find(settings.model)
+    context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
+    numbers = (str(settings.threads), str(slots), str(context))
+    return started("-m", "edgewise_bench.chat.bare_server", str(model.path), *numbers)
