@@ -660,7 +660,7 @@ def test_a_ledger_whose_first_user_was_killed_while_making_it_is_sound(tmp_path:
     assert 0 < unfinished < rounds
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "ledger-tables.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -684,7 +684,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str
 ) -> None:
-    section = PAGE.split(f"### {table}:")[1].split("\n#")[0]
+    section = PAGE.split(f"## {table}:")[1].split("\n#")[0]
     listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     assert listed == columns
