@@ -14,7 +14,7 @@ WORKERS ?= 3
 CLIENTS := .venv-clients
 INSTRUCTOR := .venv-instructor
 
-.PHONY: demo test check format clean clients
+.PHONY: demo test check format docs dist clean clients
 
 demo: $(READY)
 	@$(BIN)/edgewise demo --yes
@@ -33,8 +33,17 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.ready-docs
+	$(BIN)/python scripts/docs_site.py
+
+dist: $(VENV)/.ready-dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist bench
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(INSTRUCTOR) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf site dist $(VENV) $(CLIENTS) $(INSTRUCTOR) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +55,14 @@ $(READY): pyproject.toml | $(BIN)/python
 $(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]' --editable './bench[plots]'
 	@touch $@ $(READY)
+
+$(VENV)/.ready-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.ready-dist: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet build twine
+	@touch $@
 
 $(CLIENTS)/.ready:
 	$(PYTHON) -m venv $(CLIENTS)

@@ -4,7 +4,7 @@
 
 Risk tables, quantiles and the features' means: on answers to requests that the calibration of calls
 was not fitted on, and on segments as fits without their voice judge them. The scores of speech are
-fitted here; those of calls by training/fit_calls.py. --table prints that of docs/speech.md.
+fitted here; those of calls by training/fit_calls.py. --table prints that of docs/speech-models.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def speech(model: str) -> dict[str, Any]:
 
 
 def table() -> list[str]:
-    """What each shipped calibration of speech is worth, as the lines of docs/speech.md."""
+    """What each shipped calibration of speech is worth, as the lines of docs/speech-models.md."""
     lines = [
         "| | Documents, segments | AUROC (people) | Calibration error | Kept at 0.5 "
         "| Words wrong: kept, sent | `max_error` 5 %, 10 %, 20 % keeps |",

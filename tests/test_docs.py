@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -262,6 +263,29 @@ def test_every_error_class_is_on_the_page_with_its_code() -> None:
             assert re.search(row, page, re.M), (kind.code, kind.__name__)
 
 
+# -- messages ---------------------------------------------------------------------------------
+
+
+def messages_in_source() -> Iterator[str]:
+    """Every text in the code; what is put into it is an ellipsis."""
+    for path in (ROOT / "src" / "edgewise").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (getattr(part, "value", None) for part in node.values)
+                yield "".join(part if isinstance(part, str) else "…" for part in parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_every_message_in_troubleshooting_is_one_of_ours() -> None:
+    shown = re.findall(r"^### `(.*)`$", words("docs/troubleshooting.md"), re.M)
+    known = list(messages_in_source())
+    assert len(shown) > 20
+    for message in shown:
+        pattern = ".*".join(map(re.escape, message.split("…")))
+        assert any(re.fullmatch(pattern, text) for text in known), message
+
+
 # -- settings and providers -------------------------------------------------------------------
 
 
@@ -470,12 +494,11 @@ def test_every_room_is_in_the_plan_of_the_house() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    for index, folder in (
-        ("docs/README.md", "docs"),
-        ("docs/decisions/README.md", "docs/decisions"),
-    ):
-        for path in (ROOT / folder).glob("*.md"):
-            assert path.name == "README.md" or f"({path.name})" in words(index), path.name
+    docs = ROOT / "docs"
+    for path in docs.rglob("*.md"):
+        index = docs / "decisions" if path.parent == docs / "decisions" else docs
+        entry = f"({path.relative_to(index).as_posix()})"
+        assert path.name == "README.md" or entry in (index / "README.md").read_text("utf-8"), entry
 
 
 def test_decisions_are_numbered_and_have_their_three_parts() -> None:

@@ -378,6 +378,50 @@ def scorecard(name: str, wanted: Mapping[str, tuple[str, float]]) -> str:
     return table(("Metric", "Value", "Target"), rows) + f"\n\n{made(card)}"
 
 
+def proof() -> str:
+    """The few figures of the README; the pages of docs/benchmarks have all of them."""
+    cards = {
+        name: read(ROOT / f"benchmarks/{name}.json")
+        for name in ("tools", "bfcl", "calibration", "overhead")
+    }
+    calls, berkeley, sure, own = (card["metrics"] for card in cards.values())
+    called = (
+        "Exact function calls on the device: 30 public cases, 139 of an assistant",
+        f"{calls['hackathon_30_exact']:.0%}, {calls['assistant_dev_exact']:.0%}",
+    )
+    leaderboard = (
+        f"Berkeley leaderboard, `simple_python`: our 135M model; {PUBLISHED_TITLE}",
+        f"{berkeley['simple_python']:.1f} %; {PUBLISHED['simple_python']} %",
+    )
+    kept = (
+        f"Answers kept, and right among them (`standard`, {sure['questions']:.0f} questions)",
+        f"{sure['kept_share']:.0%}, {sure['kept_accuracy']:.0%}",
+    )
+    promised = (
+        "Stated risks that were broken on unseen halves (10 % may be)",
+        f"{sure['risk_violations']:.1%}",
+    )
+    speed = (
+        "Speed beside the bare runtime, with confidence, gate and ledger at work",
+        f"{own['tokens_per_second_ratio']:.2f}",
+    )
+    made_by = ("tools", "bfcl", "calibration", "calibration", "overhead")
+    rows = [
+        (what, value.replace("%", " %").replace("  %", " %"), f"`{cards[name]['command']}`")
+        for (what, value), name in zip(
+            (called, leaderboard, kept, promised, speed), made_by, strict=True
+        )
+    ]
+    rows.append(
+        (
+            "Cloud calls booked exactly once, with the process killed at 200 random moments",
+            "all",
+            "`EDGEWISE_LONG_TESTS=1 pytest tests/test_kills.py`",
+        )
+    )
+    return table(("On two cores of an AMD EPYC", "", "Printed by"), rows)
+
+
 def routing_metrics(needed: str) -> Mapping[str, float] | None:
     path = ROOT / "benchmarks/routing.json"
     metrics: Mapping[str, float] = read(path)["metrics"] if path.exists() else {}
@@ -476,28 +520,29 @@ def variants() -> str:
 @pytest.mark.parametrize(
     ("page", "part", "make"),
     [
-        ("confidence.md", "early", early),
-        ("confidence.md", "second", second),
+        ("deciding-early.md", "early", early),
+        ("second-answer.md", "second", second),
+        ("../README.md", "proof", proof),
         ("confidence.md", "weights", weights),
         ("confidence.md", "curve", curve),
-        ("confidence.md", "report", report),
-        ("confidence.md", "bins", bins),
-        ("confidence.md", "own traces", own_traces),
+        ("confidence-fit.md", "report", report),
+        ("confidence-fit.md", "bins", bins),
+        ("confidence-fit.md", "own traces", own_traces),
         ("routing.md", "frozen", frozen),
         ("routing.md", "variants", variants),
         ("cost-study.md", "workload", workload),
         ("cost-study.md", "cost", cost),
         ("cost-study.md", "perfect cloud", perfect_cloud),
-        ("benchmarks.md", "calibration", calibration),
-        ("benchmarks.md", "overhead", overhead),
-        ("benchmarks.md", "isolate", isolate),
-        ("benchmarks.md", "caller", function_model),
-        ("benchmarks.md", "tools", tools),
-        ("benchmarks.md", "bfcl", bfcl),
-        ("benchmarks.md", "conversations", conversations),
-        ("benchmarks.md", "embed", embed),
-        ("benchmarks.md", "serve", serve),
-        ("benchmarks.md", "see", see),
+        ("benchmarks/calibration.md", "calibration", calibration),
+        ("benchmarks/overhead.md", "overhead", overhead),
+        ("benchmarks/overhead.md", "isolate", isolate),
+        ("benchmarks/calls.md", "caller", function_model),
+        ("benchmarks/calls.md", "tools", tools),
+        ("benchmarks/calls.md", "bfcl", bfcl),
+        ("benchmarks/calls.md", "conversations", conversations),
+        ("benchmarks/embeddings.md", "embed", embed),
+        ("benchmarks/serving.md", "serve", serve),
+        ("benchmarks/pictures.md", "see", see),
         ("faults.md", "kills", partial(campaign, "kills")),
         ("campaigns.md", "hostile", partial(campaign, "hostile")),
         ("campaigns.md", "memory", memory),

@@ -544,7 +544,7 @@ def test_the_same_request_in_four_processes_is_booked_once(tmp_path: Path) -> No
     ledger.close()
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "ledger-tables.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -568,7 +568,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str
 ) -> None:
-    section = PAGE.split(f"### {table}:")[1].split("\n#")[0]
+    section = PAGE.split(f"## {table}:")[1].split("\n#")[0]
     listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     assert listed == columns

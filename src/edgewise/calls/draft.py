@@ -47,7 +47,7 @@ MOST_READ = 200  # parameters looked for in one request, about 0.05 ms each
 MOST_PHRASES = 8  # tried for one parameter and one kind of cue
 LONGEST_PHRASE = 24  # words
 DEEPEST = 3  # objects in objects that are filled
-# Chosen on the validation cases (docs/functions.md).
+# Chosen on the validation cases (docs/function-speed.md).
 OPTIONAL = 0.6  # how sure a value must be where the tool does not ask for one
 FILLED_WEIGHT = 0.15  # what values count for beside the tool's words
 UNFILLED_WEIGHT = 0.02

@@ -145,7 +145,7 @@ def _notes() -> Path:
 
 @click.command()
 @click.option("--tools", "file", metavar="FILE", default="examples", show_default=True,
-              help="Python functions (FILE.py), or JSON, whose calls are only shown.")  # fmt: skip
+              help="Python functions (FILE.py), or JSON: its calls are only shown.")  # fmt: skip
 @click.option("--file", "-f", "audio", metavar="AUDIO", type=click.Path(),
               help="Sound from a file, instead of the microphone.")  # fmt: skip
 @click.option(
@@ -156,7 +156,7 @@ def _notes() -> Path:
 @options.objectives
 @click.option("--model", "-m", help="The model that writes the calls.")
 @click.option("--speech-model", help="The model that transcribes.")
-@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
+@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
 @options.as_json
 def act(
     file: str,

@@ -71,7 +71,7 @@ class New:
 @click.argument("file", required=False, type=_file)
 @click.option("--builtin", is_flag=True, help="Ask the model our own questions instead.")
 @click.option("--minutes", type=click.FloatRange(min=0), help="With --builtin: time to ask.  [15]")
-@click.option("--questions", type=click.IntRange(min=1), help="With --builtin: at most so many.")
+@click.option("--questions", type=click.IntRange(min=1), help="With --builtin: at most this many.")
 @click.option("--from-ledger", is_flag=True, help="Fit to the results of the shadow audit instead.")
 @click.option(
     "--task",

@@ -52,11 +52,11 @@ Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are
     "--device", metavar="NAME", help="Which microphone: a part of its name, or its number."
 )
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
+@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
 @click.option("--step", "step_s", type=float, metavar="SECONDS",
-              help="Seconds of speech between two hypotheses; default 1.")  # fmt: skip
+              help="Seconds of speech before it is heard again; default 1.")  # fmt: skip
 @click.option("--drain", "drain_s", type=click.FloatRange(0), metavar="SECONDS",
-              help="How long the end waits for corrections.")  # fmt: skip
+              help="Seconds to wait for corrections at the end.")  # fmt: skip
 @click.option("--cloud-key", metavar="[PROVIDER=]KEY",
               help="A provider's key for this run only; it is not stored.")  # fmt: skip
 @click.option("--store-text", is_flag=True, help="Keep the words in the ledger.")

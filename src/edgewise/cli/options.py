@@ -118,7 +118,7 @@ _AIMS = (
         "--max-error",
         type=_Share(),
         metavar="SHARE",
-        help="Allow this share of errors in what is kept, as 5%; replaces --threshold.",
+        help="At most this share of kept answers may be wrong, such as 5%; replaces --threshold.",
     ),
     click.option(
         "--cloud-share",
@@ -161,20 +161,20 @@ _PERSONAL = (
         "--redact",
         type=_Kinds(),
         metavar="KINDS",
-        help="Send these only as placeholders, as EMAIL,CARD or all.",
+        help="Send these kinds of data only as placeholders: EMAIL,CARD, or all.",
     ),
     click.option(
         "--private-kinds",
         type=_Kinds(),
         metavar="KINDS",
-        help="What holds one of these never leaves the device.",
+        help="A request with data of these kinds never leaves the device.",
     ),
     click.option(
         "--cloud-every",
         "cloud_every_s",
         type=click.FloatRange(0),
         metavar="SECONDS",
-        help="At most one handoff in so many seconds.",
+        help="At most one handoff in this many seconds.",
     ),
 )
 

@@ -32,22 +32,22 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 
 
 @click.command()
-@click.option("--host", help="Where to listen; anything but this machine needs a key.")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--host", help="The address to listen on; anything but this machine needs a key.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.")
 @click.option("--key", help="Clients must send it; EDGEWISE_SERVER_KEY keeps it out of `ps`.")
 @click.option(
     "--allow-host",
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="Repeatable: a name that clients may call it by, as host.docker.internal",
+    help="A name that clients may call it by, such as host.docker.internal; repeatable.",
 )
 @click.option(
     "--allow-origin",
     "origins",
     multiple=True,
     metavar="URL",
-    help="Repeatable: the origin of web pages that may ask, as https://app.example",
+    help="The origin of web pages that may ask, such as https://app.example; repeatable.",
 )
 @click.option(
     "--isolate/--no-isolate",
@@ -64,7 +64,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @click.option(
     "--policy",
     "-p",
-    help="For requests that name none.",
+    help="The policy of requests that name none.",
     shell_complete=options.complete_policies,
 )
 @click.option(

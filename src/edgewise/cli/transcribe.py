@@ -47,14 +47,14 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="As en or de; detected by default.")
+@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
 @click.option(
     "--format",
     "-f",
     "style",
     type=click.Choice(list(WRITERS)),
     default="text",
-    help="What to write.",
+    help="The format to write.",
 )
 @click.option(
     "--output", "-o", metavar="DIR", type=click.Path(file_okay=False), help="One file each, in DIR."

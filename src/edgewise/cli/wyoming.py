@@ -26,14 +26,14 @@ PORT = 10300  # where Home Assistant looks for speech to text
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Where to listen; the protocol knows no keys, so others can then use it, too.",
+    help="The address to listen on. The protocol has no keys: others on the network can use it.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="0 takes a free one.",
+    help="The port; 0 takes a free one.",
 )
 @click.option("--uri", help="unix:///path/of/a/socket or stdio:// instead of --host and --port.")
 @click.option(

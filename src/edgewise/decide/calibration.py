@@ -1,7 +1,7 @@
 """From evidence to the chance of being right, and the threshold for it.
 
 A calibration belongs to one model, quantisation and runtime: the same weights in another format
-give other log-probabilities. It is a JSON file; `docs/confidence.md` describes how the shipped
+give other log-probabilities. It is a JSON file; `docs/confidence-fit.md` describes how the shipped
 ones were fitted. Every task has its own; `Kind` says which scores and numbers the files hold.
 """
 

@@ -31,7 +31,7 @@ class Gate:
         """Whether the device should not even begin: it will hardly know the answer.
 
         Stop 0 of the boundaries says which chances are too low; of the answers that would have been
-        kept, few lie below (`docs/confidence.md`).
+        kept, few lie below (`docs/deciding-early.md`).
         """
         if self.threshold <= 0.0 or reading.before is None:
             return False

@@ -30,7 +30,7 @@ def plain_turns(messages: Sequence[Message]) -> list[Turn]:
     """Calls and their results become text, in the turn of the user who asked.
 
     As separate turns, a model of this size repeats them instead of answering. Of several wordings
-    that were tried, this one gives the plainest answers (docs/functions.md).
+    that were tried, this one gives the plainest answers (docs/function-conversations.md).
     """
     turns: list[Turn] = []
     names: dict[str, str] = {}

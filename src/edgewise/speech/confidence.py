@@ -1,6 +1,6 @@
 """From a segment's evidence to the chance that it is right, and its expected error.
 
-A calibration belongs to one model and quantisation. docs/speech.md says how
+A calibration belongs to one model and quantisation. docs/speech-models.md says how
 the shipped ones were fitted."""
 
 from __future__ import annotations
