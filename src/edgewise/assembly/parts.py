@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgewise import plugins
 from edgewise.assembly.finders import open_finders
+from edgewise.assembly.servers import address_of, open_server
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import (
     Door,
@@ -66,6 +67,8 @@ _VENDOR_BASE_URLS = {
 
 def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
+    if (address := address_of(settings.model)) is not None:
+        return open_server(settings, address)
     model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = plugins.load("local_backends", settings.backend)
@@ -77,6 +80,8 @@ def open_backend(settings: Settings) -> ChatBackend:
 
 def open_function_model(settings: Settings) -> CallBackend:
     """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
+    if (address := address_of(settings.function_model)) is not None:
+        return open_server(settings, address, calls=True)
     model = with_call_format(find_function_model(settings))
     if model.row is not None and model.row.kind != "text":
         raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")

@@ -22,6 +22,7 @@ from edgewise import (
 )
 from edgewise.assembly import parts
 from edgewise.assembly.calibrations import find_calibration, model_key
+from edgewise.assembly.servers import Address, address_of, open_server
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import (
@@ -37,7 +38,7 @@ from edgewise.cli.streams import command
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
-from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
+from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError
 from edgewise.local.llama_api import why_no_api
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.ladder import propose, read_machine
@@ -194,6 +195,8 @@ def _device(settings: Settings) -> Iterator[Finding]:
 
 def _model(settings: Settings) -> Generator[Finding, None, bool]:
     """Returns whether there is a model to go on with."""
+    if (address := address_of(settings.model)) is not None:
+        return (yield from _server(settings, address))
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
     except LocalError as error:
@@ -204,9 +207,27 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     return True
 
 
+def _server(settings: Settings, address: Address) -> Generator[Finding, None, bool]:
+    """A running server as the device."""
+    try:
+        server = open_server(settings, address)
+    except (LocalError, SettingsError) as error:
+        yield Finding("model", "broken", str(error))
+        return False
+    facts = server.facts()
+    server.close()
+    told = "with log-probabilities" if facts.evidence else "no log-probabilities: not judged"
+    detail = f"{facts.model} {facts.quantisation}".strip()
+    yield Finding("model", "ok", f"{detail} on {facts.backend} at {address.url}, {told}")
+    return True
+
+
 def _function_model(settings: Settings) -> Iterator[Finding]:
     """Chat works without it, and the default is fetched on first use: only a note if missing."""
     name = settings.function_model
+    if address_of(name) is not None:
+        yield Finding("function model", "ok", f"on the server at {name}")
+        return
     try:
         model = parts.find_function_model(settings)
     except LocalError as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.calls.grammar import PLAIN_BYTES
-from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
+from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import pictured_turns, plain_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
@@ -29,15 +29,15 @@ from edgewise.types.tokens import Finish, FinishReason, Token
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
 PICTURE_BATCH = 512  # the tokens of one picture must fit: they attend to each other
-_STREAMED: dict[str, Any] = {
+STREAMED: dict[str, Any] = {
     "stream": True,
     "return_progress": True,  # chunks during prefill: chances to cancel
     "cache_prompt": True,
 }
 # Skips samplers that cannot matter.
-_GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
+GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
 _Chunks = Channel[Mapping[str, Any]]
-_FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
 
 
 class LlamaServer:
@@ -114,7 +114,7 @@ class LlamaServer:
                 raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
             body["grammar"] = grammar
         # The alternatives of the first token say how likely `none` was.
-        return self._stream("handle_completions", body | _STREAMED | _GREEDY, alternatives=True)
+        return self._stream("handle_completions", body | STREAMED | GREEDY, alternatives=True)
 
     def close(self) -> None:
         """Stop what still runs and free the model. The next request loads it again."""
@@ -178,10 +178,10 @@ class LlamaServer:
             if isinstance(item, BaseException):
                 raise GenerationFailed(f"llama.cpp: {item}") from item
             if "error" in item:
-                raise _map_error(item["error"])
+                raise map_error(item["error"])
             for choice in item.get("choices") or ():
                 yield from read_tokens(choice, alternatives=alternatives)
-                reason = _FINISH.get(choice.get("finish_reason") or "", reason)
+                reason = FINISH.get(choice.get("finish_reason") or "", reason)
             if reason is not None and "timings" in item:
                 yield self._finish(reason, item["timings"])
                 return
@@ -201,27 +201,32 @@ class LlamaServer:
         return Finish(reason, cached + fresh, produced, cached)
 
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
-        messages: list[Any] = list(with_system(plain_turns(request.messages), self._system))
-        if already:  # the runtime continues the assistant's last message
-            messages.append({"role": "assistant", "content": already})
-        if request.has_images:
-            messages = pictured_turns(messages, request.messages)
-        body: dict[str, Any] = {
-            "messages": messages,
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "seed": request.seed,
-            "stop": list(request.stop),
-            "logprobs": True,
-            "top_logprobs": ALTERNATIVES,
-        }
+        body = chat_body(request, already, self._system)
         if request.response_format is not None:
-            if already:
-                raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
             body["grammar"] = compile_answer(request.response_format.schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
-        return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
+        return body | STREAMED | (GREEDY if request.temperature == 0 else {})
+
+
+def chat_body(request: Request, already: str, system: str = "") -> dict[str, Any]:
+    """A chat request as OpenAI's API has it, with the evidence that we need."""
+    if request.response_format is not None and already:
+        raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
+    messages: list[Any] = list(with_system(plain_turns(request.messages), system))
+    if already:  # the runtime continues the assistant's last message
+        messages.append({"role": "assistant", "content": already})
+    if request.has_images:
+        messages = pictured_turns(messages, request.messages)
+    return {
+        "messages": messages,
+        "max_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "stop": list(request.stop),
+        "logprobs": True,
+        "top_logprobs": ALTERNATIVES,
+    }
 
 
 def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
@@ -239,7 +244,10 @@ def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Ite
 
 
 def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
-    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
+    listed = entry.get("top_logprobs") or ()
+    if not listed:  # some servers promise evidence and send none
+        return Token(text, has_evidence=False)
+    best = [float(alternative["logprob"]) for alternative in listed]
     margin = best[0] - best[1] if len(best) > 1 else 0.0
     rest, entropy = 1.0, 0.0
     for logprob in best:
@@ -248,15 +256,11 @@ def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
         entropy -= probability * logprob
     if rest > 1e-9:
         entropy -= rest * math.log(rest)
-    named = (
-        tuple((one["token"], float(one["logprob"])) for one in entry["top_logprobs"])
-        if alternatives
-        else ()
-    )
+    named = tuple((one["token"], float(one["logprob"])) for one in listed) if alternatives else ()
     return Token(text, float(entry["logprob"]), margin, entropy, alternatives=named)
 
 
-def _map_error(error: Mapping[str, Any]) -> Exception:
+def map_error(error: Mapping[str, Any]) -> LocalError:
     if error.get("type") == "exceed_context_size_error":
         return ContextExceeded(int(error["n_prompt_tokens"]), int(error["n_ctx"]))
     return GenerationFailed(f"llama.cpp: {error.get('message', error)}")
