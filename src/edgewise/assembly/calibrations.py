@@ -27,9 +27,18 @@ KindName = Literal["chat", "calls", "speech", "see"]
 _read: dict[tuple[Path, str], tuple[int, Calibration]] = {}
 
 
+# The runtimes that the shipped calibrations were fitted with.
+HOME_ENGINES = frozenset({"llama_cpp", "faster_whisper", "moonshine", "onnx", "rapidocr", "opencv"})
+
+
 def model_key(facts: DeviceFacts) -> str:
-    """A calibration belongs to a model and its quantisation: other weights give other evidence."""
-    return f"{facts.model}-{facts.quantisation}".lower()
+    """A calibration belongs to a model, its quantisation and the runtime.
+
+    Other weights give other evidence, and so do the same weights on another runtime: its name
+    follows as `@ollama`, unless it is the one that the shipped calibrations were fitted with.
+    """
+    engine = "" if facts.backend in HOME_ENGINES else f"@{facts.backend}"
+    return f"{facts.model}-{facts.quantisation}".lower().strip("-").replace("/", "-") + engine
 
 
 def own_path(settings: Settings, name: str, kind: str) -> Path:

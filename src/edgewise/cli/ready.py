@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from edgewise.assembly.servers import address_of
 from edgewise.cli.render import (
     console,
     download_bar,
@@ -55,6 +56,8 @@ def _ensure(
 ) -> Settings:
     if (policy or settings.policy) == "cloud_only":
         return settings.with_changes(fetch_default_model=False)
+    if address_of(name) is not None:  # a server has its own models
+        return settings
     store = ModelStore(settings.models_dir)
     row = row_named(name)
     try:

@@ -63,7 +63,9 @@ def answer(
         objective = find_objective(request, calibration, judged, paced=True)
         gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
         misfit = misfit or objective.misfit
-    if backend is not None and gate.threshold > 0:  # 0 keeps everything
+    if backend is not None and not backend.facts().evidence:
+        gate = replace(gate, threshold=0.0)  # nothing can be judged: policy and time decide
+    if backend is not None and (gate.threshold > 0 or not backend.facts().evidence):
         misfit = misfit or _find_slowness(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
     yield from route(flow)
@@ -304,6 +306,7 @@ class Chat(TextFlow):
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
         self.fault = ""  # where the answer breaks its schema, in words
+        self.judged = backend is None or backend.facts().evidence
 
     @override
     def adjust(self, plan: Plan) -> Plan:
@@ -340,6 +343,15 @@ class Chat(TextFlow):
             return super().doubt()
         chance = f"{self.draft.confidence or 0.0:.2f}"
         return f"the chance before the first token, {chance}, is far below {self.draft.needed}"
+
+    @override
+    def conclude_kept(self, plan: Plan) -> None:
+        if self.judged or self.draft.doubted:
+            super().conclude_kept(plan)
+            return
+        self.draft.conclude(
+            "kept_unjudged", "the runtime sends no log-probabilities: the answer was not judged"
+        )
 
     @override
     def fall_back(self) -> Iterator[Event]:
@@ -456,9 +468,10 @@ class Chat(TextFlow):
 
     def _measure(self) -> None:
         draft = self.draft
-        draft.confidence = draft.gate.confidence(draft.meter.reading())
+        confidence = draft.gate.confidence(draft.meter.reading())
+        draft.confidence = confidence if self.judged else None
         failed = bool(self.repeats or self.fault)
-        draft.doubted = draft.doubted or failed or draft.gate.doubts(draft.confidence)
+        draft.doubted = draft.doubted or failed or draft.gate.doubts(confidence)
 
     def _truncate(self, error: ContextExceeded) -> None:
         room = min(self.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS

@@ -49,6 +49,7 @@ class DeviceFacts:
     languages: tuple[str, ...] = ()  # of a speech or embedding model; empty: many
     chunk_s: float = LONGEST_CHUNK_S  # the longest sound that suits a speech model
     word_times: bool = True  # False: a speech model only guesses when each word was said
+    evidence: bool = True  # False: its tokens come without log-probabilities
     space: str = ""  # of the vectors that an embedding model makes
     # Measured while serving, as moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None

@@ -66,9 +66,11 @@ _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32
 class Weights:
     """A loaded model: its vocabulary, its template, and what it says about itself."""
 
-    def __init__(self, api: Api, path: Path) -> None:
+    def __init__(self, api: Api, path: Path, *, gpu_layers: int = 0) -> None:
         self.api, self.path = api, path
-        self.pointer = api.model_load_from_file(os.fsencode(path), api.model_default_params())
+        params = api.model_default_params()
+        params.n_gpu_layers = gpu_layers
+        self.pointer = api.model_load_from_file(os.fsencode(path), params)
         if not self.pointer:
             raise GenerationFailed(f"llama.cpp could not load {path}")
         self.vocab = api.model_get_vocab(self.pointer)

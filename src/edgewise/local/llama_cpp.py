@@ -22,12 +22,17 @@ Llama = LlamaLoop | LlamaServer
 
 
 def open_backend(
-    model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+    model: InstalledModel,
+    *,
+    threads: int,
+    context_tokens: int,
+    slots: int = 1,
+    gpu: str = "auto",
 ) -> Llama:
     """The entry point `edgewise.local_backends: llama_cpp`."""
     through_server = model.projector is not None or why_no_api()
     driver = LlamaServer if through_server else LlamaLoop
-    return driver(model, threads=threads, context_tokens=context_tokens, slots=slots)
+    return driver(model, threads=threads, context_tokens=context_tokens, slots=slots, gpu=gpu)
 
 
 def with_projector(model: InstalledModel, path: str) -> InstalledModel:

@@ -15,6 +15,7 @@ from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
+from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.llama_api import LAYER_ARCHITECTURES, load_api
 from edgewise.local.response_grammar import compile_answer
 from edgewise.local.store.gguf_header import architecture_of, layers_of, spelt_bytes
@@ -37,7 +38,13 @@ class LlamaLoop:
     """
 
     def __init__(
-        self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+        self,
+        model: InstalledModel,
+        *,
+        threads: int,
+        context_tokens: int,
+        slots: int = 1,
+        gpu: str = "auto",
     ) -> None:
         self._system = model.row.default_system if model.row else ""
         states = architecture_of(model.path) in LAYER_ARCHITECTURES
@@ -56,6 +63,7 @@ class LlamaLoop:
         )
         self._path = model.path
         self._threads = threads
+        self._gpu = gpu
         self._opened: list[Decoder] = []
         self._loading = threading.Lock()
         self._prefix_tokens = functools.lru_cache(_KEPT_PREFIXES)(self._tokenize)
@@ -118,13 +126,20 @@ class LlamaLoop:
 
     def load(self) -> Decoder:
         """Load the weights unless they are loaded; a fifth of a second for the default model."""
-        from edgewise.local.decoder import Decoder, Weights  # noqa: PLC0415
+        from edgewise.local.decoder import BATCH, Decoder, Weights  # noqa: PLC0415
 
         with self._loading:
             if not self._opened:
-                weights = Weights(load_api(), self._path)
+                facts = self._facts
+                layers = layers_on_gpu(
+                    self._gpu,
+                    self._path,
+                    context_tokens=facts.context_tokens,
+                    slots=facts.slots,
+                    batch=BATCH,
+                )
+                weights = Weights(load_api(), self._path, gpu_layers=layers)
                 try:
-                    facts = self._facts
                     decoder = Decoder(
                         weights,
                         threads=self._threads,

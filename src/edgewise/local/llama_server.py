@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.calls.grammar import PLAIN_BYTES
-from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
+from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import pictured_turns, plain_turns, with_system
 from edgewise.local.generation import Channel, Generation, with_speeds
+from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.response_grammar import compile_answer
 from edgewise.local.store.gguf_header import spelt_bytes
 from edgewise.local.store.store import InstalledModel
@@ -29,15 +30,32 @@ from edgewise.types.tokens import Finish, FinishReason, Token
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
 PICTURE_BATCH = 512  # the tokens of one picture must fit: they attend to each other
-_STREAMED: dict[str, Any] = {
+STREAMED: dict[str, Any] = {
     "stream": True,
     "return_progress": True,  # chunks during prefill: chances to cancel
     "cache_prompt": True,
 }
 # Skips samplers that cannot matter.
-_GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
+GREEDY: dict[str, Any] = {"temperature": 0, "samplers": ["top_k"], "top_k": 1}
 _Chunks = Channel[Mapping[str, Any]]
-_FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length"}
+
+
+class Reuse:
+    """Whether a prompt may reuse what is kept of others.
+
+    A server does not know whose prompts its slots hold, so a second owner ends it.
+    """
+
+    def __init__(self) -> None:
+        self._owner: str | None = None
+        self._alone = True
+
+    def of(self, owner: str) -> dict[str, Any]:
+        if self._owner is None:
+            self._owner = owner
+        self._alone = self._alone and owner == self._owner
+        return {"cache_prompt": self._alone}
 
 
 class LlamaServer:
@@ -48,7 +66,13 @@ class LlamaServer:
     """
 
     def __init__(
-        self, model: InstalledModel, *, threads: int, context_tokens: int, slots: int = 1
+        self,
+        model: InstalledModel,
+        *,
+        threads: int,
+        context_tokens: int,
+        slots: int = 1,
+        gpu: str = "auto",
     ) -> None:
         self._system = model.row.default_system if model.row else ""
         self._facts = DeviceFacts(
@@ -66,8 +90,9 @@ class LlamaServer:
         self._path = model.path
         self._projector = model.projector
         self._threads = threads
+        self._gpu = gpu
         self._server: Any = None
-        self._owners: set[str] = set()  # whose prompts it has read since it was loaded
+        self._reuse = Reuse()
         self._workers: dict[threading.Thread, threading.Event] = {}
         self._folders: list[Path] = []
         # Also at the interpreter's exit: a thread inside the runtime would then abort it.
@@ -85,7 +110,7 @@ class LlamaServer:
         layer: int = 0,  # it gives no hidden states
         prompt_layer: int = 0,
     ) -> Generation:
-        body = self._chat_body(request, already) | self._reuse(request.owner)
+        body = self._chat_body(request, already) | self._reuse.of(request.owner)
         return self._stream("handle_chat_completions", body, alternatives=request.evidence)
 
     def write_call(
@@ -116,7 +141,7 @@ class LlamaServer:
                 raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
             body["grammar"] = grammar
         # The alternatives of the first token say how likely `none` was.
-        body |= _STREAMED | _GREEDY | self._reuse(owner)
+        body |= STREAMED | GREEDY | self._reuse.of(owner)
         return self._stream("handle_completions", body, alternatives=True)
 
     def close(self) -> None:
@@ -132,15 +157,17 @@ class LlamaServer:
             if self._server is None:
                 folder = Path(tempfile.mkdtemp(prefix="edgewise-"))  # 0700
                 self._folders.append(folder)
+                layers = layers_on_gpu(
+                    self._gpu,
+                    self._path,
+                    context_tokens=self._facts.context_tokens,
+                    slots=self._facts.slots,
+                    batch=PREFILL_BATCH,
+                )
                 self._server = _load(
-                    self._path, folder, self._threads, self._facts, self._projector
+                    self._path, folder, self._threads, self._facts, self._projector, layers
                 )
             return self._server
-
-    def _reuse(self, owner: str) -> dict[str, Any]:
-        """This runtime does not know whose prompts its slots hold: a second owner ends reuse."""
-        self._owners.add(owner)
-        return {"cache_prompt": len(self._owners) == 1}
 
     def _stream(
         self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
@@ -187,10 +214,10 @@ class LlamaServer:
             if isinstance(item, BaseException):
                 raise GenerationFailed(f"llama.cpp: {item}") from item
             if "error" in item:
-                raise _map_error(item["error"])
+                raise map_error(item["error"])
             for choice in item.get("choices") or ():
                 yield from read_tokens(choice, alternatives=alternatives)
-                reason = _FINISH.get(choice.get("finish_reason") or "", reason)
+                reason = FINISH.get(choice.get("finish_reason") or "", reason)
             if reason is not None and "timings" in item:
                 yield self._finish(reason, item["timings"])
                 return
@@ -210,27 +237,32 @@ class LlamaServer:
         return Finish(reason, cached + fresh, produced, cached)
 
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
-        messages: list[Any] = list(with_system(plain_turns(request.messages), self._system))
-        if already:  # the runtime continues the assistant's last message
-            messages.append({"role": "assistant", "content": already})
-        if request.has_images:
-            messages = pictured_turns(messages, request.messages)
-        body: dict[str, Any] = {
-            "messages": messages,
-            "max_tokens": request.max_tokens,
-            "temperature": request.temperature,
-            "seed": request.seed,
-            "stop": list(request.stop),
-            "logprobs": True,
-            "top_logprobs": ALTERNATIVES,
-        }
+        body = chat_body(request, already, self._system)
         if request.response_format is not None:
-            if already:
-                raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
             body["grammar"] = compile_answer(request.response_format.schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
-        return body | _STREAMED | (_GREEDY if request.temperature == 0 else {})
+        return body | STREAMED | (GREEDY if request.temperature == 0 else {})
+
+
+def chat_body(request: Request, already: str, system: str = "") -> dict[str, Any]:
+    """A chat request as OpenAI's API has it, with the evidence that we need."""
+    if request.response_format is not None and already:
+        raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
+    messages: list[Any] = list(with_system(plain_turns(request.messages), system))
+    if already:  # the runtime continues the assistant's last message
+        messages.append({"role": "assistant", "content": already})
+    if request.has_images:
+        messages = pictured_turns(messages, request.messages)
+    return {
+        "messages": messages,
+        "max_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "stop": list(request.stop),
+        "logprobs": True,
+        "top_logprobs": ALTERNATIVES,
+    }
 
 
 def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:
@@ -248,7 +280,10 @@ def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Ite
 
 
 def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
-    best = [float(alternative["logprob"]) for alternative in entry["top_logprobs"]]
+    listed = entry.get("top_logprobs") or ()
+    if not listed:  # some servers promise evidence and send none
+        return Token(text, has_evidence=False)
+    best = [float(alternative["logprob"]) for alternative in listed]
     margin = best[0] - best[1] if len(best) > 1 else 0.0
     rest, entropy = 1.0, 0.0
     for logprob in best:
@@ -257,28 +292,30 @@ def _token(text: str, entry: Mapping[str, Any], alternatives: bool) -> Token:
         entropy -= probability * logprob
     if rest > 1e-9:
         entropy -= rest * math.log(rest)
-    named = (
-        tuple((one["token"], float(one["logprob"])) for one in entry["top_logprobs"])
-        if alternatives
-        else ()
-    )
+    named = tuple((one["token"], float(one["logprob"])) for one in listed) if alternatives else ()
     return Token(text, float(entry["logprob"]), margin, entropy, alternatives=named)
 
 
-def _map_error(error: Mapping[str, Any]) -> Exception:
+def map_error(error: Mapping[str, Any]) -> LocalError:
     if error.get("type") == "exceed_context_size_error":
         return ContextExceeded(int(error["n_prompt_tokens"]), int(error["n_ctx"]))
     return GenerationFailed(f"llama.cpp: {error.get('message', error)}")
 
 
 def _load(
-    path: Path, folder: Path, threads: int, facts: DeviceFacts, projector: Path | None
+    path: Path,
+    folder: Path,
+    threads: int,
+    facts: DeviceFacts,
+    projector: Path | None,
+    gpu_layers: int,
 ) -> Any:
     xllamacpp: Any = importlib.import_module("xllamacpp")  # loads when the first model does
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = facts.context_tokens * facts.slots  # the runtime divides it evenly
     params.n_parallel = facts.slots
+    params.n_gpu_layers = gpu_layers
     params.kv_unified = False
     params.n_batch = params.n_ubatch = PREFILL_BATCH
     if projector is not None:

@@ -137,6 +137,7 @@ export const day = (seconds) =>
 const WORDS = {
   kept_confident: "sure enough",
   kept_in_doubt: "in doubt, but kept",
+  kept_unjudged: "kept, not judged",
   handoff_low_confidence: "the device was in doubt",
   signalled_low_confidence: "in doubt: the application is to route it",
   fallback_local: "the cloud failed, so the device answered",

@@ -1,0 +1,73 @@
+"""A model that is a running server: where it is, and whether it counts as the device.
+
+The model's name says where: a URL (`http://127.0.0.1:8080`, with `#NAME` for one of several
+models), or a server and a model (`ollama:qwen3:4b`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from edgewise.cloud.providers import is_loopback
+from edgewise.errors import ModelNotFound, SettingsError
+from edgewise.settings import Settings
+
+if TYPE_CHECKING:  # brings an HTTP client, which loads with the first model
+    from edgewise.local.running_server import RunningServer
+
+# Where each server listens unless it is told otherwise.
+USUAL_URLS: Mapping[str, str] = {
+    "llama-server": "http://127.0.0.1:8080",
+    "ollama": "http://127.0.0.1:11434",
+    "vllm": "http://127.0.0.1:8000",
+    "lmstudio": "http://127.0.0.1:1234",
+    "lemonade": "http://127.0.0.1:8000/api",
+    "geniex": "http://127.0.0.1:18181",
+    "cactus": "http://127.0.0.1:8080",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and which of its models is meant; an empty `kind` is found out."""
+
+    url: str
+    model: str = ""
+    kind: str = ""
+
+
+def address_of(name: str) -> Address | None:
+    """The address that a model's name gives; None if it names no server."""
+    if name.startswith(("http://", "https://")):
+        url, _, model = name.partition("#")
+        return Address(url.rstrip("/").removesuffix("/v1"), model)
+    kind, colon, model = name.partition(":")
+    return Address(USUAL_URLS[kind], model, kind) if colon and kind in USUAL_URLS else None
+
+
+def open_server(settings: Settings, address: Address, *, calls: bool = False) -> RunningServer:
+    """The server as a backend. `calls`: it must write function calls under our grammars."""
+    host = urlsplit(address.url).hostname or ""
+    if not (is_loopback(address.url) or host in settings.device_hosts):
+        raise SettingsError(
+            f"{address.url} is another machine, so it is not the device; if it counts as one, "
+            f"write device_hosts = [{host!r}]"
+        )
+    from edgewise.local.running_server import open_backend  # noqa: PLC0415  # an HTTP client
+
+    server = open_backend(
+        address.url,
+        model=address.model,
+        kind=address.kind,
+        context_tokens=settings.context_tokens,
+        slots=settings.slots,
+    )
+    if calls and server.facts().backend != "llama-server":
+        server.close()
+        raise ModelNotFound(
+            f"{server.facts().backend} cannot write calls under a grammar of ours; llama-server can"
+        )
+    return server
