@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 from typing_extensions import override
 
 from edgewise.assembly import parts as assembly
-from edgewise.assembly.requests import Prompt
+from edgewise.assembly.arguments import Prompt
 from edgewise.bridge import Cancellation, current
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine

@@ -149,7 +149,7 @@ class LlamaServer:
         _end(self._workers, self._folders)
         with self._loading:
             self._server = None
-            self._owners.clear()
+            self._reuse = Reuse()
 
     def load(self) -> Any:
         """Load the weights unless they are loaded; a fifth of a second for the default model."""
