@@ -28,7 +28,6 @@ from edgewise.types.embeddings import (
 from edgewise.types.messages import Image
 from edgewise.vision.pictures import (
     open_picture,
-    shrink,
 )
 from edgewise.vision.reading_order import rows_of
 
@@ -59,7 +58,7 @@ def _pixels(path: Path) -> PictureArray:
         image = Image.from_path(path)
     except OSError as error:
         raise InvalidRequest(f"{path} cannot be read: {error.strerror}") from error
-    picture = shrink(open_picture(image), LONGEST_SIDE)
+    picture = open_picture(image, side=LONGEST_SIDE)
     return numpy.asarray(picture.pixels, dtype=numpy.uint8)
 
 

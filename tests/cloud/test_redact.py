@@ -21,7 +21,7 @@ from edgewise import CloudClosed, Engine, InvalidRequest, Settings, SettingsErro
 from edgewise.cloud import presidio
 from edgewise.cloud.personal_data import Finder, Found
 from edgewise.cloud.provider import Chunk
-from edgewise.cloud.redact import Redactor
+from edgewise.cloud.redact import MOST_SEARCHED, Redactor
 from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, SeenRequest, Status
 from edgewise.testing.loopback_cloud import connection
 from edgewise.types.messages import (
@@ -454,6 +454,17 @@ PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154"
     "789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
 )
+
+
+@pytest.mark.parametrize("option", ["redact", "private_kinds"])
+def test_what_is_too_long_to_be_searched_stays(option: str) -> None:
+    """A search holds Python's lock, and with it every other request."""
+    kinds: dict[str, Any] = {option: ("CARD",)}
+    half = Message("user", "x" * (MOST_SEARCHED // 2))
+    assert Redactor().closed(Request(messages=(half, half), redact=())) is None
+    assert Redactor().closed(Request(messages=(half,), **kinds)) is None
+    shut = Redactor().closed(Request(messages=(half, half, half), **kinds))
+    assert shut is not None and shut.code == "not_redactable" and "5,000,000" in str(shut)
 
 
 @pytest.mark.parametrize("options", [{"redact": ["CARD"]}, {"private_kinds": ["CARD"]}])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import socket
 import time
 
 import pytest
 
 from tests.server.conftest import Serving
-from tests.server.served import Served, body_of, read_all
+from tests.server.served import HELLO, Served, body_of, read_all
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
 
@@ -76,6 +78,24 @@ def test_a_huge_body_is_413_by_its_length_and_by_its_bytes(serving: Serving) -> 
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "request_too_large"
     lives(served)
+
+
+def test_a_body_in_tiny_chunks_is_refused(serving: Serving) -> None:
+    """Each chunk costs the event loop as much as a large one: three such clients would stop it."""
+    served = serving()
+    head = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+    with served.raw() as connection:
+        connection.sendall(head)
+        with contextlib.suppress(OSError):  # it is thrown out while it still sends
+            connection.sendall(b"1\r\nx\r\n" * 100_000)
+        with contextlib.suppress(OSError):
+            assert body_of(read_all(connection))[0] == 400
+    served.settle()
+    body = json.dumps({"model": "auto", "messages": HELLO, "user": "x" * 90_000}).encode()
+    chunks = [body[start : start + 1_000] for start in range(0, len(body), 1_000)]
+    sent = b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks)
+    head = HEAD + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert status_of(served, head, sent, b"0\r\n\r\n") == 200
 
 
 def test_huge_headers_are_refused(serving: Serving) -> None:

@@ -19,7 +19,8 @@ from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbo
 from edgewise.server.state import SMALL_BODY
 from edgewise.settings import Settings
 from edgewise.speech import chunks
-from edgewise.testing import ScriptedBackend, ScriptedTranscriber, heard
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedTranscriber, heard
+from edgewise.types.messages import MOST_TURNS
 from edgewise.vision import fetch
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, spoken
 from tests.server.conftest import Serving
@@ -68,6 +69,17 @@ def test_json_inside_a_text_is_held_to_the_same_rules(session_served: Served, te
     told = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": call}]}
     answer = session_served.chat(messages=[*HELLO, told])
     assert answer.status_code == 400, answer.text
+
+
+def test_more_turns_than_a_provider_could_take_are_refused(
+    served: Served, cloud: LoopbackCloud
+) -> None:
+    """Its library would be so slow that the cloud counts as down, for everybody."""
+    many = {"messages": HELLO * (MOST_TURNS + 1)}
+    for path in ("/v1/chat/completions", "/api/chat"):
+        answer = served.http.post(path, json={"model": "cloud", **many})
+        assert answer.status_code == 400 and "10,000 messages" in answer.text
+    assert not cloud.requests
 
 
 # -- bodies ---------------------------------------------------------------------------------------

@@ -453,7 +453,7 @@ def count_tokens(protocol: Protocol, width: int, height: int) -> int:
 
 
 def _ready(image: Image, position: int, row: Provider, most_bytes: int) -> Image:
-    picture = shrink(open_picture(image, position), row.image_side)
+    picture = open_picture(image, position, side=row.image_side)
     written = encode(picture, most_bytes)
     while len(written.data) > most_bytes and max(picture.size) > 256:
         picture = shrink(picture, max(picture.size) * 3 // 4)

@@ -24,6 +24,7 @@ from edgewise.types.replies import Attempt
 from edgewise.types.tokens import Finish
 
 MOST_NESTING = 200  # of arguments and schemas; deeper ones stay on the device
+MOST_SEARCHED = 5_000_000  # characters; a longer request, which few models could read, stays too
 LONGEST_PLACEHOLDER = 48
 LONGEST_SEARCHED = 300  # characters of a value that is looked for everywhere else, too
 _PLACEHOLDER = re.compile(r"\[([A-Z][A-Z_]*)_([0-9]{1,9})\]")
@@ -50,6 +51,9 @@ class Redactor:
                 "nobody can redact a picture or a sound, so it stays on the device",
                 code="not_redactable",
             )
+        if sum(map(len, _texts(request))) > MOST_SEARCHED:
+            words = f"more than {MOST_SEARCHED:,} characters are not searched for personal data"
+            return CloudClosed(f"{words}, so it stays on the device", code="not_redactable")
         if not request.private_kinds:
             return None
         try:

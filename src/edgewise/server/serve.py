@@ -31,8 +31,11 @@ except ImportError as error:
 from edgewise.settings import ServerSettings, Settings
 
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+WASTEFUL = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 START_S = 30.0
 HEADER_BYTES = 65_536
+LEAST_JUDGED = 512  # bytes: of fewer, half may be the lengths of chunks
+SLICE_BYTES = 16_384  # of what comes over a connection: parsed at a time
 BACKLOG = 2048
 
 
@@ -168,7 +171,11 @@ def _runner(state: ServerState) -> uvicorn.Server:
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header."""
+    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header.
+
+    A body in tiny chunks is refused: each costs the event loop as much as a large one, and 256 KB
+    of them would stop it for seconds.
+    """
 
     header_s = 10.0
 
@@ -183,7 +190,10 @@ class PatientProtocol(H11Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for start in range(0, len(data), SLICE_BYTES):
+            self._parse(data[start : start + SLICE_BYTES])
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:
+                break  # refused, or upgraded
         if self.cycle is None or self.cycle.response_complete:
             self._start_clock()  # between requests: these bytes begin the next one
         else:
@@ -193,6 +203,17 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         super().connection_lost(exc)
+
+    def _parse(self, piece: bytes) -> None:
+        cycle = self.cycle
+        before = 0 if cycle is None else len(cycle.body)
+        super().data_received(piece)
+        if cycle is None or cycle is not self.cycle or not cycle.more_body:
+            return
+        if len(piece) >= LEAST_JUDGED and 2 * (len(cycle.body) - before) < len(piece):
+            if not cycle.response_started:
+                self.transport.write(WASTEFUL)
+            self.transport.close()
 
     def _start_clock(self) -> None:
         if self._clock is None:

@@ -16,6 +16,10 @@ from edgewise.types.objectives import (
 )
 from edgewise.types.personal_data import Kinds
 
+# Turns and calls of one request. A provider's library takes 0.1 ms and more for each; what makes it
+# too slow for its time limit would close the cloud for everybody.
+MOST_TURNS = 10_000
+
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
 Source = Literal["local", "cloud", "mixed", "none"]
@@ -234,6 +238,10 @@ class Request:
         roles, handoffs = get_args(Role), get_args(Handoff)
         checks = (
             (bool(self.messages), "there is no message"),
+            (
+                sum(1 + len(each.tool_calls) for each in self.messages) <= MOST_TURNS,
+                f"more than {MOST_TURNS:,} messages and calls",
+            ),
             (
                 all(message.role in roles for message in self.messages),
                 f"a message's role must be one of {', '.join(roles)}",

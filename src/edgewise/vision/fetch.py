@@ -163,7 +163,7 @@ class _Plain(http.client.HTTPConnection):
     def __init__(self, host: str, port: int, address: str, deadline: float) -> None:
         super().__init__(host, port, timeout=_left(deadline))
         self._address, self._deadline = address, deadline
-        self.response_class = self._response
+        self.response_class = self._response  # type: ignore[assignment]
 
     @override
     def connect(self) -> None:
@@ -196,9 +196,10 @@ class _Timed(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    @override
     def readinto(self, buffer: Any) -> int | None:
         self._sock.settimeout(_left(self._deadline))
-        return self._raw.readinto(buffer)  # type: ignore[attr-defined, no-any-return]
+        return self._raw.readinto(buffer)
 
     @override
     def close(self) -> None:
