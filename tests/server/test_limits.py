@@ -7,22 +7,28 @@ import base64
 import contextlib
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from edgewise.assembly import pictures
+from edgewise.bridge import Cancellation, current
+from edgewise.errors import Cancelled
 from edgewise.server import body as module
 from edgewise.server.body import MOST_VALUES, BadField, parse_body
 from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbox
 from edgewise.server.state import SMALL_BODY
 from edgewise.settings import Settings
+from edgewise.shared_engine import SharedEngine
 from edgewise.speech import chunks
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedTranscriber, heard
-from edgewise.types.messages import MOST_TURNS
+from edgewise.types.messages import MOST_TURNS, Image
 from edgewise.vision import fetch
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, spoken
+from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, body_of, read_all, wait_until
 from tests.speech.made_voice import silence, voice, wav
@@ -187,6 +193,28 @@ def test_pictures_are_counted_before_one_is_fetched_and_tokens_are_counted_witho
     one = ASKED["/v1/messages"]("http://pictures.example/x.png")
     counted = fetching.http.post("/v1/messages/count_tokens", json={"model": "auto", **one})
     assert counted.status_code == 200, counted.text
+
+
+def test_the_pictures_of_a_client_that_left_are_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancellation, opened = Cancellation("a client"), []
+
+    def leave(image: Image, position: int = 1) -> None:
+        opened.append(position)
+        cancellation.leave()
+
+    monkeypatch.setattr(pictures, "open_picture", leave)
+    images = (Image(one_pixel()),) * 3
+    token = current.set(cancellation)
+    try:
+        with SharedEngine(Settings.load({}, data_dir=tmp_path), queue=1) as engine:
+            asked = engine._request("What is it?", images=images)
+            with pytest.raises(Cancelled):
+                pictures.settled(engine, asked)
+    finally:
+        current.reset(token)
+    assert opened == [1]
 
 
 # -- live sessions --------------------------------------------------------------------------------
