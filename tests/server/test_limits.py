@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from websockets.sync.client import ClientConnection, connect
 from edgewise.assembly import pictures
 from edgewise.bridge import Cancellation, current
 from edgewise.errors import Cancelled
-from edgewise.server import body as module
 from edgewise.server.body import MOST_VALUES, BadField, parse_body
 from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbox
 from edgewise.server.state import SMALL_BODY
@@ -45,7 +44,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Parsing it would hold Python's lock, and with it every other request, for seconds."""
-    monkeypatch.setattr(module.json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
     with pytest.raises(BadField, match="200,000 values"):
         parse_body(MANY)
     quoted = b'{"a":[' + b'"\\"",' * MOST_VALUES * 3 + b'""]}'
@@ -93,7 +92,7 @@ def test_more_turns_than_a_provider_could_take_are_refused(
 
 def test_large_bodies_share_a_room_and_small_ones_still_get_in(serving: Serving) -> None:
     served = serving(bodies_bytes=2 * SMALL_BODY)
-    large = {"user": "x" * (SMALL_BODY + 1_000)}
+    large: dict[str, Any] = {"user": "x" * (SMALL_BODY + 1_000)}
     with served.raw() as slow:
         slow.sendall(CHAT + b"content-length: 131000\r\n\r\n" + b"x" * (SMALL_BODY + 1_000))
         wait_until(lambda: served.state.bodies.used > SMALL_BODY)
@@ -121,7 +120,7 @@ def test_a_body_that_is_refused_leaves_the_room(serving: Serving, end: str) -> N
 # -- pictures -------------------------------------------------------------------------------------
 
 
-ASKED = {
+ASKED: dict[str, Callable[[str], dict[str, Any]]] = {
     "/v1/chat/completions": lambda url: {
         "messages": [
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
