@@ -417,6 +417,133 @@ def test_the_limits_of_schemas_are_those_in_the_code() -> None:
     assert page == fresh, "docs/server.md is stale: run with EDGEWISE_WRITE_DOCS=1"
 
 
+SERVED_BEGIN, SERVED_END = "<!-- begin limits -->", "<!-- end limits -->"
+
+
+def served_limits() -> str:
+    """Every limit on what a client may send: what, how much, what happens beyond it, its name."""
+    from edgewise.calls.tools import TOOLS_LIMIT
+    from edgewise.cloud.redact import MOST_SEARCHED
+    from edgewise.server import body, realtime, serve, state, wyoming
+    from edgewise.server.openai.chat import MOST_TOKENS
+    from edgewise.server.openai.embeddings import MOST_TEXTS
+    from edgewise.speech.audio import HIGHEST_RATE, LOWEST_RATE
+    from edgewise.types.messages import MOST_TURNS
+    from edgewise.vision import fetch, pictures
+
+    server = ServerSettings()
+
+    def million(pixels: int) -> str:
+        return f"{pixels / 1e6:,.0f} million pixels"
+
+    def size(count: int) -> str:
+        return f"{count:,} bytes"
+
+    rates = f"{LOWEST_RATE:,} to {HIGHEST_RATE:,} a second"
+    rows = (
+        ("**Requests**", "", "", ""),
+        ("Head of a request", size(serve.HEADER_BYTES), "400", ""),
+        ("Time to send it", f"{server.header_s:g} s", "408", "header_s"),
+        ("Body", size(server.body_bytes), "413", "body_bytes"),
+        ("Time to send it", f"{server.body_s:g} s", "408", "body_s"),
+        ("Bodies of all requests at once", size(server.bodies_bytes), "429", "bodies_bytes"),
+        (
+            f"The same, for bodies up to {size(state.SMALL_BODY)}",
+            size(2 * server.bodies_bytes),
+            "429",
+            "bodies_bytes",
+        ),
+        ("Share of a chunked body that is lengths of chunks", "half", "400", ""),
+        ("Requests at once", f"{server.requests:,}", "429", "requests"),
+        ("Requests that a local model works on", f"{server.slots:,}", "they wait", "slots"),
+        ("Requests that wait for it", f"{server.queue:,}", "429", "queue"),
+        ("Time to answer", f"{server.total_s:g} s", "504", "total_s"),
+        ("Time in which a client takes nothing", f"{server.stall_s:g} s", "closed", "stall_s"),
+        ("**JSON and forms**", "", "", ""),
+        ("Values in a body, and in JSON inside its texts", f"{body.MOST_VALUES:,}", "400", ""),
+        ("Values in one another", f"{body.DEEPEST}", "400", ""),
+        ("Messages and calls", f"{MOST_TURNS:,}", "400", ""),
+        ("Tools", f"{TOOLS_LIMIT:,}", "400", ""),
+        ("Tokens of an answer", f"{MOST_TOKENS:,}", "400", ""),
+        ("Texts to be embedded", f"{MOST_TEXTS:,}", "400", ""),
+        ("Parts of a form", f"{body.MOST_PARTS - 1}", "400", ""),
+        ("A field of a form that is no file", size(body.LONGEST_TEXT), "400", ""),
+        (
+            "Text that is searched for personal data",
+            f"{MOST_SEARCHED:,} characters",
+            "stays on the device",
+            "",
+        ),
+        ("**Pictures**", "", "", ""),
+        ("Pictures in a request", f"{pictures.MOST_PICTURES}", "400", ""),
+        ("A file", size(pictures.MOST_BYTES), "400", ""),
+        ("All files of a request", size(pictures.MOST_BYTES_TOGETHER), "400", ""),
+        ("A picture", million(pictures.MOST_PIXELS), "400", ""),
+        ("All pictures of a request", million(pictures.MOST_PIXELS_TOGETHER), "400", ""),
+        ("Pictures unpacked at once, of all requests", "1", "they wait", ""),
+        ("Scans of a JPEG", f"{pictures.MOST_SCANS}", "400", ""),
+        ("Strips of a TIFF", f"{pictures.MOST_STRIPS:,}", "400", ""),
+        (
+            "Time of a processor, to read a header and to unpack",
+            f"{pictures.HEAD_S:g} s and {pictures.DECODE_S:g} s",
+            "400",
+            "",
+        ),
+        ("Time to fetch one", f"{fetch.FETCH_S:g} s", "400", ""),
+        ("Time to fetch all of a request", f"{fetch.FETCH_ALL_S:g} s", "400", ""),
+        ("Redirects", f"{fetch.MOST_REDIRECTS}", "400", ""),
+        ("**Sound**", "", "", ""),
+        ("Sound in an upload", f"{server.sound_s:g} s", "400", "sound_s"),
+        ("Samples", rates, "400", ""),
+        ("**Live sessions**", "", "", ""),
+        ("Sessions at once", f"{server.live_sessions}", "closed, 1013", "live_sessions"),
+        ("A message", size(realtime.MESSAGE_BYTES), "closed, 1009", ""),
+        (
+            "Messages of a session that wait",
+            f"{realtime.WAITING}, {size(realtime.WAITING_BYTES)}",
+            "no more are read",
+            "",
+        ),
+        ("Sound until it is committed", f"{server.sound_s:g} s", "it is committed", "sound_s"),
+        ("Time without a message", f"{server.total_s:g} s", "closed, 1000", "total_s"),
+        ("**`edgewise wyoming`**", "", "", ""),
+        ("Clients", f"{wyoming.MOST_CLIENTS}", "refused", ""),
+        (
+            "Head, data and sound of an event",
+            f"{wyoming.HEADER_BYTES:,}, {wyoming.DATA_BYTES:,}, {size(wyoming.PAYLOAD_BYTES)}",
+            "an error",
+            "",
+        ),
+        ("A recording", f"{wyoming.MOST_SECONDS:g} s", "an error", ""),
+        ("Time without an event", f"{wyoming.IDLE_S:g} s", "closed", ""),
+    )
+    lines = [
+        f"| {what} | {most} | {beyond} | {f'`{name}`' if name else ''} |"
+        for what, most, beyond, name in rows
+    ]
+    head = "| What | At most | Beyond it | Setting |\n|---|---|---|---|"
+    return "\n".join([head, *lines])
+
+
+def test_the_limits_of_the_server_are_those_in_the_code() -> None:
+    page = words("docs/security.md")
+    start, _, rest = page.partition(SERVED_BEGIN)
+    _, _, end = rest.partition(SERVED_END)
+    fresh = f"{start}{SERVED_BEGIN}\n{served_limits()}\n{SERVED_END}{end}"
+    if WRITE:
+        PAGES["docs/security.md"].write_text(fresh, "utf-8")
+        page = fresh
+    assert page == fresh, "docs/security.md is stale: run with EDGEWISE_WRITE_DOCS=1"
+
+
+def test_every_limit_that_can_be_set_is_in_the_table() -> None:
+    table = served_limits()
+    not_limits = {"host", "port", "key", "keys", "hosts", "origins", "any_model", "remote_images"}
+    not_limits |= {"otel", "drain_s"}
+    for each in fields(ServerSettings):
+        assert each.name in not_limits or f"`{each.name}`" in table, each.name
+
+
 SPEECH_BEGIN, SPEECH_END = "<!-- begin other models -->", "<!-- end other models -->"
 
 

@@ -71,7 +71,7 @@ class ScriptedEye:
 class Blank:
     """So many pictures with nothing in them."""
 
-    notes = ("a note",)
+    notes: tuple[str, ...] = ("a note",)
 
     def __init__(self, count: int) -> None:
         self._count = count

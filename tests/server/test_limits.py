@@ -6,22 +6,28 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from edgewise.server import body as module
+from edgewise.assembly import pictures
+from edgewise.bridge import Cancellation, current
+from edgewise.errors import Cancelled
 from edgewise.server.body import MOST_VALUES, BadField, parse_body
 from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbox
 from edgewise.server.state import SMALL_BODY
 from edgewise.settings import Settings
+from edgewise.shared_engine import SharedEngine
 from edgewise.speech import chunks
-from edgewise.testing import ScriptedBackend, ScriptedTranscriber, heard
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedTranscriber, heard
+from edgewise.types.messages import MOST_TURNS, Image
 from edgewise.vision import fetch
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, spoken
+from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, body_of, read_all, wait_until
 from tests.speech.made_voice import silence, voice, wav
@@ -38,7 +44,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Parsing it would hold Python's lock, and with it every other request, for seconds."""
-    monkeypatch.setattr(module.json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
     with pytest.raises(BadField, match="200,000 values"):
         parse_body(MANY)
     quoted = b'{"a":[' + b'"\\"",' * MOST_VALUES * 3 + b'""]}'
@@ -70,12 +76,23 @@ def test_json_inside_a_text_is_held_to_the_same_rules(session_served: Served, te
     assert answer.status_code == 400, answer.text
 
 
+def test_more_turns_than_a_provider_could_take_are_refused(
+    served: Served, cloud: LoopbackCloud
+) -> None:
+    """Its library would be so slow that the cloud counts as down, for everybody."""
+    many = {"messages": HELLO * (MOST_TURNS + 1)}
+    for path in ("/v1/chat/completions", "/api/chat"):
+        answer = served.http.post(path, json={"model": "cloud", **many})
+        assert answer.status_code == 400 and "10,000 messages" in answer.text
+    assert not cloud.requests
+
+
 # -- bodies ---------------------------------------------------------------------------------------
 
 
 def test_large_bodies_share_a_room_and_small_ones_still_get_in(serving: Serving) -> None:
     served = serving(bodies_bytes=2 * SMALL_BODY)
-    large = {"user": "x" * (SMALL_BODY + 1_000)}
+    large: dict[str, Any] = {"user": "x" * (SMALL_BODY + 1_000)}
     with served.raw() as slow:
         slow.sendall(CHAT + b"content-length: 131000\r\n\r\n" + b"x" * (SMALL_BODY + 1_000))
         wait_until(lambda: served.state.bodies.used > SMALL_BODY)
@@ -103,7 +120,7 @@ def test_a_body_that_is_refused_leaves_the_room(serving: Serving, end: str) -> N
 # -- pictures -------------------------------------------------------------------------------------
 
 
-ASKED = {
+ASKED: dict[str, Callable[[str], dict[str, Any]]] = {
     "/v1/chat/completions": lambda url: {
         "messages": [
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
@@ -177,6 +194,28 @@ def test_pictures_are_counted_before_one_is_fetched_and_tokens_are_counted_witho
     assert counted.status_code == 200, counted.text
 
 
+def test_the_pictures_of_a_client_that_left_are_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancellation, opened = Cancellation("a client"), []
+
+    def leave(image: Image, position: int = 1) -> None:
+        opened.append(position)
+        cancellation.leave()
+
+    monkeypatch.setattr(pictures, "open_picture", leave)
+    images = (Image(one_pixel()),) * 3
+    token = current.set(cancellation)
+    try:
+        with SharedEngine(Settings.load({}, data_dir=tmp_path), queue=1) as engine:
+            asked = engine._request("What is it?", images=images)
+            with pytest.raises(Cancelled):
+                pictures.settled(engine, asked)
+    finally:
+        current.reset(token)
+    assert opened == [1]
+
+
 # -- live sessions --------------------------------------------------------------------------------
 
 
@@ -229,8 +268,10 @@ def test_more_live_sessions_than_may_be_are_told_to_come_again(serving: Serving)
     served = serving(live_sessions=1)
     with session(served) as first:
         told(first)
-        with pytest.raises(Exception, match=r"403|1013"), session(served) as second:
+        with session(served) as second, pytest.raises(ConnectionClosed) as caught:
             told(second)
+        assert caught.value.rcvd is not None
+        assert (caught.value.rcvd.code, caught.value.rcvd.reason) == (1013, "server_busy")
         assert served.chat().status_code == 200
     served.settle()
     with session(served) as third:

@@ -98,6 +98,7 @@ class Realtime:
             name="edgewise-request-live",
         )
         if not state.enter_live(worker.thread, cancellation):
+            await send({"type": "websocket.accept"})  # otherwise it would be told 403, and no more
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return
         worker.thread.start()

@@ -61,7 +61,7 @@ class Picture:
 
 @contextlib.contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Whatever the requests are: a file of 200 KB takes 500 MB while it is unpacked.
+    """Whatever the requests are: a file of 200 KB takes half a gigabyte, or a whole one.
 
     Meanwhile Pillow takes memory in blocks so large that the system has them back at once.
     """
