@@ -101,9 +101,7 @@ def worst_requests(body_bytes: int) -> list[Worst]:
             "`/v1/embeddings`, 2,048 texts",
             post("/v1/embeddings", {"model": "local", "input": texts}),
         ),
-        Worst(
-            "sound", "`/v1/audio/transcriptions`, as many samples as fit", upload(wav(bytes(room)))
-        ),
+        Worst("sound", "`/v1/audio/transcriptions`, ten minutes of speech", upload(_speech())),
         Worst("sound_hour", "the same, an hour of silence in 12 kB", upload(silent_flac(3_600))),
         Worst("sound_days", "the same, 100 hours in 1.3 MB", upload(silent_flac(360_000))),
         Worst("realtime", "`/v1/realtime`, three messages of 14 MB", _talk),
