@@ -339,7 +339,10 @@ def serve() -> str:
 def campaign(name: str) -> str:
     if not (ROOT / f"benchmarks/{name}.json").exists():
         return "Not measured yet."
-    return scorecard(name, CAMPAIGNS[name])
+    card = read(ROOT / f"benchmarks/{name}.json")
+    metrics, targets = card["metrics"], verdicts(card["metrics"], CAMPAIGNS[name])
+    rows = [(f"`{name}`", in_words(metrics[name]), targets.get(name, "")) for name in metrics]
+    return table(("Metric", "Value", "Target"), rows) + f"\n\n{made(card)}"
 
 
 def memory() -> str:

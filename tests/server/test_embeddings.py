@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing_extensions import override
 from edgewise.assembly import parts
 from edgewise.errors import ExtraMissing
 from edgewise.local.backend import nothing
+from edgewise.server import wire
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder, Status
 from edgewise.types.embeddings import Embedded
 from tests.conftest import MODELS_DIR
@@ -192,3 +194,23 @@ def test_the_real_embedder_puts_like_beside_like(serving: Serving) -> None:
     near = sum(a * b for a, b in zip(cat, kitten, strict=True))
     far = sum(a * b for a, b in zip(cat, rates, strict=True))
     assert near > far + 0.3
+
+
+def test_many_vectors_are_written_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the encoder writes, no other thread runs, and the event loop is one."""
+    lengths: list[int] = []
+    dumps = json.dumps
+
+    def noting(value: object, **options: Any) -> str:
+        text = dumps(value, **options)
+        lengths.append(len(text))
+        return text
+
+    monkeypatch.setattr("edgewise.server.wire.json.dumps", noting)
+    vectors = [{"index": number, "embedding": [0.25] * 40} for number in range(2_048)]
+    for value in ({"data": vectors, "model": "é"}, {"embeddings": [[0.5] * 40] * 2_048}):
+        lengths.clear()
+        written = wire.to_json(value)
+        assert json.loads(written) == value
+        assert b" " not in written
+        assert max(lengths) < 1_000

@@ -15,11 +15,16 @@ from edgewise_bench.commands import bench
 
 @pytest.mark.real_model
 def test_one_request_has_its_peak_and_what_stays(default_model: InstalledModel) -> None:
-    arguments = ["memory", "--only", "chat_tools", "--json"]
+    arguments = ["memory", "--only", "chat_schema_choices", "--json"]
     result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
     metrics = json.loads(result.stdout)["metrics"]
-    assert metrics["peak_mb"] == metrics["peak_mb_chat_tools"] >= metrics["idle_mb_chat_tools"] > 50
-    assert metrics["status_chat_tools"] in (200, 400)
+    assert (
+        metrics["peak_mb"]
+        == metrics["peak_mb_chat_schema_choices"]
+        >= metrics["idle_mb_chat_schema_choices"]
+        > 50
+    )
+    assert metrics["status_chat_schema_choices"] in (200, 400)
     assert not [name for name in metrics if name.endswith("_sound")]
 
 

@@ -19,6 +19,7 @@ from edgewise.server.routing import HEADER
 from edgewise.types.messages import Handoff, Message, Source, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Place, Reply, Switched, TextDelta, Usage
 
+LONG_LIST = 100  # of objects or lists, that are written one by one
 JSON = {"content-type": "application/json"}
 EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -56,7 +57,29 @@ def _header_value(value: str) -> bytes:
 
 
 def to_json(value: object) -> bytes:
+    """JSON in UTF-8. A long list is written item by item.
+
+    While the encoder writes, no other thread runs: thousands of vectors in one go would stop the
+    event loop.
+    """
+    if isinstance(value, dict):
+        long = {name for name, each in value.items() if _is_long(each)}
+        if long:
+            fields = (
+                to_json(str(name)) + b":" + (_long_list(each) if name in long else to_json(each))
+                for name, each in value.items()
+            )
+            return b"{" + b",".join(fields) + b"}"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+
+
+def _is_long(value: object) -> bool:
+    listed = isinstance(value, list) and len(value) > LONG_LIST
+    return listed and isinstance(cast(list[object], value)[0], dict | list)
+
+
+def _long_list(values: list[object]) -> bytes:
+    return b"[" + b",".join(map(to_json, values)) + b"]"
 
 
 def sse(value: object, event: str = "") -> bytes:

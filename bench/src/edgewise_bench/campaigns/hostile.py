@@ -79,6 +79,7 @@ class Findings:
     incidents: list[str] = field(default_factory=list)
     good_served: bool = True
     peak_mb: float = 0.0
+    peak_at: float = 0.0
 
 
 def measure_hostile(
@@ -105,6 +106,9 @@ def measure_hostile(
     for stall in stalls:
         busy = campaign.busy_in(stall)
         tell(f"stalled {stall.end - stall.start:.1f} s while {busy}")
+    if found.peak_mb > PEAK_LIMIT_MB:
+        busy = campaign.busy_in(Span(found.peak_at - 0.5, found.peak_at))
+        tell(f"{found.peak_mb:,.0f} MB while {busy}")
     rows_lost = found.ids - _recorded(Path(settings.data_dir) / "ledger.sqlite3")
     for each in sorted(rows_lost)[:5]:
         tell(f"no row of {each}")
@@ -180,7 +184,7 @@ class Campaign:
         """The pulse, and when the server was down."""
         self._ensure_alive()
         self._pulse.stop()
-        self.found.peak_mb = max(self.found.peak_mb, self._memory.stop())
+        self._stop_memory()
         self._stack.close()
         return self._pulse.spans, self._down.spans
 
@@ -264,8 +268,12 @@ class Campaign:
                     f"the server died{bloated} with status {self._server.popen.returncode}"
                     f" while {self._busy()}; just before: {', '.join(ended)}"
                 )
-                self.found.peak_mb = max(self.found.peak_mb, self._memory.stop())
+                self._stop_memory()
                 self._start()
+
+    def _stop_memory(self) -> None:
+        if (peak_mb := self._memory.stop()) > self.found.peak_mb:
+            self.found.peak_mb, self.found.peak_at = peak_mb, self._memory.peak_at
 
     def _count_children(self) -> None:
         """A child that is gone was restarted, or was only there for a while."""

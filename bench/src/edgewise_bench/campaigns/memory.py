@@ -42,70 +42,60 @@ class Worst:
 
 
 def worst_requests(body_bytes: int) -> list[Worst]:
-    """One or more for every endpoint; `body_bytes` is the server's limit."""
+    """One or more for every endpoint, made when they are sent; `body_bytes` is the limit."""
     room = body_bytes - 20_000
 
-    def asked(content: Any, **more: Any) -> dict[str, Any]:
-        message = {"role": "user", "content": content}
-        return {"model": "local", "max_tokens": 4, "messages": [message], **more}
+    def text() -> str:
+        return "word " * (room // 5)
 
-    def post(path: str, body: Any) -> Callable[[Target], Answer]:
-        return lambda target: target.post(path, body, patience_s=PATIENCE_S)
+    def messages() -> dict[str, Any]:
+        count = room // len(json.dumps(_HELLO) + ", ")
+        return {"model": "local", "messages": [_HELLO] * count, "max_tokens": 4}
 
-    def upload(data: bytes) -> Callable[[Target], Answer]:
-        kind, body = form({"model": "local"}, ("x.wav", data, "audio/wav"))
-        return lambda target: target.post(TRANSCRIBE, body, kind=kind, patience_s=PATIENCE_S)
+    def texts() -> list[str]:
+        return [_WORDS * (room // len(_WORDS) // 2_048)] * 2_048
 
-    def held(schema: Any) -> Callable[[Target], Answer]:
-        form_of = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-        return post(CHAT, asked("Answer as JSON.", response_format=form_of))
+    def post(path: str, make: Callable[[], dict[str, Any]]) -> Callable[[Target], Answer]:
+        return lambda target: target.post(path, make(), patience_s=PATIENCE_S)
 
-    text = "word " * (room // 5)
-    many = room // len(json.dumps(_HELLO) + ", ")
-    choices = {"enum": [f"{number:03d}" + "v" * 95 for number in range(1_000)]}
-    patterns = {f"p{number}": {"type": "string", "pattern": "^[ab]{1,90}$"} for number in range(25)}
-    shaped = {"type": "object", "properties": patterns, "required": list(patterns)}
-    tools = [_tool(number) for number in range(128)]
-    texts = [_WORDS * (room // len(_WORDS) // 2_048)] * 2_048
+    chat, embeddings = "`/v1/chat/completions`", "`/v1/embeddings`"
     return [
-        Worst("chat_text", "`/v1/chat/completions`, one long text", post(CHAT, asked(text))),
+        Worst("chat_text", f"{chat}, one long text", post(CHAT, lambda: _asked(text()))),
+        Worst("chat_messages", f"{chat}, many messages", post(CHAT, messages)),
+        Worst("chat_schema_choices", "the same, a schema of 1,000 choices", post(CHAT, _choices)),
+        Worst("chat_schema_patterns", "the same, a schema of patterns", post(CHAT, _patterns)),
+        Worst("chat_tools", "the same, 128 tools", post(CHAT, _tools)),
+        Worst("chat_picture", "the same, a picture of 50 million pixels", post(CHAT, _seen)),
         Worst(
-            "chat_messages",
-            "`/v1/chat/completions`, many messages",
-            post(CHAT, {"model": "local", "messages": [_HELLO] * many, "max_tokens": 4}),
+            "chat_pictures",
+            "the same, 20 pictures of 50 million pixels",
+            post(CHAT, lambda: _seen(20)),
         ),
-        Worst("chat_schema_choices", "the same, a schema of 1,000 choices", held(choices)),
-        Worst("chat_schema_patterns", "the same, a schema of patterns", held(shaped)),
         Worst(
-            "chat_tools",
-            "the same, 128 tools",
-            post(CHAT, asked("Do it.", tools=tools, tool_choice="required")),
+            "responses",
+            "`/v1/responses`",
+            post("/v1/responses", lambda: {"model": "local", "input": text()}),
         ),
-        Worst("chat_picture", "the same, a picture of 50 million pixels", post(CHAT, _seen(1))),
-        Worst("chat_pictures", "the same, 20 pictures of 50 million pixels", post(CHAT, _seen(20))),
-        Worst("responses", "`/v1/responses`", post("/v1/responses", _as_input(asked(text)))),
-        Worst("messages", "`/v1/messages`", post("/v1/messages", asked(text))),
+        Worst("messages", "`/v1/messages`", post("/v1/messages", lambda: _asked(text()))),
         Worst(
             "count_tokens",
             "`/v1/messages/count_tokens`",
-            post("/v1/messages/count_tokens", asked(text)),
+            post("/v1/messages/count_tokens", lambda: _asked(text())),
         ),
-        Worst("ollama_chat", "`/api/chat`", post("/api/chat", asked(text, stream=False))),
+        Worst("ollama_chat", "`/api/chat`", post("/api/chat", lambda: _asked(text()))),
         Worst(
             "embeddings_one",
-            "`/v1/embeddings`, one long text",
-            post("/v1/embeddings", {"model": "local", "input": _WORDS * (room // len(_WORDS))}),
+            f"{embeddings}, one long text",
+            post("/v1/embeddings", lambda: {"model": "local", "input": text()}),
         ),
         Worst(
             "embeddings_many",
-            "`/v1/embeddings`, 2,048 texts",
-            post("/v1/embeddings", {"model": "local", "input": texts}),
+            f"{embeddings}, 2,048 texts",
+            post("/v1/embeddings", lambda: {"model": "local", "input": texts()}),
         ),
-        Worst(
-            "sound", "`/v1/audio/transcriptions`, as many samples as fit", upload(wav(bytes(room)))
-        ),
-        Worst("sound_hour", "the same, an hour of silence in 12 kB", upload(silent_flac(3_600))),
-        Worst("sound_days", "the same, 100 hours in 1.3 MB", upload(silent_flac(360_000))),
+        Worst("sound", "`/v1/audio/transcriptions`, ten minutes of speech", _upload(_speech)),
+        Worst("sound_hour", "the same, an hour of silence in 12 kB", _upload(_hour)),
+        Worst("sound_days", "the same, 100 hours in 1.3 MB", _upload(_days)),
         Worst("realtime", "`/v1/realtime`, three messages of 14 MB", _talk),
     ]
 
@@ -152,24 +142,51 @@ def _measure(worst: Worst, server: Process) -> dict[str, float]:
     }
 
 
-def _tool(number: int) -> dict[str, Any]:
+def _asked(content: Any, **more: Any) -> dict[str, Any]:
+    message = {"role": "user", "content": content}
+    return {"model": "local", "max_tokens": 4, "messages": [message], "stream": False, **more}
+
+
+def _held(schema: Any) -> dict[str, Any]:
+    form_of = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    return _asked("Answer as JSON.", response_format=form_of)
+
+
+def _choices() -> dict[str, Any]:
+    return _held({"enum": [f"{number:03d}" + "v" * 95 for number in range(1_000)]})
+
+
+def _patterns() -> dict[str, Any]:
+    pattern = {"type": "string", "pattern": "^[ab]{1,90}$"}
+    inner = {f"p{number}": pattern for number in range(10)}
+    return _held({"type": "object", "properties": inner, "required": list(inner)})
+
+
+def _tools() -> dict[str, Any]:
     fields = {f"field_{each}": {"type": "string", "description": _WORDS} for each in range(20)}
     parameters = {"type": "object", "properties": fields, "required": list(fields)}
-    return {
-        "type": "function",
-        "function": {
-            "name": f"tool_{number}",
-            "description": _WORDS * 20,
-            "parameters": parameters,
-        },
-    }
+    offered = [
+        {
+            "type": "function",
+            "function": {"name": f"tool_{number}", "description": _WORDS, "parameters": parameters},
+        }
+        for number in range(128)
+    ]
+    return _asked("Do it.", tools=offered, tool_choice="required")
 
 
-def _seen(count: int) -> dict[str, Any]:
+def _seen(count: int = 1) -> dict[str, Any]:
     url = f"data:image/png;base64,{base64.b64encode(png(7_071, 7_071)).decode()}"
     parts: list[dict[str, Any]] = [{"type": "text", "text": "What does it say?"}]
-    parts += [{"type": "image_url", "image_url": {"url": url}}] * count
-    return {"model": "local", "max_tokens": 4, "messages": [{"role": "user", "content": parts}]}
+    return _asked([*parts, *[{"type": "image_url", "image_url": {"url": url}}] * count])
+
+
+def _upload(make: Callable[[], bytes]) -> Callable[[Target], Answer]:
+    def send(target: Target) -> Answer:
+        kind, body = form({"model": "local"}, ("x.wav", make(), "audio/wav"))
+        return target.post(TRANSCRIBE, body, kind=kind, patience_s=PATIENCE_S)
+
+    return send
 
 
 def _speech() -> bytes:
@@ -177,8 +194,12 @@ def _speech() -> bytes:
     return wav(*([voice(9.0), silence(1.0)] * 60))
 
 
-def _as_input(body: dict[str, Any]) -> dict[str, Any]:
-    return {"model": body["model"], "input": body["messages"], "max_output_tokens": 4}
+def _hour() -> bytes:
+    return silent_flac(3_600)
+
+
+def _days() -> bytes:
+    return silent_flac(360_000)
 
 
 def _talk(target: Target) -> Answer:

@@ -110,6 +110,7 @@ class MemoryWatch:
 
     def __init__(self, process: Process, most_mb: float, every_s: float = 0.1) -> None:
         self.peak_mb = 0.0
+        self.peak_at = 0.0
         self.too_much = False
         self._process, self._most_mb, self._every_s = process, most_mb, every_s
         self._over = threading.Event()
@@ -124,7 +125,8 @@ class MemoryWatch:
     def _run(self) -> None:
         while not self._over.wait(self._every_s) and self._process.alive:
             now = self._process.resident_mb()
-            self.peak_mb = max(self.peak_mb, now, self._process.highest_mb())
+            if (most := max(now, self._process.highest_mb())) > self.peak_mb:
+                self.peak_mb, self.peak_at = most, time.monotonic()
             if now > self._most_mb:
                 self.too_much = True
                 self._process.popen.kill()

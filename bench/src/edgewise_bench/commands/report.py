@@ -92,7 +92,8 @@ def report(
         table = Table("metric", "value", "target" if remarks else "", title=scorecard.command)
         table.columns[1].justify = "right"
         for name, value in scorecard.metrics.items():
-            table.add_row(name, f"{value:,.4g}", (remarks or {}).get(name, ""))
+            shown = f"{value:,.0f}" if value >= 10_000 else f"{value:,.4g}"
+            table.add_row(name, shown, (remarks or {}).get(name, ""))
         return [table]
 
     finish(scorecard, save, as_json, table)
