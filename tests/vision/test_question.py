@@ -148,6 +148,7 @@ def test_a_field_is_found_by_its_label(rows: tuple[str, ...], name: str, value: 
     ("rows", "question", "values", "beside"),
     [
         (("FERRY TO OSLO", "departs 14:30"), "When does the ferry leave?", ["14:30"], True),
+        (("Ferry 14:30", "Ferry 12.50 a head"), "When does the ferry go?", ["14:30"], True),
         (("Ferry 9.15", "Bus 10.20"), "When does the bus leave?", ["10.20"], True),
         (("FERRY", "9:15", "10:20"), "When does the ferry leave?", ["9:15", "10:20"], True),
         (("Open 9 am", "Price 2.30"), "When is the shop open?", ["9 am"], True),

@@ -131,8 +131,10 @@ _VALUE = re.compile(
     r"(?P<kind>when|(?:at )?what time|how much|what price) (?:is|are|was|does|do|did|will) "
     r"(?P<rest>[a-z0-9' -]+)"
 )
-_CLOCK = r"\b(?:[01]?\d|2[0-3])[:.h][0-5]\d(?: ?[ap]\.?m\b\.?)?|\b(?:1[0-2]|0?[1-9]) ?[ap]\.?m\b\.?"
-_VALUES = {"time": (_CLOCK, _DATE), "price": (_MONEY,)}  # the first that the text holds counts
+_NOON = r"(?: ?[ap]\.?m\b\.?)"
+_CLOCK = rf"\b(?:[01]?\d|2[0-3])[:h][0-5]\d{_NOON}?|\b(?:1[0-2]|0?[1-9]){_NOON}"
+_DOTTED = r"\b(?:[01]?\d|2[0-3])\.[0-5]\d\b"  # it may as well be a sum
+_VALUES = {"time": (_CLOCK, _DOTTED, _DATE), "price": (_MONEY,)}  # the first that is there counts
 _LITTLE_WORDS = frozenset({
     "a", "an", "and", "are", "at", "be", "by", "cost", "costs", "do", "does", "for", "from", "get",
     "go", "goes", "happen", "i", "in", "is", "it", "next", "of", "on", "or", "picture", "start",
