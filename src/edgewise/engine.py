@@ -13,6 +13,7 @@ from edgewise.assembly import parts as assembly
 from edgewise.assembly.arguments import Prompt, check_part, checked, shown, takes
 from edgewise.assembly.calibrations import find_calibration, model_key
 from edgewise.assembly.finders import open_finders
+from edgewise.assembly.models import ChatModels, find_chat_model, own_name
 from edgewise.assembly.requests import new_request
 from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.door import Door
@@ -118,6 +119,7 @@ class Engine:
         self._recorder = RequestRecorder(self.ledger, self._rates, watchers)
         self._tool_record = ToolRecord(self.ledger)
         self._backend = backend
+        self._models = ChatModels(self.settings)
         self._function_model = function_model
         self._transcriber = transcriber
         self._embedder = embedder
@@ -210,7 +212,18 @@ class Engine:
 
     def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """A validated request. Options that were not given come from the settings."""
-        return new_request(prompt, options, self.settings, self._recorder.seen, self._steer)
+        request = new_request(prompt, options, self.settings, self._recorder.seen, self._steer)
+        if request.model:
+            request = replace(request, model=self._other_model(request.model))
+        return request
+
+    def _other_model(self, name: str) -> str:
+        """The full name of a pulled chat model; empty if it is the engine's own."""
+        own = own_name(self.settings) if self._backend is None else self._backend.facts().model
+        if name == own:
+            return ""
+        found = find_chat_model(self.settings, name)
+        return "" if found == own else found
 
     def _run(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
         """Run one request and record it, however it ends."""
@@ -259,16 +272,17 @@ class Engine:
             if not request.has_results:  # a cloud that reads tool results must know the tools
                 request = replace(request, tools=())
         parts = chat.Parts(
-            backend=self._open_backend,
+            backend=lambda: self._open_backend(request.model),
             cloud=self._cloud_for("chat"),
             policy=plugins.load("policies", request.policy),
-            calibration=self._calibration,
+            calibration=lambda backend: self._calibration(backend, request.model),
             patience_s=self.settings.patience_s,
             clock=time.perf_counter,
             pace=self._pace,
         )
         if request.has_images:
-            yield from pictures.answer(self, request, parts, attempts, self._backend, live)
+            backend = self._open_backend(request.model) if request.model else self._backend
+            yield from pictures.answer(self, request, parts, attempts, backend, live)
             return
         yield from chat.answer(request, parts, attempts, live=live)
 
@@ -299,10 +313,12 @@ class Engine:
             record=self._tool_record,
         )
 
-    def _open_backend(self) -> ChatBackend:
-        """The local model. Raises ModelNotFound if it is missing, like the methods below."""
+    def _open_backend(self, model: str = "") -> ChatBackend:
+        """The local model, or another one. Raises ModelNotFound, like the methods below."""
         with self._lock:
-            self._backend = self._backend or assembly.open_backend(self.settings)
+            if model:
+                return self._models.open_named(model)
+            self._backend = self._backend or self._models.open_own()
             return self._backend
 
     def _open_function_model(self) -> CallBackend:
@@ -343,9 +359,11 @@ class Engine:
             return cloud
         return RedactingCloud(cloud, Redactor(open_finders(self.settings)))
 
-    def _calibration(self, backend: ChatBackend | None) -> Calibration:
+    def _calibration(self, backend: ChatBackend | None, other: str = "") -> Calibration:
         name = "" if backend is None else model_key(backend.facts())
-        return find_calibration(self.settings, name, CHAT)
+        # A file that the settings name is for the engine's own model.
+        settings = self.settings.with_changes(calibration="") if other else self.settings
+        return find_calibration(settings, name, CHAT)
 
     def close(self) -> None:
         """Cancel open streams, free models and connections. The next request opens them again."""
@@ -358,6 +376,7 @@ class Engine:
             for door in (self._cloud, *self._doors.values()):
                 if isinstance(door, Door):
                     door.close()
+            self._models.close()
             self._doors.clear()
             self._vision_skills.clear()
             self._backend = self._function_model = self._transcriber = self._embedder = (

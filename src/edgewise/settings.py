@@ -145,6 +145,7 @@ class Settings:
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
     isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
     context_tokens: int = 0  # 0: as the catalogue says
+    model_memory_bytes: int = 0  # for all chat models together; 0: most of what is free
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
     projector: str = ""  # path of the projector (mmproj) for a GGUF model that sees pictures
     private_image_urls: bool = False  # fetch images from addresses in private networks
@@ -207,6 +208,8 @@ class Settings:
         _check(good_gpu, "gpu", self.gpu, "auto, off or a number of layers")
         _check(self.slots >= 1, "slots", self.slots, "at least 1")
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
+        memory = self.model_memory_bytes
+        _check(memory >= 0, "model_memory_bytes", memory, "0 or more bytes")
         _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
         _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
         if complaint := find_complaint(self):

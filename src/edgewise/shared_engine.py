@@ -378,8 +378,8 @@ class SharedEngine(Engine):
             cancellation.check()
 
     @override
-    def _open_backend(self) -> ChatBackend:
-        return self._chat_model()
+    def _open_backend(self, model: str = "") -> ChatBackend:
+        return self._chat_model(model)
 
     @override
     def _open_function_model(self) -> CallBackend:
@@ -402,16 +402,22 @@ class SharedEngine(Engine):
             return SharedCloud(super()._cloud_for(task), cancellation)
         return SharedCloud(self._chosen(cancellation.cloud, task), cancellation)
 
-    def load(self) -> None:
-        """Load the chat model before anybody waits for it."""
-        self._chat_model().load()
+    def load(self, model: str = "") -> None:
+        """Load the chat model, or another one, before anybody waits for it."""
+        self._chat_model(model).load()
 
     def count_tokens(self, request: Request) -> int | None:
         """Of a request, as the chat model would read it; None if its runtime cannot count."""
-        return self._chat_model().count_tokens(request)
+        return self._chat_model(request.model).count_tokens(request)
 
-    def _chat_model(self) -> QueuedModel:
-        return self._share(super()._open_backend(), QueuedModel)
+    def _chat_model(self, model: str = "") -> QueuedModel:
+        return self._share(super()._open_backend(model), QueuedModel)
+
+    @property
+    def opened_models(self) -> set[str]:
+        """The names of models that were asked for and have not left since."""
+        asked = [each._model for each in list(self._shared.values())]
+        return {model.facts().model for model in asked if getattr(model, "is_loaded", True)}
 
     @property
     def supervisors(self) -> dict[str, Supervisor]:

@@ -65,6 +65,16 @@ def test_the_device_reads_a_value_and_says_which_skill_it_was(engine: Engine) ->
 
 
 @pytest.mark.real_model
+def test_the_timetable_says_when_the_ferry_leaves(engine: Engine) -> None:
+    sign = Image(as_file(page("Ferry to Oslo", "departs 14:30", "Adults 12.50")))
+    leaves = seen(engine, "When does the ferry leave?", sign, policy="local_only")
+    assert (leaves.text, leaves.skill) == ("14:30", "reads text")
+    shown = seen(engine, "What is in this picture?", sign, policy="local_only")
+    assert "Ferry to Oslo / departs 14:30 / Adults 12.50" in shown.text
+    assert shown.needs_cloud_handoff and not shown.degraded
+
+
+@pytest.mark.real_model
 def test_a_question_beyond_it_is_handed_off_with_every_picture(
     engine: Engine, cloud: LoopbackCloud
 ) -> None:

@@ -174,6 +174,46 @@ def test_on_the_device_alone_it_says_what_it_sees_and_that_this_is_no_answer() -
     assert len(reply.attempts) == 2
 
 
+def test_what_is_in_this_picture_is_answered_from_what_the_skills_saw() -> None:
+    reply = Stage().ask("What is in this picture?", policy="local_only")
+    assert (reply.text, reply.source) == ("1 dog; text: NO ENTRY.", "local")
+    assert reply.skill == "reads text, names objects"
+    assert not reply.degraded, "it is an answer"
+    assert reply.decision.code == "policy_local_only"
+    assert reply.needs_cloud_handoff, "in doubt: it is seldom all that a picture shows"
+    assert 0.3 < (reply.confidence or 0.0) <= 0.5
+    two = Stage().ask("What do you see?", policy="local_only", pictures=2)
+    assert two.text == "Image 1: 1 dog; text: NO ENTRY.\nImage 2: 1 dog; text: NO ENTRY."
+
+
+def test_a_description_goes_to_the_cloud_if_it_may() -> None:
+    reply = Stage().ask("What is in this picture?")
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+
+
+def test_a_description_needs_only_one_of_the_skills() -> None:
+    alone = Stage(finder=ExtraMissing("vision", "opencv")).ask(
+        "Describe this picture", policy="local_only"
+    )
+    assert (alone.text, alone.skill) == ("Text: NO ENTRY.", "reads text")
+    nothing = Stage(ScriptedEye(Sight()), ScriptedEye(Sight()))
+    told = nothing.ask("What is this?", policy="local_only")
+    assert told.text == "Nothing that the device recognises."
+    assert (told.confidence or 0.0) < 0.1
+
+
+def test_when_the_ferry_leaves_is_read_from_the_timetable() -> None:
+    reply = Stage(ScriptedEye(reads("Ferry to Oslo 14:30"))).ask("When does the ferry leave?")
+    assert (reply.text, reply.source, reply.skill) == ("14:30", "local", "reads text")
+    assert reply.decision.code == "kept_confident"
+    guessed = Stage(ScriptedEye(reads("Concert 19:00"))).ask(
+        "When does the ferry leave?", policy="local_only"
+    )
+    assert guessed.text == "19:00" and guessed.needs_cloud_handoff, "a guess, in doubt"
+    none = Stage().ask("When does the ferry leave?", policy="local_only")
+    assert none.text == "The text has no time that is surely meant: none."
+
+
 def test_a_private_question_stays_and_says_why_it_is_second_best() -> None:
     stage = Stage()
     reply = stage.ask(BEYOND, private=True)

@@ -12,6 +12,7 @@ from edgewise.vision.question import (
     Wanted,
     field_named,
     find_field,
+    find_values,
     read_question,
 )
 
@@ -48,13 +49,20 @@ UNDERSTOOD = {
     "Which of these: cup, cat, car?": (OBJECTS, "choose", ("cup", "cat", "car")),
     "Is this a cat or a dog?": (OBJECTS, "choose", ("cat", "dog")),
     "What objects do you see?": (OBJECTS, "list", ()),
+    "What is in this picture?": (OBJECTS, "describe", ()),
+    "What's in the photo": (OBJECTS, "describe", ()),
+    "What do you see?": (OBJECTS, "describe", ()),
+    "What is this?": (OBJECTS, "describe", ()),
+    "Describe this picture": (OBJECTS, "describe", ()),
+    "When does the ferry leave?": (TEXT, "value", ("time", "ferry", "leave")),
+    "What time is the film?": (TEXT, "value", ("time", "film")),
+    "How much is a ticket": (TEXT, "value", ("price", "ticket")),
+    "How much does the coffee cost?": (TEXT, "value", ("price", "coffee")),
 }  # fmt: skip
 
 BEYOND = (
     "Why is she laughing?",
     "Describe the mood.",
-    "Describe this picture",
-    "What is in this picture?",
     "What colour is the sign?",
     "What does the sign mean?",
     "What does the man say?",
@@ -134,6 +142,27 @@ INVOICE = (
 )
 def test_a_field_is_found_by_its_label(rows: tuple[str, ...], name: str, value: str) -> None:
     assert find_field(rows, name)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("rows", "question", "values", "beside"),
+    [
+        (("FERRY TO OSLO", "departs 14:30"), "When does the ferry leave?", ["14:30"], True),
+        (("Ferry 14:30", "Ferry 12.50 a head"), "When does the ferry go?", ["14:30"], True),
+        (("Ferry 9.15", "Bus 10.20"), "When does the bus leave?", ["10.20"], True),
+        (("FERRY", "9:15", "10:20"), "When does the ferry leave?", ["9:15", "10:20"], True),
+        (("Open 9 am", "Price 2.30"), "When is the shop open?", ["9 am"], True),
+        (("2026-11-18",), "When is the concert?", ["2026-11-18"], False),
+        (("Coffee 2.30", "Cake 4.00"), "How much is the cake?", ["4.00"], True),
+        (("NO ENTRY",), "When does the ferry leave?", [], False),
+    ],
+)
+def test_a_time_or_a_sum_is_found_beside_the_words_of_the_question(
+    rows: tuple[str, ...], question: str, values: list[str], beside: bool
+) -> None:
+    wanted = read_question(question)
+    assert wanted is not None and wanted.asked == "value"
+    assert find_values(rows, wanted.names[0], wanted.names[1:]) == (values, beside)
 
 
 def test_two_different_totals_are_rivals() -> None:

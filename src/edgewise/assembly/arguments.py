@@ -25,6 +25,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Every option of every method, once. `help(Engine.complete)` shows those that it takes.
 OPTIONS = {
+    "model": "a pulled chat model to ask first, loaded when needed; local/NAME: only on the device",
     "system": "a system prompt",
     "policy": "where it may be answered: prefer_local, local_only, prefer_cloud, cloud_only",
     "handoff": "automatic, or signal: say that it should be handed off, and send nothing",

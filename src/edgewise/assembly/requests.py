@@ -44,6 +44,7 @@ def new_request(
                 one for one in tools if not (isinstance(one, RunnableTool) and one.leaves)
             )
         given |= choose(tools, given.get("tool_choice", "auto"))
+    given |= _asked_model(given.get("model", ""))
     messages = _messages(prompt, given.pop("system", ""), as_images(given.pop("images", ())))
     if given.get("context") and isinstance(given["context"], Mapping):
         messages = _with_facts(messages, given["context"])
@@ -59,6 +60,16 @@ def new_request(
         raise InvalidRequest(complaint)
     plugins.load("policies", request.policy)
     return steer(request) if steer else request
+
+
+def _asked_model(name: str) -> dict[str, Any]:
+    """What a model's name means, as at the server: `NAME`, `local/NAME`, `local` and `auto`."""
+    where, _, rest = name.partition("/")
+    if where == "cloud":
+        raise InvalidRequest("model: names a local model; for the cloud: policy, and the chain")
+    if where == "local":
+        return {"model": rest, "policy": "local_only"}
+    return {"model": "" if name == "auto" else name}
 
 
 def _kinds(name: str, asked: Any, settings: Settings) -> tuple[str, ...]:

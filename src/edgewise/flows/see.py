@@ -26,7 +26,7 @@ from edgewise.types.messages import Request
 from edgewise.types.pictures import SeenReply, Sight
 from edgewise.types.replies import Attempt, Event, Finished
 from edgewise.types.tokens import Finish
-from edgewise.vision.answers import SeenAnswer, answer_from, describe
+from edgewise.vision.answers import SeenAnswer, answer_from, describe, describe_all
 from edgewise.vision.pictures import measure_quality
 from edgewise.vision.question import Skill, Wanted, read_question
 
@@ -93,10 +93,14 @@ def _look_at_device(
     if wanted is None:
         reason = "no device skill answers this question about a picture"
         return Misfit("no_device_skill", reason, soft=True), nobody
-    try:
-        return None, parts.calibration(parts.skill(wanted.skill))
-    except LocalError as error:
-        return Misfit(error.code, str(error)), nobody
+    missing: LocalError | None = None
+    for skill in BOTH if wanted.asked == "describe" else (wanted.skill,):
+        try:
+            return None, parts.calibration(parts.skill(skill))
+        except LocalError as error:
+            missing = missing or error
+    assert missing is not None, "there is a skill to try"
+    return Misfit(missing.code, str(missing)), nobody
 
 
 class Seeing(TextFlow):
@@ -159,9 +163,12 @@ class Seeing(TextFlow):
 
     def _judge(self, wanted: Wanted) -> SeenAnswer:
         """Look at every picture with the skill, and make an answer."""
-        vision_skill = self._look(wanted.skill)
-        self.skill = wanted.skill
-        self.answer = answer_from(wanted, self.sights, self.lent.calibration(vision_skill))
+        if wanted.asked == "describe":
+            self.answer = self._describe()
+        else:
+            vision_skill = self._look(wanted.skill)
+            self.skill = wanted.skill
+            self.answer = answer_from(wanted, self.sights, self.lent.calibration(vision_skill))
         self.draft.confidence = self.answer.confidence
         self.draft.doubted = self.draft.gate.doubts(self.answer.confidence)
         return self.answer
@@ -185,20 +192,28 @@ class Seeing(TextFlow):
         sight = vision_skill.look(pixels)
         return sight if self.sights else replace(sight, quality=measure_quality(pixels))
 
-    def _tell(self) -> Iterator[Event]:
-        """The device cannot answer the question: it says so, and describes what it sees."""
-        draft, finder = self.draft, None
-        told = []
+    def _describe(self) -> SeenAnswer:
+        """With both skills, or with the one that is there."""
+        found = self._look_with_both()
+        return describe_all(self.sights, found.get("names objects"), found.get("reads text"))
+
+    def _look_with_both(self) -> dict[Skill, Calibration]:
+        """The calibrations of the skills that looked. Raises DoesNotFit if none could."""
+        told, found = [], dict[Skill, Calibration]()
         for skill in BOTH:
             try:
-                vision_skill = self._look(skill)
+                found[skill] = self.lent.calibration(self._look(skill))
             except LocalError as error:
                 told.append(str(error))
-                continue
-            self.skill = ", ".join(filter(None, (self.skill, skill)))
-            finder = self.lent.calibration(vision_skill) if skill == "names objects" else finder
-        if not self.sights:
-            raise DoesNotFit(f"{draft.reason}; and the device sees nothing: {'; '.join(told)}")
+        if not found:
+            words = f"{self.draft.reason}; and the device sees nothing: {'; '.join(told)}"
+            raise DoesNotFit(words)
+        self.skill = ", ".join(found)
+        return found
+
+    def _tell(self) -> Iterator[Event]:
+        """The device cannot answer the question: it says so, and describes what it sees."""
+        draft, finder = self.draft, self._look_with_both().get("names objects")
         draft.confidence, draft.doubted = 0.0, True  # it does not answer the question
         draft.degraded_code = draft.degraded_code or "no_device_skill"
         if self.misfit is not None and draft.code == "policy_local_only":

@@ -14,7 +14,7 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.server.access import Client
 from edgewise.server.access_log import Served
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
-from edgewise.server.routing import LOCAL, read_routing, resolve_model, stricter
+from edgewise.server.routing import LOCAL, no_other, read_routing, resolve_model, stricter
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     JSON,
@@ -106,16 +106,16 @@ def _understood(
     """What is asked, and the engine's options for it."""
     ask = wire.read(incoming.body, remote_images=state.server.remote_images)
     served.stream, served.model = ask.stream, ask.model[:80]
-    routed = _routed(state, incoming, ask.model, ask.metadata, state.local_model)
-    return ask, {**ask.options, **routed}
+    return ask, {**ask.options, **chat_options(state, incoming, ask.model, ask.metadata)}
 
 
 def _loaded(
     state: ServerState, body: Mapping[str, Any], options: Mapping[str, Any], served: Served
 ) -> Work:
     """Nothing is asked: load the local model, unless only the cloud may answer."""
-    if state.local_model and options.get("policy") != "cloud_only":
-        state.engine.load()
+    model = options.get("model", "")
+    if (model or state.local_model) and options.get("policy") != "cloud_only":
+        state.engine.load(model)
     served.status, served.code = 200, "loaded"
     yield Head(200, JSON)
     yield to_json(body)
@@ -193,6 +193,13 @@ class Described(Protocol):
     def facts(self) -> DeviceFacts: ...
 
 
+def chat_options(
+    state: ServerState, incoming: Incoming, model: str, metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    """As below, for chat: every pulled chat model may be named."""
+    return _routed(state, incoming, model, metadata, state.local_model, other=state.find_pulled)
+
+
 def routed_options(
     state: ServerState,
     incoming: Incoming,
@@ -215,9 +222,11 @@ def _routed(
     metadata: Mapping[str, Any],
     local_model: str,
     path: str = "metadata",
+    other: Callable[[str], str] = no_other,
 ) -> dict[str, Any]:
     """The cancellation learns which cloud is wanted: the engine looks there."""
-    route = resolve_model(model, local_model=local_model, any_model=state.server.any_model)
+    any_model = state.server.any_model
+    route = resolve_model(model, local_model=local_model, any_model=any_model, other=other)
     options = stricter(read_routing(metadata, incoming.headers, path), route.options)
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key

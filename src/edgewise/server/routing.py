@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -239,8 +239,18 @@ def check_names(names: Iterable[str], start: str, path: str = "") -> None:
         raise BadField(f"{path}{name[:80]}", f"there is no such setting; {hint}")
 
 
-def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
-    """What a model's name means: `auto`, `local/<name>` or `cloud/<provider>/<name>`."""
+def no_other(_: str) -> str:
+    """Where the device has one model for the task."""
+    return ""
+
+
+def resolve_model(
+    name: str, *, local_model: str, any_model: bool, other: Callable[[str], str] = no_other
+) -> Route:
+    """What a model's name means: `auto`, `local/<name>` or `cloud/<provider>/<name>`.
+
+    `other` is the full name of another model of the device that could answer, else empty.
+    """
     where, _, rest = name.partition("/")
     if name in ("", AUTO, f"edgewise/{AUTO}"):
         return Route()
@@ -248,6 +258,8 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
         row = row_named(rest)  # `local/standard` names the model on that rung
         if rest in ("", local_model) or (row is not None and row.name == local_model):
             return Route({"policy": LOCAL_ONLY})
+        if found := other(rest):
+            return Route({"policy": LOCAL_ONLY, "model": found})
         raise _unknown(
             name, f"the local model is {f'{LOCAL}/{local_model}' if local_model else 'missing'}"
         )
@@ -255,6 +267,8 @@ def resolve_model(name: str, *, local_model: str, any_model: bool) -> Route:
         if rest in ("", AUTO):
             return Route({"policy": "cloud_only"})
         return Route({"policy": "cloud_only"}, cloud=rest)
+    if found := other(name):
+        return Route({} if found == local_model else {"model": found})
     if any_model:
         return Route()
     raise _unknown(name, "known are auto, local/NAME and cloud/PROVIDER/NAME")

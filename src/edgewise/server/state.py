@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edgewise.assembly.models import can_chat, pulled_chat_models
 from edgewise.bridge import Cancellation
 from edgewise.cloud.door import Door, Lane
 from edgewise.errors import EdgewiseError
+from edgewise.local.store.catalogue import MODELS, model_name
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.server.access import Clients, key_budgets, key_intervals
 from edgewise.server.access_log import AccessLog
+from edgewise.server.errors import refuse
 from edgewise.server.metrics import Gauge, Metrics
 from edgewise.settings import ServerSettings, Settings
 from edgewise.shared_engine import SharedCloud, SharedEngine
@@ -152,6 +156,24 @@ class ServerState:
     @property
     def answering_model(self) -> str:
         return "" if self.model_trouble else self.local_model
+
+    def pulled(self) -> list[InstalledModel]:
+        """The chat models that were pulled, the engine's own included if it is one of them."""
+        return pulled_chat_models(self.settings)
+
+    def find_pulled(self, name: str) -> str:
+        """The full name of a pulled chat model; empty if there is none of that name.
+
+        A path is no name: a client must not choose a file. Raises Refusal: it cannot chat.
+        """
+        wanted = model_name(name, MODELS)
+        for model in ModelStore(self.settings.models_dir).installed():
+            if model.name == wanted:
+                if not can_chat(model):
+                    words = f"{model.name} cannot chat; GET /v1/models has those that can"
+                    raise refuse(400, "model_cannot_chat", words, param="model")
+                return model.name
+        return ""
 
     def lanes(self) -> Sequence[Lane]:
         """The cloud's chain, as far as the engine has one of its own."""

@@ -179,6 +179,7 @@ class Request:
 
     messages: tuple[Message, ...]
     task: Task = "chat"
+    model: str = ""  # the local chat model that is asked; empty: the engine's own
     part: str = ""  # names the attempts of one part, if a larger request asks the cloud in parts
     language: str = ""  # of the speech in it, as "en"; empty: the transcriber detects it
     hint: str = ""  # words that show how names in the speech are spelt
@@ -343,6 +344,7 @@ class SpeechOptions(HearingOptions, total=False):
 class ChatOptions(CallOptions, total=False):
     """`RequestOptions` without `response_format`, which decides the type of `reply.parsed`."""
 
+    model: str
     tools: Sequence[ToolLike]
     images: Sequence[ImageLike]
 

@@ -16,7 +16,14 @@ from edgewise.vision.confidence import (
     text_features,
     thing_chance,
 )
-from edgewise.vision.question import Wanted, count_cues, find_field, plural
+from edgewise.vision.question import (
+    MOST_RIVALS,
+    Wanted,
+    count_cues,
+    find_field,
+    find_values,
+    plural,
+)
 from edgewise.vision.reading_order import rows_of
 
 NO_TEXT = "There is no text in the picture that the device can read."
@@ -24,6 +31,8 @@ UNFOUND = 0.1  # the chance for an answer that only says what was not found
 CLEAR_CUES = 3  # lead of the cues for a kind of paper over those against it
 LIKELY = 0.5
 MISSED_OF_MANY = 0.9
+BESIDE = 0.9  # a time or a sum beside the words of the question is the one that is meant
+SELDOM_ALL = 0.5  # what the skills name is seldom all that a picture shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,28 @@ def answer_from(wanted: Wanted, sights: Sequence[Sight], calibration: Calibratio
     least = min(answers, key=lambda one: one.confidence)
     together = math.prod(one.confidence for one in answers)
     return SeenAnswer("\n".join(texts), together, least.features)
+
+
+def describe_all(
+    sights: Sequence[Sight], finder: Calibration | None, reader: Calibration | None
+) -> SeenAnswer:
+    """What is in the pictures, as far as the skills see it: in doubt, for it is seldom all."""
+    told, sure = [], 1.0
+    for number, sight in enumerate(sights, 1):
+        rows = [row.text for row in rows_of(sight.lines)] if reader else []
+        seen = _list(sight, finder) if finder else None
+        things = _listed(sight, finder) if finder else ""
+        text = f"text: {' / '.join(rows)}" if rows else ""
+        found = "; ".join(filter(None, (things, text))) or "nothing that the device recognises"
+        told.append(f"Image {number}: {found}." if len(sights) > 1 else _sentence(found))
+        sure *= seen.confidence if seen and things else 1.0
+        sure *= reader.chance("whole", text_features(sight)) if reader and rows else 1.0
+        sure = sure if things or rows else min(sure, UNFOUND)
+    return SeenAnswer("\n".join(told), SELDOM_ALL * sure)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
@@ -82,7 +113,9 @@ def _one(wanted: Wanted, sight: Sight, calibration: Calibration) -> SeenAnswer:
             return _count(wanted.names[0], sight, calibration)
         case "choose":
             return _choose(wanted.names, sight, calibration)
-        case "list":
+        case "value":
+            return _value(wanted.names, sight, calibration)
+        case "list" | "describe":
             return _list(sight, calibration)
 
 
@@ -108,6 +141,20 @@ def _field(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     features = row_features(holder, sight)
     # Several different values with the same label: any of them may be meant.
     return SeenAnswer(value, calibration.chance("row", features) / max(1, rivals), features)
+
+
+def _value(names: Sequence[str], sight: Sight, calibration: Calibration) -> SeenAnswer:
+    rows, (kind, *about) = rows_of(sight.lines), names
+    values, beside = find_values([row.text for row in rows], kind, about)
+    if not values or len(values) > MOST_RIVALS:
+        many = f"{len(values)} of them" if values else "none"
+        return SeenAnswer(f"The text has no {kind} that is surely meant: {many}.", UNFOUND)
+    holder = next(row for row in rows if values[0] in row.text)
+    features = row_features(holder, sight)
+    # The words of the question stand beside the value, or they do not: then it is a guess.
+    meant = BESIDE if beside else UNFOUND
+    sure = meant * calibration.chance("row", features) / len(values)
+    return SeenAnswer(" or ".join(values), sure, features)
 
 
 def _document(kinds: Sequence[str], sight: Sight, calibration: Calibration) -> SeenAnswer:

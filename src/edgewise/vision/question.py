@@ -54,7 +54,10 @@ _DATE = (
     rf"\d{{1,2}}\.? {_MONTH}\.?,? \d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}}"
 )
 _CODE = r"[a-z]{0,4}[-/#]?\d[\w/-]*"
-Asked = Literal["all_text", "field", "document", "mention", "present", "count", "choose", "list"]
+Asked = Literal[
+    "all_text", "field", "value", "document", "mention", "present", "count", "choose", "list",
+    "describe",
+]  # fmt: skip
 Skill = Literal["reads text", "names objects"]
 _PICTURE = r"(?:(?:the|this|that|these) )?(?:picture|image|photo|photograph|screenshot|scene)s?"
 _CARRIER = (
@@ -118,6 +121,26 @@ _LIST = re.compile(
     rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_SHOWN}|"
     rf"(?:list|name|detect|find)(?: all)?(?: the)? (?:objects|things|items){_SHOWN}"
 )
+_DESCRIBE = re.compile(
+    rf"(?:what (?:is|do you see|can you see|can be seen|does {_PICTURE} show) ?(?:in|on)? ?"
+    rf"(?:{_PICTURE}|this|that|here|there)?(?: (?:a )?(?:picture|image|photo) of)?|"
+    rf"(?:describe|explain|caption) {_PICTURE}|what is {_PICTURE} (?:of|about))"
+)
+# A question for a time or a sum that the text may hold: the rest of its words say which one.
+_VALUE = re.compile(
+    r"(?P<kind>when|(?:at )?what time|how much|what price) (?:is|are|was|does|do|did|will) "
+    r"(?P<rest>[a-z0-9' -]+)"
+)
+_NOON = r"(?: ?[ap]\.?m\b\.?)"
+_CLOCK = rf"\b(?:[01]?\d|2[0-3])[:h][0-5]\d{_NOON}?|\b(?:1[0-2]|0?[1-9]){_NOON}"
+_DOTTED = r"\b(?:[01]?\d|2[0-3])\.[0-5]\d\b"  # it may as well be a sum
+_VALUES = {"time": (_CLOCK, _DOTTED, _DATE), "price": (_MONEY,)}  # the first that is there counts
+_LITTLE_WORDS = frozenset({
+    "a", "an", "and", "are", "at", "be", "by", "cost", "costs", "do", "does", "for", "from", "get",
+    "go", "goes", "happen", "i", "in", "is", "it", "next", "of", "on", "or", "picture", "start",
+    "starts", "take", "takes", "that", "the", "there", "this", "to", "was", "we", "will", "you",
+})  # fmt: skip
+MOST_RIVALS = 4  # values that are told; of more, none is
 
 
 def class_named(words: str) -> str:
@@ -323,7 +346,10 @@ def read_question(text: str) -> Wanted | None:
     words = _plain(text)
     if not words or _ALL_TEXT.fullmatch(words):
         return Wanted("reads text", "all_text") if words else None
-    for read in (_mention, _choice, _document, _presence, _number, _listing, _field):
+    readers = (
+        _mention, _choice, _document, _presence, _number, _listing, _field, _description, _value,
+    )  # fmt: skip
+    for read in readers:
         found = read(words)
         if found is not None:
             return found
@@ -391,6 +417,42 @@ def _field(words: str) -> Wanted | None:
     found = _FIELD.fullmatch(words) or _FIELD_OTHER.fullmatch(words)
     name = field_named(found["field"]) if found else ""
     return Wanted("reads text", "field", (name,)) if name else None
+
+
+def _description(words: str) -> Wanted | None:
+    return Wanted("names objects", "describe") if _DESCRIBE.fullmatch(words) else None
+
+
+def _value(words: str) -> Wanted | None:
+    found = _VALUE.fullmatch(words)
+    if not found:
+        return None
+    kind = "price" if found["kind"] in ("how much", "what price") else "time"
+    about = [word for word in found["rest"].split() if word not in _LITTLE_WORDS]
+    return Wanted("reads text", "value", (kind, *about)) if about else None
+
+
+def find_values(rows: Sequence[str], kind: str, about: Sequence[str]) -> tuple[list[str], bool]:
+    """(the times or sums that may be meant, whether the words about them stand beside).
+
+    Words count on the same row, and less on a row above: a timetable has them in its head.
+    """
+    for pattern in _VALUES[kind]:
+        found = [
+            (_shared(row, about) + 0.5 * any(_shared(one, about) for one in rows[:number]), one[0])
+            for number, row in enumerate(rows)
+            for one in re.finditer(pattern, row, re.IGNORECASE)
+        ]
+        if found:
+            best = max(score for score, _ in found)
+            return list(dict.fromkeys(value for score, value in found if score == best)), best > 0
+    return [], False
+
+
+def _shared(row: str, about: Sequence[str]) -> int:
+    """How many of the words a row has; their endings do not count."""
+    words = [word[:4] for word in re.findall(r"[a-z0-9]+", row.lower())]
+    return sum(word[:4] in words for word in about)
 
 
 def _document_named(words: str) -> str:

@@ -83,6 +83,16 @@ def layers_of(path: Path) -> int:
     return _read(path, _read_layers)
 
 
+def cache_bytes_of(path: Path) -> int:
+    """What the context of one token takes in memory, as 16-bit keys and values of every layer."""
+    facts = _read(path, _read_shape)
+    heads = facts.get("attention.head_count", 1)
+    wide = facts.get("embedding_length", 0) // max(1, heads)  # of one head
+    key, value = (facts.get(f"attention.{name}_length", wide) for name in ("key", "value"))
+    kept = facts.get("attention.head_count_kv", heads)
+    return 2 * facts.get("block_count", 0) * kept * (key + value)
+
+
 def chat_template_of(path: Path) -> str:
     """The model's chat template; empty if it has none, or was trained by edgewise for calls.
 
@@ -136,6 +146,19 @@ def _read_layers(file: BinaryIO) -> int:
             return int(number)
         _skip_value(file, kind)
     return 0
+
+
+def _read_shape(file: BinaryIO) -> dict[str, int]:
+    """The numbers of the architecture, by name; the tokenizer's keys come after them."""
+    found: dict[str, int] = {}
+    for key, kind in _keys(file):
+        if key.startswith(b"tokenizer."):
+            break
+        if kind == _UINT32:
+            found[key.decode().partition(".")[2]] = struct.unpack("<I", file.read(4))[0]
+        else:
+            _skip_value(file, kind)
+    return found
 
 
 def _read_template(file: BinaryIO) -> str:

@@ -92,14 +92,14 @@ def read_machine(folder: Path) -> Machine:
         folder = folder.parent
     affinity = getattr(os, "sched_getaffinity", None)  # a container may have fewer than all
     return Machine(
-        memory_bytes=_free_memory(),
+        memory_bytes=free_memory(),
         disk_bytes=shutil.disk_usage(folder).free,
         cores=len(affinity(0)) if affinity else os.cpu_count() or 1,
         gpu=_gpu(),
     )
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
     """What can be used without swapping."""
     if sys.platform == "win32":
         return _free_on_windows()

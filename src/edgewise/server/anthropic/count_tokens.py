@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from edgewise.calls.prompt import render_tools
 from edgewise.decide.fit import estimate_tokens
 from edgewise.server.access_log import Served
-from edgewise.server.answer import Incoming, noted, routed_options
+from edgewise.server.answer import Incoming, chat_options, noted
 from edgewise.server.anthropic.messages import read_count
 from edgewise.server.errors import anthropic_error
 from edgewise.server.state import ServerState
@@ -38,8 +38,7 @@ def count_tokens(state: ServerState, incoming: Incoming) -> Work:
     def work() -> Work:
         ask = read_count(incoming.body, remote_images=state.server.remote_images)
         served.model = ask.model[:80]
-        device = state.engine._open_backend
-        options = routed_options(state, incoming, ask.model, {}, device)
+        options = chat_options(state, incoming, ask.model, {})
         request = state.engine._request(ask.messages, **{**ask.options, **options})
         if request.tool_choice == "none":  # the device does not read them then
             request = replace(request, tools=())
@@ -50,7 +49,7 @@ def count_tokens(state: ServerState, incoming: Incoming) -> Work:
                 estimate_tokens([*request.messages, tools]) if counted is None else counted
             ),
             "edgewise": {
-                "model": f"local/{device().facts().model}",
+                "model": f"local/{state.engine._open_backend(request.model).facts().model}",
                 "estimated": counted is None,
             },
         }

@@ -137,8 +137,8 @@ def tags(state: ServerState, _: Incoming) -> Work:
 
 
 def running(state: ServerState, _: Incoming) -> Work:
-    """The local models that were opened."""
-    opened = {f"local/{name}" for name in state.engine.fair_queues}
+    """The local models that were opened, less those that have left the memory."""
+    opened = {f"local/{name}" for name in state.engine.opened_models}
     found: LoadedModels = {
         "models": [
             {**entry, "expires_at": NEVER, "size_vram": 0}
@@ -245,22 +245,25 @@ def _entries(state: ServerState) -> list[OllamaModel]:
     """The names of `/v1/models`, in Ollama's words: each with a tag."""
     since = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
     found: list[OllamaModel] = []
+    pulled = {f"local/{model.name}": model for model in state.pulled()}
     for model in models(state):
+        weights = pulled.get(model["id"])
+        row = weights.row if weights else None
         name = model["id"] if ":" in model["id"] else model["id"] + LATEST
         details: ModelDetails = {
             "parent_model": "",
             "format": "gguf" if model["owned_by"] == "device" else "",
             "family": model["owned_by"],
             "families": [model["owned_by"]],
-            "parameter_size": "",
-            "quantization_level": "",
+            "parameter_size": row.parameters if row else "",
+            "quantization_level": weights.quantisation if weights else "",
         }
         found.append(
             {
                 "name": name,
                 "model": name,
                 "modified_at": since,
-                "size": 0,
+                "size": weights.bytes if weights else 0,
                 "digest": hashlib.sha256(name.encode()).hexdigest(),
                 "details": details,
             }
@@ -271,7 +274,9 @@ def _entries(state: ServerState) -> list[OllamaModel]:
 def _facts(state: ServerState, name: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"general.architecture": "edgewise"}
     if state.local_model and not name.startswith("cloud"):
-        facts["edgewise.context_length"] = state.engine._open_backend().facts().context_tokens
+        asked = state.find_pulled(name.removeprefix("local/"))
+        other = asked if asked != state.local_model else ""
+        facts["edgewise.context_length"] = state.engine._open_backend(other).facts().context_tokens
     return facts
 
 

@@ -49,10 +49,11 @@ def one_model(state: ServerState, incoming: Incoming) -> Work:
 
 
 def models(state: ServerState) -> list[ModelEntry]:
-    """`auto`, the local model, and what the chain of providers names."""
+    """`auto`, the local model, the other pulled ones, and what the chain of providers names."""
     names = [(AUTO, "edgewise")]
     if state.local_model:
         names.append((f"local/{state.local_model}", "device"))
+    names += [(f"local/{model.name}", "device") for model in state.pulled()]
     for lane in state.lanes():
         names.append((f"cloud/{lane.config.name}/{lane.config.model}", lane.config.name))
     return [

@@ -1,0 +1,244 @@
+"""The chat models of an engine: its own, and pulled ones that requests name.
+
+A model is loaded when it is first asked. Together they stay within a limit of memory: the one that
+was used least recently leaves, never one that is at work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+from edgewise.assembly import parts
+from edgewise.errors import (
+    DeviceBusy,
+    GenerationFailed,
+    InvalidRequest,
+    LocalError,
+    StoreError,
+)
+from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
+from edgewise.local.generation import Generation
+from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.gguf_header import cache_bytes_of
+from edgewise.local.store.ladder import free_memory
+from edgewise.local.store.store import InstalledModel, ModelStore
+from edgewise.settings import Settings
+from edgewise.types.messages import Request
+
+SHARE_OF_FREE = 0.8  # of the memory that was free before the first model
+BUFFERS = 100_000_000  # bytes that a runtime needs besides weights and context
+
+
+def can_chat(model: InstalledModel) -> bool:
+    """The user's own files are taken at their word."""
+    return model.row is None or (model.row.kind == "text" and model.row.chat)
+
+
+def pulled_chat_models(settings: Settings) -> list[InstalledModel]:
+    return [model for model in ModelStore(settings.models_dir).installed() if can_chat(model)]
+
+
+def find_chat_model(settings: Settings, name: str) -> str:
+    """The full name of a pulled model, given that or its rung; of a GGUF file its path.
+
+    Raises ModelNotFound with the command that gets it, InvalidRequest if it cannot chat.
+    """
+    found = ModelStore(settings.models_dir).find(name)
+    if not can_chat(found):
+        raise InvalidRequest(f"model: {found.name} cannot chat; see `edgewise models`")
+    return found.name if found.sha256 else name  # a user's own file has none
+
+
+def needed_bytes(model: InstalledModel, context_tokens: int, slots: int) -> int:
+    """An estimate of the memory that a loaded model takes: weights, context, buffers."""
+    try:
+        per_token = cache_bytes_of(model.path)
+    except StoreError:  # another runtime's file
+        per_token = 0
+    return model.bytes + per_token * context_tokens * slots + BUFFERS
+
+
+class ChatModels:
+    """Every chat model of one engine that was opened by name. Thread-safe."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._models: dict[str, PooledModel] = {}
+        self._limit = settings.model_memory_bytes or None
+        self._turns = itertools.count(1)
+
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The names of the models in memory, the least recently used first."""
+        with self._lock:
+            return tuple(each.name for each in self._by_use() if each.is_loaded)
+
+    def open_own(self) -> PooledModel:
+        """The model of the settings. Raises ModelNotFound with the command that gets it."""
+        settings = self._settings
+        return self._model(settings.model, lambda: parts.open_backend(settings), own=True)
+
+    def open_named(self, name: str) -> PooledModel:
+        """A pulled model as `find_chat_model` names it, not yet loaded."""
+        settings = self._settings.with_changes(model=name, projector="", calibration="")
+        return self._model(name, lambda: parts.open_backend(settings), own=False)
+
+    def _model(self, name: str, open_model: Callable[[], ChatBackend], *, own: bool) -> PooledModel:
+        with self._lock:
+            if name not in self._models:
+                backend = open_model()  # not loaded; whatever is wrong with it is said now
+                facts = backend.facts()
+                needed = self._needed(name, facts)
+                self._models[name] = PooledModel(self, backend, open_model, needed, own=own)
+            return self._models[name]
+
+    def _needed(self, name: str, facts: DeviceFacts) -> int:
+        try:
+            model = ModelStore(self._settings.models_dir).find(name)
+        except LocalError:  # another runtime has its own models: nobody knows how large
+            return 0
+        return needed_bytes(model, facts.context_tokens, facts.slots)
+
+    @contextlib.contextmanager
+    def using(self, model: PooledModel) -> Generator[ChatBackend]:
+        """While inside, a model may be loaded, and stays where it is."""
+        with self._lock:
+            if not model.is_loaded:
+                self._make_room(model)
+            backend = model.opened()
+            model.is_loaded, model.last_used = True, next(self._turns)
+            model.users += 1
+        try:
+            yield backend
+        finally:
+            with self._lock:
+                model.users -= 1
+                model.last_used = next(self._turns)
+
+    def _make_room(self, model: PooledModel) -> None:
+        if self._limit is None:  # once: what is loaded later does not show in what is free
+            self._limit = int(SHARE_OF_FREE * (free_memory() or 0))
+        for other in self._by_use():
+            if self._taken() + model.needed <= self._limit:
+                return
+            if other.is_loaded and not other.users:
+                other.unload()
+        if self._taken() + model.needed <= self._limit:
+            return
+        busy = [each.name for each in self._models.values() if each.is_loaded]
+        wanted = f"{model.name} needs about {_gigabytes(model.needed)} of memory"
+        if busy:
+            raise DeviceBusy(f"{wanted}, and {', '.join(busy)} is at work")
+        if not model.own:  # the engine's own model is tried, come what may
+            words = f"{_gigabytes(self._limit)} may be used (model_memory_bytes)"
+            raise GenerationFailed(f"{wanted}, and {words}")
+
+    def _by_use(self) -> list[PooledModel]:
+        return sorted(self._models.values(), key=lambda each: each.last_used)
+
+    def _taken(self) -> int:
+        return sum(each.needed for each in self._models.values() if each.is_loaded)
+
+    def close(self) -> None:
+        with self._lock:
+            for model in self._models.values():
+                model.unload()
+            self._models.clear()
+
+
+class PooledModel:
+    """A chat model that leaves memory when another one needs it, and comes back when asked."""
+
+    def __init__(
+        self,
+        pool: ChatModels,
+        backend: ChatBackend,
+        open_model: Callable[[], ChatBackend],
+        needed: int,
+        *,
+        own: bool,
+    ) -> None:
+        self._pool = pool
+        self._open_model = open_model
+        self._backend: ChatBackend | None = backend
+        self._facts = backend.facts()
+        self.name = self._facts.model
+        self.needed = needed
+        self.own = own  # the engine's own, which is tried whatever it needs
+        self.is_loaded = False
+        self.users = 0
+        self.last_used = 0
+
+    def facts(self) -> DeviceFacts:
+        if self._backend is not None:
+            self._facts = self._backend.facts()
+        return self._facts
+
+    def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
+        running: list[TokenStream] = []
+        stopped = threading.Event()
+
+        def abort() -> None:
+            stopped.set()
+            for stream in running:
+                getattr(stream, "abort", stream.close)()
+
+        def tokens() -> TokenStream:
+            with self._pool.using(self) as backend:
+                stream = backend.generate(request, already=already, **layers)
+                running.append(stream)
+                with contextlib.closing(stream):
+                    if stopped.is_set():
+                        raise GenerationFailed("called off")
+                    yield from stream
+
+        return Generation(tokens(), abort)
+
+    def load(self) -> None:
+        """Load the weights now; a runtime that cannot be told loads them with the next request."""
+        with self._pool.using(self) as backend:
+            load: Callable[[], object] | None = getattr(backend, "load", None)
+            if load is not None:
+                load()
+
+    def count_tokens(self, request: Request) -> int | None:
+        """None if the runtime cannot count."""
+        with self._pool.using(self) as backend:
+            count = getattr(backend, "count_tokens", None)
+            return None if count is None else int(count(request))
+
+    def opened(self) -> ChatBackend:
+        if self._backend is None:
+            self._backend = self._open_model()
+        return self._backend
+
+    def unload(self) -> None:
+        """Free its memory. Whoever asks it next loads it again."""
+        self.facts()
+        backend, self._backend, self.is_loaded = self._backend, None, False
+        if backend is not None:
+            backend.close()
+
+    def close(self) -> None:
+        self.unload()
+
+    def __getattr__(self, name: str) -> Any:
+        """What a runtime has besides, as long as it is open."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._backend, name)
+
+
+def own_name(settings: Settings) -> str:
+    """What the settings call the engine's own model, by its full name."""
+    row = row_named(settings.model)
+    return settings.model if row is None else row.name
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,0 +1,181 @@
+"""Several chat models in one engine: loaded when asked, within a limit of memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import Conversation, DeviceBusy, Engine, GenerationFailed, InvalidRequest, Settings
+from edgewise.assembly import models
+from edgewise.assembly.calibrations import shipped_document
+from edgewise.assembly.models import BUFFERS, needed_bytes
+from edgewise.errors import ModelNotFound
+from edgewise.local.store.store import InstalledModel, ModelStore
+from edgewise.testing import ScriptedBackend
+from tests.pulled import Opened, pull
+
+OWN, CODER, LARGER = (
+    "smollm2-135m-instruct",
+    "qwen2.5-coder-0.5b-instruct",
+    "qwen2.5-coder-1.5b-instruct",
+)
+EACH = BUFFERS + 10  # what one of these models takes
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    root = tmp_path / "cache" / "models"
+    pull(root, OWN, quantisation="Q8_0")
+    pull(root, CODER)
+    pull(root, LARGER)
+    pull(root, "whisper-tiny.en")
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(root.parent))
+    yield Opened(monkeypatch)
+
+
+def engine_with(**settings: Any) -> Engine:
+    return Engine(Settings.load(model=OWN, **settings))
+
+
+def test_a_request_may_name_a_pulled_model(opened: Opened) -> None:
+    with engine_with() as engine:
+        assert engine.complete("Who are you?").text == f"I am {OWN}."
+        reply = engine.complete("Who are you?", model=CODER)
+        assert (reply.text, reply.model) == (f"I am {CODER}.", CODER)
+        assert reply.decision.calibration.startswith(CODER), "its own, which ships"
+        assert reply.confidence_verified
+        assert engine.complete("Who are you?").model == OWN
+        *_, last = engine.stream("Who are you?", model=LARGER)
+        assert last.reply.model == LARGER  # type: ignore[union-attr]
+        assert Conversation(engine, model=CODER).ask("Who are you?").model == CODER
+    assert len(opened.backends) == 3, "each was opened once"
+    assert all(each.closed for each in opened.backends)
+
+
+def test_local_and_a_name_means_only_the_device(opened: Opened) -> None:
+    with engine_with() as engine:
+        reply = engine.complete("Who are you?", model=f"local/{CODER}")
+        assert (reply.model, reply.decision.policy) == (CODER, "local_only")
+        assert engine.complete("Who are you?", model="local").decision.policy == "local_only"
+        assert engine.complete("Who are you?", model="auto").model == OWN
+        assert engine.complete("Who are you?", model="tiny").model == OWN, "its rung"
+    assert len(opened.backends) == 2, "the engine's own was not opened twice"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("qwen2.5-coder", ModelNotFound, f"did you mean {CODER}"),
+        ("gemma-3-1b-it", ModelNotFound, "run `edgewise pull gemma-3-1b-it`"),
+        ("whisper-tiny.en", InvalidRequest, "model: whisper-tiny.en cannot chat"),
+        ("cloud/openai/gpt-6-luna", InvalidRequest, "model: names a local model"),
+        ("/nowhere/a.gguf", ModelNotFound, "there is no file '/nowhere/a.gguf'"),
+    ],
+)
+def test_a_model_that_cannot_answer_is_refused_before_anything_runs(
+    opened: Opened, name: str, error: type[Exception], words: str
+) -> None:
+    with engine_with() as engine:
+        with pytest.raises(error) as refused:
+            engine.complete("Who are you?", model=name)
+        assert words in str(refused.value)
+        assert engine.ledger.recent(5) == []
+
+
+def test_the_least_recently_used_leaves_and_comes_back(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=2 * EACH) as engine:
+        for name in (OWN, CODER, OWN, LARGER):
+            engine.complete("Who are you?", model=name)
+        assert engine._models.loaded == (OWN, LARGER)
+        (left,) = opened.named(CODER)
+        assert left.closed and not opened.named(OWN)[0].closed
+        assert engine.complete("Who are you?", model=CODER).model == CODER
+        assert engine._models.loaded == (LARGER, CODER), "the engine's own leaves, too"
+        assert engine.complete("Who are you?").model == OWN
+    assert [len(opened.named(name)) for name in (OWN, CODER, LARGER)] == [2, 2, 1]
+
+
+def test_a_model_at_work_never_leaves(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=EACH) as engine:
+        stream = engine.stream("Who are you?", model=CODER)
+        first = next(stream)
+        with pytest.raises(DeviceBusy, match=f"{LARGER} needs about 0.1 GB .* {CODER} is at work"):
+            engine.complete("Who are you?", model=f"local/{LARGER}")
+        assert not opened.named(CODER)[0].closed
+        assert first and [*stream], "it goes on to its end"
+        assert engine.complete("Who are you?", model=f"local/{LARGER}").model == LARGER
+        assert opened.named(CODER)[0].closed, "now it may leave"
+
+
+def test_a_stream_that_is_left_frees_its_model(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=EACH) as engine:
+        stream = engine.stream("Who are you?", model=CODER)
+        next(stream)
+        stream.close()
+        assert engine.complete("Who are you?", model=f"local/{LARGER}").model == LARGER
+
+
+def test_a_model_larger_than_the_limit_says_which_setting(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=1000) as engine:
+        assert engine.complete("Who are you?").model == OWN, "the engine's own is always tried"
+        with pytest.raises(GenerationFailed, match=r"0\.0 GB may be used \(model_memory_bytes\)"):
+            engine.complete("Who are you?", model=f"local/{CODER}")
+
+
+def test_without_a_setting_most_of_the_free_memory_is_the_limit(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "free_memory", lambda: 3 * EACH)
+    with engine_with() as engine:  # 80 % of it hold two
+        for name in (OWN, CODER, LARGER):
+            engine.complete("Who are you?", model=name)
+        assert engine._models.loaded == (CODER, LARGER)
+
+
+def test_a_calibration_file_of_the_settings_is_for_the_engines_own_model(
+    opened: Opened, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(shipped_document(f"{OWN}-q8_0", "chat")), "utf-8")
+    with engine_with(calibration=str(file)) as engine:
+        other = engine.complete("Who are you?", model=CODER).decision.calibration
+        assert other.startswith(CODER)
+
+
+def test_an_engine_with_its_own_part_asks_others_too(opened: Opened) -> None:
+    own = ScriptedBackend.confident("I am a part.")
+    with Engine(Settings.load(model=OWN), backend=own) as engine:
+        assert engine.complete("Who are you?", model="scripted-1").text == "I am a part."
+        assert engine.complete("Who are you?", model=OWN).text == f"I am {OWN}."
+
+
+def test_threads_may_ask_for_different_models_at_once(opened: Opened) -> None:
+    said: list[str] = []
+    with engine_with(model_memory_bytes=4 * EACH) as engine:
+
+        def ask(name: str) -> None:
+            said.append(engine.complete("Who are you?", model=name).model)
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in (OWN, CODER, LARGER) * 4]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(said) == sorted((OWN, CODER, LARGER) * 4)
+    assert len(opened.backends) == 3
+
+
+@pytest.mark.real_model
+def test_the_memory_that_a_model_needs_is_estimated_from_its_file(
+    default_model: InstalledModel,
+) -> None:
+    small = needed_bytes(default_model, 2048, 1)
+    # 30 layers with 3 heads of 64 numbers for keys and as many for values, each of 2 bytes
+    assert small == default_model.bytes + 30 * 3 * (64 + 64) * 2 * 2048 + BUFFERS
+    assert needed_bytes(default_model, 2048, 4) > small
+    assert ModelStore(default_model.path.parents[1]).find(default_model.name) == default_model
