@@ -110,11 +110,9 @@ export function histogramChart(rows, threshold, set, range, width) {
     }
   });
   const at = (value) => left + (plot.width * (value - range.low)) / (range.high - range.low);
-  const ticks = Math.min(5, Math.round((range.high - range.low) / 0.05));
-  for (let tick = 0; tick <= ticks; tick += 1) {
-    const value = range.low + ((range.high - range.low) * tick) / ticks;
-    svg.append(draw("text", { x: at(value), y: height - 6, "text-anchor": tick === ticks ? "end" : tick ? "middle" : "start", text: value.toFixed(2) }));
-  }
+  const twentieths = [1, 2, 4].find((each) => (20 * (range.high - range.low)) / each <= 7);
+  for (let value = Math.ceil((20 * range.low - 0.001) / twentieths) * twentieths; value <= 20 * range.high + 0.001; value += twentieths)
+    svg.append(draw("text", { x: at(value / 20), y: height - 6, "text-anchor": value / 20 > range.high - 0.01 ? "end" : "middle", text: (value / 20).toFixed(2) }));
   if (set !== null)
     svg.append(draw("line", { class: "line set", x1: at(set), x2: at(set), y1: top, y2: top + plot.height }));
   const x = at(threshold);

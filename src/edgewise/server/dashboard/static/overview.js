@@ -103,9 +103,10 @@ function showDrift(found) {
     make("strong", { text: "Drift. " }), `What is asked no longer looks like what ${each.calibration} was measured on: ${each.words}. Its confidences promise less than they say; `,
     make("code", { text: "edgewise calibrate" }), " fits it to your own requests.")));
   const compared = found.filter((each) => !each.drifted && each.distance !== null);
-  byId("drift-line").textContent = drifted.length ? ""
+  byId("drift-line").textContent = drifted.length ? drifted.map((each) => `${each.calibration} no longer fits; see above.`).join(" ")
     : compared.length ? compared.map((each) => `No drift: the last ${count(each.rows)} confidences lie ${each.distance.toFixed(2)} from those of ${each.calibration}; up to ${each.bound.toFixed(2)} is chance.`).join(" ")
-      : "Drift is looked for once 50 requests of a calibrated model have been answered.";
+      : found.length ? "Nothing to compare with: it takes a calibrated model and 50 answers."
+        : "Not looked for yet: every 50th answer of a calibrated model is the time for it.";
 }
 
 function showShare(report) {
