@@ -44,6 +44,8 @@ def test_every_public_name_is_in_the_reference_with_its_docstring(site: Path) ->
         if name != "__version__":
             assert re.search(rf'id="edgewise\.[\w.]*\b{name}"', reference), name
     assert "Answers on the device first, and hands off when it is in doubt." in reference
+    for member in ("conversation.Conversation.ask", "types.messages.ChatOptions.threshold"):
+        assert f'id="edgewise.{member}"' in reference, member
 
 
 def test_a_link_out_of_the_pages_becomes_the_path_of_its_file() -> None:

@@ -40,14 +40,14 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="A name that clients may call it by, such as host.docker.internal; repeatable.",
+    help="Repeatable: a name that clients may call it by, such as host.docker.internal",
 )
 @click.option(
     "--allow-origin",
     "origins",
     multiple=True,
     metavar="URL",
-    help="The origin of web pages that may ask, such as https://app.example; repeatable.",
+    help="Repeatable: the origin of web pages that may ask, such as https://app.example",
 )
 @click.option(
     "--isolate/--no-isolate",
