@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
     ("name", "hint"),
     [
         ("smollm2-135", "did you mean smollm2-135m-instruct"),
-        ("xyzzy", "known are smollm2-135m-instruct"),
+        ("xyzzy", "`edgewise models` lists them"),
         ("./missing.gguf", "there is no file 'missing.gguf'"),
         ("folder/model", "there is no file 'folder/model'"),
     ],

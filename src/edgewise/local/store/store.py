@@ -243,9 +243,11 @@ class ModelStore:
             if read_manifest(self.root / name) is None:
                 state = "is not here yet"
             return ModelNotFound(f"the model {name} {state}; run `edgewise pull {name}`")
-        both = known + list(ladder(self._rows))
-        near = difflib.get_close_matches(name, both, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+        # By their beginnings, too: "smolm2" is meant for a longer name.
+        starts = {each[: len(name)]: each for each in reversed([*known, *ladder(self._rows)])}
+        near = difflib.get_close_matches(name, [*known, *ladder(self._rows)], n=3, cutoff=0.5)
+        near = near or [starts[each] for each in difflib.get_close_matches(name, starts)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "`edgewise models` lists them"
         return ModelNotFound(f"there is no model named {name!r}; {hint}")
 
     def _partial(self, name: str) -> Path:
