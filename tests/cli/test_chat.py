@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from edgewise.local.store.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, Status
 from tests.cli.conftest import Open, Ran, Run
 
@@ -98,7 +105,8 @@ def test_commands_answer_for_themselves(run: Run) -> None:
         "nothing asked yet",
         "nothing said yet",
         "no command /nope; /help lists them",
-        "/private       on: nothing leaves the device",
+        "/private   on: nothing leaves the device",
+        "/save      FILE: write the conversation to a file",
     ):
         assert words in ran.out
     assert "you > x" not in ran.out, "it went on after /quit"
@@ -189,13 +197,133 @@ def test_ctrl_c_at_the_prompt_asks_once_and_then_leaves(terminal: Open) -> None:
     assert "Traceback" not in shown.text
 
 
-def test_the_line_can_be_edited(cloud: LoopbackCloud, terminal: Open) -> None:
+def test_the_line_can_be_edited_and_comes_back_in_the_next_run(
+    cloud: LoopbackCloud, terminal: Open, own_home: Path
+) -> None:
     shown = terminal("chat", "--cloud")
     shown.wait_for("you >")
-    shown.press("ne.\x1b[D\x1b[D\x1b[DO\n")  # three times left, then the missing letter
-    shown.wait_for("you >", times=2)
-    shown.press("\x1b[A\n")  # up: the line before
-    shown.wait_for("you >", times=3)
+    shown.press("ne.\x1b[D\x1b[D\x1b[DO\r")  # three times left, then the missing letter
+    shown.wait_for("└ cloud")
+    shown.press("/private\r")
+    shown.wait_for("nothing leaves the device")
+    shown.press("A secret walrus.\r")
+    shown.wait_for("[private]")
     shown.press("\x04")
     assert shown.finish() == 0
+    history = own_home / "data" / "chat-history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "One." in history.read_text() and "walrus" not in history.read_text()
+    again = terminal("chat", "--cloud")
+    again.wait_for("you >")
+    again.press("\x1b[A\x1b[A\r")  # up, past /private
+    again.wait_for("└ cloud")
+    again.press("\x04")
+    assert again.finish() == 0
     assert [seen.body["messages"][-1]["content"] for seen in cloud.requests] == ["One.", "One."]
+
+
+def test_commands_complete_and_a_message_may_have_several_lines(
+    cloud: LoopbackCloud, terminal: Open, own_home: Path
+) -> None:
+    shown = terminal("chat", "--cloud", "--no-history")
+    shown.wait_for("you >")
+    shown.press("/pol\t")
+    shown.wait_for("/policy")
+    shown.press(" prefer_c\t")
+    shown.wait_for("loud")
+    shown.press("\r")
+    shown.wait_for("policy: prefer_cloud")
+    shown.press('"""One\r')
+    shown.wait_for("...")
+    shown.press('two."""\r')
+    shown.wait_for("└ cloud")
+    shown.press("Three\x1b\rfour.\r")  # Esc, Enter
+    shown.wait_for("└ cloud", times=2)
+    shown.press("/exit\r")
+    assert shown.finish() == 0
+    said = [seen.body["messages"][-1]["content"] for seen in cloud.requests]
+    assert said == ["One\ntwo.", "Three\nfour."]
+    assert not (own_home / "data" / "chat-history").exists()
+
+
+def test_the_prompt_is_loaded_only_for_a_person_at_a_terminal() -> None:
+    program = "import sys, edgewise.cli.chat; print('prompt_toolkit' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "False\n"
+
+
+def test_the_system_prompt_can_be_changed_on_the_way(run: Run, cloud: LoopbackCloud) -> None:
+    ran = talk(
+        run, "/system", "/system Be brief.", "One.", "/system", "/system -", "Two.",
+        options=("--cloud",),
+    )  # fmt: skip
+    assert "no system prompt" in ran.out and ran.out.count("system: Be brief.") == 2
+    first, second = (seen.body["messages"] for seen in cloud.requests)
+    assert [message["content"] for message in first] == ["Be brief.", "One."]
+    assert second[0]["role"] == "user"
+
+
+def test_a_conversation_is_saved_and_goes_on_in_another_run(
+    run: Run, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    cloud.script("Goethe.", "In 1749.")
+    file = tmp_path / "talk.json"
+    ran = talk(run, "Who wrote Faust?", f"/save {file}", "/save", options=("--cloud",))
+    assert f"saved: {file}" in ran.out and "/save needs the name of a file" in ran.out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    ran = talk(run, f"/load {file}", "When was he born?", options=("--cloud",))
+    assert "loaded: 2 messages" in ran.out
+    sent = [message["content"] for message in cloud.requests[-1].body["messages"]]
+    assert sent == ["Who wrote Faust?", "Goethe.", "When was he born?"]
+
+
+def test_only_a_saved_conversation_is_loaded_or_written_over(run: Run, tmp_path: Path) -> None:
+    other, gone, odd = tmp_path / "diary.txt", tmp_path / "gone", tmp_path / "odd.json"
+    other.write_text("Dear diary")
+    odd.write_text('{"format": "edgewise chat", "messages": [{"role": "boss"}]}')
+    ran = talk(run, f"/save {other}", f"/load {other}", f"/load {gone}", f"/load {odd}")
+    for words in (
+        f"{other} is something else already; choose another name",
+        f"{other} is no conversation that /save wrote",
+        f"{gone} cannot be read: No such file or directory",
+        f"{odd} is damaged: LookupError",
+    ):
+        assert words in ran.out
+    assert other.read_text() == "Dear diary"
+
+
+def test_private_turns_stay_private_in_a_saved_conversation(
+    run: Run, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    file = tmp_path / "talk.json"
+    rows = [
+        {"role": "user", "content": "Public."},
+        {"role": "assistant", "content": "Yes.", "source": "cloud"},
+        {"role": "user", "content": "My secret is a walrus.", "private": True},
+        {"role": "assistant", "content": "A walrus.", "source": "local", "private": True},
+    ]
+    file.write_text(json.dumps({"format": "edgewise chat", "messages": rows}))
+    ran = talk(run, f"/load {file}", "Repeat it.", "/private", "Say yes.", options=("--cloud",))
+    assert "loaded: 4 messages; some are private, so nothing leaves the device" in ran.out
+    assert "[private]" in ran.out, "the first question could not leave"
+    (seen,) = cloud.requests
+    assert [message["content"] for message in seen.body["messages"]] == [
+        "Public.",
+        "Yes.",
+        "Say yes.",
+    ]
+
+
+@pytest.mark.real_model
+def test_another_model_goes_on_with_the_same_conversation(
+    run: Run, default_model: InstalledModel
+) -> None:
+    ran = talk(
+        run, "Say yes.", "/model nosuch", f"/model {default_model.path}", "Again.", "/history",
+        "/model", options=("--local", "--max-tokens", "4", "--json"),
+    )  # fmt: skip
+    first, unknown, switched, second, history, shown = ran.lines
+    assert (unknown["success"], unknown["code"]) == (False, "no_local_model")
+    assert switched["model"] == shown["model"] == str(default_model.path)
+    assert (first["model"], second["model"]) == (default_model.name, default_model.path.stem)
+    assert len(history["messages"]) == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import Distribution, PackageNotFoundError, metadata
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, metadata
 from pathlib import Path
 from typing import Any
 
@@ -217,19 +217,17 @@ def test_every_extra_of_the_package_is_looked_at(run: Run) -> None:
 def test_an_extra_that_is_not_installed_says_what_it_lacks_its_size_and_the_command(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = extras.distribution
-
     def without_rapidocr(name: str) -> Distribution:
         if name == "rapidocr":
             raise PackageNotFoundError(name)
-        return here(name)
+        return distribution(name)
 
     monkeypatch.setattr(extras, "distribution", without_rapidocr)
     ran = run("doctor", "--quick")
     assert ran.code == 0, "an extra that nobody wanted is no failure"
     assert "· vision      not installed, for see; up to 291 MB; lacks rapidocr==3.10.0\n" in ran.out
     assert "-m pip install " in ran.out and "[vision]" in ran.out
-    vision = finding(check(run), "vision")
+    (vision,) = [each for each in check(run) if each["extra"] == "vision"]
     assert (vision["state"], vision["lacks"]) == ("absent", ["rapidocr==3.10.0"])
 
 

@@ -53,8 +53,8 @@ def test_every_command_has_its_heading() -> None:
     assert {heading.lower() for heading in headings} >= command_helps().keys()
 
 
-def test_the_commands_of_a_conversation_are_on_the_page() -> None:
-    page = PAGE.read_text("utf-8")
+def test_the_commands_of_a_conversation_are_on_their_page() -> None:
+    page = PAGE.with_name("chat.md").read_text("utf-8")
     commands = re.findall(r"^/\w+", HELP, re.MULTILINE)
     assert len(commands) >= 6
     for command in commands:

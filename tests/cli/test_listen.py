@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ def test_the_transcript_is_on_standard_output_and_the_captions_are_beside_it(
     ran = run("listen", "--local", "--file", file)
     assert (ran.code, ran.out) == (0, "w101 w102 w103\nw501 w502\nw104 w105\n")
     assert "0:00 w101 w102 w103 · 0." in ran.err and "0:02 w501 w502 · 0." in ran.err
+    assert re.search(r"w101 w102 w103 · 0\.\d\d \(unverified\)\n", ran.err), (
+        "nobody measured these ears"
+    )
     assert "└ device · scripted-ears" in ran.err and "parts in doubt" in ran.err
 
 

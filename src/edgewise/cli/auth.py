@@ -16,7 +16,7 @@ from edgewise.cli.render import (
     console,
     print_json,
 )
-from edgewise.cloud.provider import ChecksKeys, ProviderConfig
+from edgewise.cloud.provider import ChecksKeys, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider
 from edgewise.credentials import Credentials, Place, plausible_key
 from edgewise.errors import CloudAuthFailed, CloudError
@@ -187,7 +187,7 @@ def _why_unchecked(settings: Settings, row: Provider, key: str) -> str:
         limits=parts.time_limits(settings),
     )
     with Waiting(console(stderr=True), f"asking {row.name} whether it takes this key"):
-        provider = plugins.load("cloud_providers", row.protocol)(config)
+        provider: CloudProvider = plugins.load("cloud_providers", row.protocol)(config)
         try:
             if not isinstance(provider, ChecksKeys):
                 return f"{row.name} has no free request for that"

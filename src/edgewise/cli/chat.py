@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgewise import plugins
-from edgewise.cli import options
+from edgewise.assembly import parts
+from edgewise.cli import options, saved_chat
 from edgewise.cli.call import allowed, call_line
 from edgewise.cli.ready import ensure_function_model, ensure_model
 from edgewise.cli.render import (
@@ -25,31 +26,56 @@ from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError
-from edgewise.types.messages import ToolCall
+from edgewise.errors import EdgewiseError, InvalidRequest
+from edgewise.local.store.catalogue import MODELS, model_name
+from edgewise.local.store.store import ModelStore
+from edgewise.types.messages import Message, ToolCall
 from edgewise.types.replies import Reply
 
-HELP = """\
-/policy NAME   where answers may come from; without NAME, list the policies
-/private       on: nothing leaves the device; off: forget what was said meanwhile
-/why           how the last answer was decided
-/history       the conversation, and who said what
-/new           forget it and start over
-/quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
+if TYPE_CHECKING:
+    from edgewise.cli.line_editor import LineEditor
 
-# Between \x01 and \x02: readline must not count them as columns.
-PROMPT = "\x01\x1b[1m\x02you >\x01\x1b[0m\x02 "
+HISTORY_FILE = "chat-history"  # in the data folder
+
+# The commands and what they do, as /help and completion show them.
+COMMANDS = {
+    "help": "this list",
+    "model": "NAME: another local model from here on; without NAME, which there are",
+    "policy": "NAME: where answers may come from; without NAME, list the policies",
+    "system": "TEXT: the system prompt from here on; without TEXT, show it; - removes it",
+    "private": "on: nothing leaves the device; off: forget what was said meanwhile",
+    "why": "how the last answer was decided",
+    "history": "the conversation, and who said what",
+    "save": "FILE: write the conversation to a file",
+    "load": "FILE: go on with a saved conversation",
+    "clear": "forget the conversation and start over; the system prompt stays (or /new)",
+    "exit": "leave (or /quit, Ctrl-D); Ctrl-C stops an answer",
+}
+ALIASES = {"new": "clear", "quit": "exit", "bye": "exit"}
+HELP = "\n".join(
+    [
+        *(f"/{name:<9} {words}" for name, words in COMMANDS.items()),
+        'Several lines: begin and end with """, or press Esc and then Enter for a new line.',
+    ]
+)
 
 
 @click.command()
 @options.routing
 @options.mcp_tools
+@click.option("--no-history", is_flag=True, help="Do not keep what is typed for the next run.")
 @options.as_json
 def chat(
-    as_json: bool, servers: tuple[str, ...], mcp_timeout: float, yes: bool, **given: Any
+    as_json: bool,
+    servers: tuple[str, ...],
+    mcp_timeout: float,
+    yes: bool,
+    no_history: bool,
+    **given: Any,
 ) -> None:
     """Talk: one history, whichever side answers. /help lists the commands.
 
+    In a terminal the arrow keys bring back what you typed, in earlier runs too, and Tab completes.
     Questions and /commands may be piped in, one per line. With --json each gets one line of
     JSON, errors included. Calls of an MCP server's tools are run after your yes, or with --yes.
 
@@ -67,13 +93,18 @@ def chat(
     waiting = Waiting(console(stderr=True), "thinking")
     approve = Approval(waiting, yes=yes, as_json=as_json)
     talking: dict[str, Any] = {"mcp": servers, "mcp_timeout_s": mcp_timeout, "approve": approve}
-    with Engine(settings) as engine, Conversation(engine, **talking, **request) as conversation:
-        talk = Talk(conversation, as_json, waiting)
-        if not as_json:
-            talk.greet()
-        while not talk.over and (line := talk.read()) is not None:
-            if line.strip():
-                talk.take(line.strip())
+    if no_history:
+        settings = settings.with_changes(chat_history=False)
+    with Conversation(Engine(settings), **talking, **request) as conversation:
+        try:
+            talk = Talk(conversation, as_json, waiting)
+            if not as_json:
+                talk.greet()
+            while not talk.over and (line := talk.read()) is not None:
+                if line.strip():
+                    talk.take(line.strip())
+        finally:
+            conversation.engine.close()  # perhaps another one than at the beginning: /model
 
 
 class Approval:
@@ -108,22 +139,42 @@ class Talk:
         self._private_from = len(conversation.messages)
         self._screen = console()
         self._typed = sys.stdin is not None and sys.stdin.isatty()
+        self._editor: LineEditor | None = None
         self._commands: dict[str, Callable[[str], Any]] = {
             "help": self._help,
+            "model": self._model,
             "policy": self._policy,
+            "system": self._system,
             "private": self._private,
             "why": self._why,
             "history": self._history,
-            "new": self._new,
-            "quit": self._quit,
-            "exit": self._quit,
+            "save": self._save,
+            "load": self._load,
+            "clear": self._clear,
+            "exit": self._exit,
         }
 
     def greet(self) -> None:
         self._screen.say(("/help shows the commands, Ctrl-D leaves.", "dim"))
-        if self._typed:
-            with contextlib.suppress(ImportError):  # Windows has its own line editing
-                import readline  # noqa: F401, PLC0415 - arrow keys; changes `input` for everyone
+        if self._typed and self._screen.is_terminal:
+            self._editor = self._open_editor()
+
+    def _open_editor(self) -> LineEditor:
+        # A quarter of a second, and only a person at a terminal needs it.
+        from edgewise.cli.line_editor import LineEditor  # noqa: PLC0415
+
+        settings = self.conversation.engine.settings
+        return LineEditor(
+            commands=COMMANDS,
+            arguments={
+                "model": options.model_names,
+                "policy": lambda: plugins.names("policies"),
+            },
+            files=("save", "load"),
+            history=settings.data_dir / HISTORY_FILE if settings.chat_history else None,
+            private=lambda: self._private_now or self.conversation.private,
+            coloured=self._screen.color_system is not None,
+        )
 
     def read(self) -> str | None:
         """The next line; None at the end. Ctrl-C drops the line, a second one leaves."""
@@ -160,8 +211,8 @@ class Talk:
         if self.as_json:
             return without_surrogates(input())
         self._screen.say()
-        if self._typed and self._screen.is_terminal:
-            return without_surrogates(input(PROMPT if self._screen.color_system else "you > "))
+        if self._editor is not None:
+            return without_surrogates(self._editor.read())
         line = without_surrogates(input())
         self._screen.say(("you > ", "bold"), line)  # not typed, but it should still be seen
         return line
@@ -178,7 +229,7 @@ class Talk:
 
     def _command(self, line: str) -> None:
         name, _, rest = line.partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get(ALIASES.get(name, name))
         if command is None:
             self._tell({"success": False, "code": "usage"}, f"no command /{name}; /help lists them")
         else:
@@ -199,8 +250,55 @@ class Talk:
     def _help(self, _: str) -> None:
         self._tell({"commands": sorted(self._commands)}, HELP)
 
-    def _quit(self, _: str) -> None:
+    def _exit(self, _: str) -> None:
         self.over = True
+
+    def _model(self, name: str) -> None:
+        """Another engine on the same conversation: the history is the conversation's."""
+        engine = self.conversation.engine
+        if name:
+            policy = self.conversation.options.get("policy")
+            settings = ensure_model(engine.settings.with_changes(model=name), policy)
+            parts.find_model(settings)  # a download may have failed: then the old one stays
+            engine.close()
+            engine = self.conversation.engine = Engine(settings)
+        store = ModelStore(engine.settings.models_dir)
+        installed = [each.name for each in store.installed() if each.row and each.row.chat]
+        now = engine.settings.model
+        others = [each for each in installed if each != model_name(now, MODELS)]
+        words = f"model: {now}" if name else f"model: {now} (installed: {', '.join(others) or '-'})"
+        self._tell({"model": now, "others": others}, words)
+
+    def _system(self, text: str) -> None:
+        messages = self.conversation.messages
+        said = [message for message in messages if message.role != "system"]
+        now = next((message.content for message in messages if message.role == "system"), "")
+        if text:
+            now = "" if text == "-" else text
+            changed = [*([Message("system", now)] if now else []), *said]
+            self._private_from += len(changed) - len(messages)
+            messages[:] = changed
+        self._tell({"system": now}, f"system: {now}" if now else "no system prompt")
+
+    def _save(self, name: str) -> None:
+        path, conversation = _file(name, "save"), self.conversation
+        model = conversation.engine.settings.model
+        saved_chat.save(path, conversation.messages, conversation._private, model)
+        count = len(conversation.messages)
+        self._tell({"file": str(path), "messages": count}, f"saved: {path}")
+
+    def _load(self, name: str) -> None:
+        path, conversation = _file(name, "load"), self.conversation
+        messages, private_from = saved_chat.load(path)
+        conversation.messages[:] = messages
+        self._private_from, self.last = len(messages), None
+        words = f"loaded: {len(messages)} messages"
+        if private_from is not None:  # what follows a private turn may repeat it
+            self._private_from = private_from
+            conversation._private += messages[private_from:]
+            conversation.options["private"] = True
+            words += "; some are private, so nothing leaves the device"
+        self._tell({"file": str(path), "messages": len(messages)}, words)
 
     def _policy(self, name: str) -> None:
         options_now = self.conversation.options
@@ -250,9 +348,15 @@ class Talk:
         if not messages:
             self._note("nothing said yet")
 
-    def _new(self, _: str) -> None:
+    def _clear(self, _: str) -> None:
         kept = [message for message in self.conversation.messages if message.role == "system"]
         self.conversation.messages[:] = kept
         self._private_from = len(kept)
         self.last = None
         self._tell({"messages": len(kept)}, "started over")
+
+
+def _file(name: str, command: str) -> Path:
+    if not name:
+        raise InvalidRequest(f"/{command} needs the name of a file: /{command} talk.json")
+    return Path(name).expanduser()

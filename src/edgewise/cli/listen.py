@@ -189,7 +189,7 @@ class Captions:
 
     def _lines(self, update: LiveUpdate) -> None:
         for segment in update.new_segments:
-            self._side.print(segment_line(segment))
+            self._side.print(segment_line(segment, verified=update.confidence_verified))
         starts = self._starts | {each.id: each.start for each in update.new_segments}
         for each in update.corrections:
             self._side.print(correction_line(each, starts[each.segment_id]))
@@ -208,10 +208,10 @@ class Captions:
         return line
 
 
-def segment_line(segment: Segment) -> Text:
+def segment_line(segment: Segment, *, verified: bool) -> Text:
     line = Text(f"{clock_of(segment.start)} ", style="dim")
     line.append(printable(segment.text), style="not dim")
-    line.append(f" · {confidence(segment.confidence)}", style="dim")
+    line.append(f" · {confidence(segment.confidence, verified=verified)}", style="dim")
     if segment.codes or segment.error:
         line.append(f" {' '.join((*segment.codes, segment.error))}".rstrip(), style="yellow")
     return line

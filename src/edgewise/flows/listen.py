@@ -42,6 +42,7 @@ from edgewise.speech.audio import PcmReader
 from edgewise.speech.chunks import Chunk, LiveUtterances
 from edgewise.speech.confidence import LOOPING
 from edgewise.speech.words import Captions, StableText, made_up, without_loops, written
+from edgewise.types.measured import is_verified
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt
 from edgewise.types.transcripts import (
@@ -302,6 +303,7 @@ class LiveTranscriber:
             speaking_since=self._utterances.open_since,
             seconds=round(self._utterances.seconds, 3),
             error=self._error,
+            confidence_verified=is_verified(self._draft.calibration),
         )
         self._words, self._segments, self._announced, self._error = [], [], [], ""
         self._spoken = []

