@@ -37,6 +37,7 @@ from edgewise.local.llama_api import (
     Candidate,
     Candidates,
     c_function,
+    quiet,
 )
 from edgewise.types.tokens import Finish, FinishReason, Token
 
@@ -141,7 +142,8 @@ class Grammar:
 
     def __init__(self, weights: Weights, text: str) -> None:
         self._api = weights.api
-        self._pointer = self._api.sampler_init_grammar(weights.vocab, text.encode(), b"root")
+        with quiet():
+            self._pointer = self._api.sampler_init_grammar(weights.vocab, text.encode(), b"root")
         if not self._pointer:
             raise GenerationFailed("llama.cpp could not read the grammar")
 
