@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -30,6 +31,7 @@ from edgewise.local.backend import (
     SpeechBackend,
     VisionSkills,
 )
+from edgewise.local.forks import abandon, forget_at_fork
 from edgewise.monitor import (
     audits,
     drift,
@@ -130,6 +132,14 @@ class Engine:
         self._cloud_rates: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
+        forget_at_fork(self)
+
+    def _forget(self) -> None:
+        """In a forked child: streams and connections are the parent's."""
+        self._lock, self._pricing = threading.Lock(), threading.Lock()
+        self._streams.forget()
+        abandon(*self._doors.values())
+        self._doors = {}
 
     @takes(CallOptions)
     def call(
@@ -229,6 +239,7 @@ class Engine:
         """Run one request and record it, however it ends."""
         attempts: list[Attempt] = []
         self._prepare(request)
+        process = os.getpid()
         finished: Finished | None = None
         try:
             for event in self._events(request, attempts, live):
@@ -239,8 +250,9 @@ class Engine:
         except EdgewiseError as error:
             self._recorder.failed(request, error, attempts)
             raise
-        except (GeneratorExit, KeyboardInterrupt):
-            self._recorder.left(request, attempts)
+        except (GeneratorExit, KeyboardInterrupt, SystemExit):  # the last by a signal
+            if process == os.getpid():  # else a fork leaves, and its parent goes on
+                self._recorder.left(request, attempts)
             raise
         assert finished is not None, "a flow ends with Finished"
         # Recorded before the event is sent, so that a crash does not lose it.

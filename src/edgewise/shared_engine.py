@@ -34,6 +34,7 @@ from edgewise.local.backend import (
     VisionSkills,
     nothing,
 )
+from edgewise.local.forks import abandon
 from edgewise.local.generation import Generation
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
@@ -365,6 +366,12 @@ class SharedEngine(Engine):
         self._vision_skills = QueuedVisionSkills(
             lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
         )
+
+    @override
+    def _forget(self) -> None:
+        super()._forget()
+        abandon(*self._choices.values())
+        self._shared, self._choices, self._sharing = {}, {}, threading.Lock()
 
     @override
     def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:

@@ -164,3 +164,29 @@ def test_the_source_is_that_of_the_calls(calls: list[ToolCall], otherwise: Sourc
     found = {call.source for call in calls}
     expected = "mixed" if len(found) == 2 else next(iter(found), otherwise)
     assert source_of(calls, otherwise) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "number", "minimum": 5, "maximum": 6, "multipleOf": 0.5}, 5.5, 5.2),
+        ({"type": "string", "pattern": r"^\d{5}$"}, "12345", "ABCDE"),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, ["a"], ["a", "a"]),
+    ],
+    ids=["number", "pattern", "unique"],
+)
+def test_arguments_are_compared_with_all_that_their_schema_says(
+    schema: Any, good: Any, bad: Any
+) -> None:
+    parameters = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+    tool = Tool("give_value", "Give the value", parameters)
+    words = read("Give the value")
+
+    def complaints(value: Any) -> tuple[str, ...]:
+        call = ToolCall("give_value", {"value": value}, source="local")
+        once = check_calls({0: [call]}, words, [tool]).calls[0]
+        (again,) = check_calls({0: once}, words, [tool]).calls[0]
+        return again.complaints
+
+    assert complaints(good) == ()
+    assert complaints(bad) == ("out_of_range",)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from edgewise.cli.main import EXIT_SIGNALLED
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.replies import Attempt, Decision
-from tests.cli.conftest import Open, Run
+from tests.cli.conftest import SCRIPT, Open, Run
 
 FIELDS = {
     "success": bool,
@@ -32,6 +37,7 @@ FIELDS = {
     "first_token_ms": float,
     "total_ms": float,
     "id": str,
+    "recorded": bool,
 }
 
 
@@ -239,3 +245,35 @@ def test_in_a_terminal_without_a_question_nothing_is_waited_for(terminal: Open) 
     shown = terminal("ask")
     assert shown.finish() == 2
     assert "nothing to ask" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (("ask", "--json"), signal.SIGTERM),
+        (("ask",), signal.SIGHUP),
+        (("chat",), signal.SIGTERM),
+    ],
+    ids=str,
+)
+def test_what_was_spent_before_a_signal_is_recorded(
+    plain_cloud: LoopbackCloud, words: tuple[str, ...], number: int
+) -> None:
+    plain_cloud.always(Answer(text="word " * 1000, delay_between_s=0.1))
+    command = [SCRIPT, *words, "--cloud", *([] if words == ("chat",) else ["hi"])]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as started:
+        assert started.stdin
+        if words == ("chat",):
+            started.stdin.write(b"hi\n")
+            started.stdin.flush()
+        plain_cloud.wait_for(lambda seen: len(seen.requests) == 1, timeout=60)
+        os.kill(started.pid, number)
+        assert started.wait(60) == 128 + number
+    ledger = Ledger(Settings.load().ledger_path)
+    (row,) = ledger.recent()
+    found = ledger.get(row["id"])
+    ledger.close()
+    assert row["error_code"] == "cancelled"
+    assert found and [each["state"] for each in found["attempts"]] == ["settled"]

@@ -21,6 +21,8 @@ import pytest
 from typing_extensions import override
 
 from edgewise.cli.serve import request_line
+from edgewise.record.ledger import Ledger
+from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import Open
 
@@ -104,7 +106,8 @@ def test_sigterm_lets_a_running_stream_finish_and_ends_well(cloud: LoopbackCloud
             httpx2.get(f"{url}/healthz")
 
 
-def test_what_does_not_finish_in_time_is_cancelled(cloud: LoopbackCloud) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_does_not_finish_in_time_is_cancelled(cloud: LoopbackCloud, number: int) -> None:
     cloud.always(Answer(text="word " * 1000, delay_between_s=0.1))
     home = Path(os.environ["EDGEWISE_HOME"])
     home.mkdir(parents=True, exist_ok=True)
@@ -114,10 +117,16 @@ def test_what_does_not_finish_in_time_is_cancelled(cloud: LoopbackCloud) -> None
         asking = threading.Thread(target=lambda: _ignored(url))
         asking.start()
         cloud.wait_for(lambda seen: len(seen.requests) == 1, timeout=20)
-        started.send_signal(signal.SIGTERM)
+        started.send_signal(number)
         assert started.wait(60) == 0
         cloud.wait_for(lambda seen: seen.disconnects == 1)
         asking.join(60)
+    ledger = Ledger(Settings.load().ledger_path)
+    (row,) = ledger.recent()
+    found = ledger.get(row["id"])
+    ledger.close()
+    assert row["error_code"] == "cancelled"
+    assert found and [each["state"] for each in found["attempts"]] == ["settled"]
 
 
 def _ignored(url: str) -> None:

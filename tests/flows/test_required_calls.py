@@ -230,3 +230,29 @@ def test_the_real_function_model_is_made_to_call(real: Engine) -> None:
     sure = real.call("Set a timer for 5 minutes", TOOLS, tool_choice="required")
     assert made(sure) == [("set_timer", {"minutes": 5}, "local")]
     assert not sure.needs_cloud_handoff
+
+
+PARCEL = Tool(
+    "send_parcel",
+    "Send a parcel to a postcode",
+    {
+        "type": "object",
+        "properties": {"postcode": {"type": "string", "pattern": r"^\d{5}$"}},
+        "required": ["postcode"],
+    },
+)
+
+
+def test_a_sure_call_that_breaks_its_schema_is_handed_off_or_in_doubt() -> None:
+    letters, digits = (
+        'send_parcel {"postcode":"ABCDE"}',
+        ToolCall("send_parcel", {"postcode": "12345"}),
+    )
+    said = "Send a parcel to the postcode ABCDE"
+    with engine(ScriptedFunctionModel([letters]), PlayedCloud([digits])) as device:
+        reply = device.call(said, [PARCEL])
+    assert made(reply) == [("send_parcel", {"postcode": "12345"}, "cloud")]
+    with engine(ScriptedFunctionModel([letters]), policy="local_only") as device:
+        reply = device.call(said, [PARCEL], tool_choice="required")
+    (call,) = reply.calls
+    assert "out_of_range" in call.complaints and reply.needs_cloud_handoff

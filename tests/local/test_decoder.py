@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from edgewise.errors import GenerationFailed
+from edgewise.errors import ContextExceeded, GenerationFailed
 from edgewise.local import llama_api
 from edgewise.local.decoder import (
     BATCH,
@@ -412,6 +413,29 @@ def test_a_runtime_with_another_layout_is_not_used(monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     load_api.cache_clear()
     assert llama_api.why_no_api() == ""
+
+
+MARKER = "MARKER-4711"
+
+
+def test_nothing_of_a_request_is_printed(
+    loop: LlamaLoop, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not even a grammar that the runtime cannot read, nor a prompt that does not fit."""
+    broken = (f'root ::= "{MARKER}', f"root ::= {MARKER}", MARKER, f'root ::= "\\x{MARKER}"')
+    for grammar in broken:
+        with pytest.raises(GenerationFailed, match="could not read the grammar"):
+            list(loop.write_call(MARKER, grammar=grammar, max_tokens=1))
+    for text in (MARKER, f"\ud800{MARKER}", f"a\0{MARKER}", f"<|im_end|>{MARKER}"):
+        list(loop.generate(ask(text, max_tokens=1, stop=(MARKER,))))
+    with pytest.raises(ContextExceeded):
+        list(loop.generate(ask(f"{MARKER} " * 400)))
+    os.write(2, b"heard")
+    printed = capfd.readouterr()
+    assert (MARKER in printed.out, MARKER in printed.err) == (False, False), printed.err
+    assert "heard" in printed.err
+    ctypes.CDLL(None).perror(b"as before")  # C code is heard again
+    assert "as before" in capfd.readouterr().err
 
 
 def test_a_batch_holds_what_one_pass_may() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 from edgewise.calls.rank_tools import fit_scores, stem, stems
+from edgewise.calls.response_check import check_answer
 from edgewise.calls.values.text import RequestText
 from edgewise.types.calls import Complaint
 from edgewise.types.messages import Source, Tool, ToolCall
@@ -20,6 +23,14 @@ _AGAIN = frozenset(map(stem, ("again", "once", "more", "another", "twice", "seco
 FATAL = frozenset(
     {"unknown_tool", "missing_argument", "wrong_type", "not_in_enum", "out_of_range", "empty_value"}
 )
+# What a schema may say beyond what the grammar of calls enforces and `schema.py` reads.
+_UNENFORCED = frozenset(
+    {
+        "pattern", "uniqueItems", "multipleOf", "contains", "const", "not", "minProperties",
+        "maxProperties", "patternProperties", "propertyNames", "dependentRequired",
+    }
+)  # fmt: skip
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 # Reasons to doubt an answer: of an easy request, and of one where everything must be right.
 EASY_GATE = FATAL | {"weak_fit", "refusal", "not_json"}
 FULL_GATE = EASY_GATE | {"ungrounded", "duplicate_call", "uncovered_intent"}
@@ -58,7 +69,11 @@ def check_calls(
         calls = by_intent.get(number, ())
         repeated = [call for call in calls if _repeats(call, words, earlier, intents)]
         found[number] = tuple(
-            _with(call, weak_fit=is_weak(call, words, tools), duplicate_call=call in repeated)
+            _with(
+                _compared(call, tools),
+                weak_fit=is_weak(call, words, tools),
+                duplicate_call=call in repeated,
+            )
             for call in calls
         )
         earlier += [(number, call) for call in calls]
@@ -72,6 +87,29 @@ def check_calls(
             complaints += [replace(said, intent=number)] if said else []
             complaints += [] if number in declined else _uncovered(number, words, tools)
     return Checked(found, tuple(complaints))
+
+
+def _compared(call: ToolCall, tools: Sequence[Tool]) -> ToolCall:
+    """The call, with a complaint if its arguments break one of `_UNENFORCED`."""
+    tool = next((each for each in tools if each.name == call.name), None)
+    if tool is None or not FATAL.isdisjoint(call.complaints):
+        return call
+    said = list(_keywords(tool.parameters))
+    named = (name for word, name in said if word == "type" and isinstance(name, str))
+    loose = not _TYPES.issuperset(named)  # names that only `schema.py` knows
+    if loose or _UNENFORCED.isdisjoint(word for word, _ in said):
+        return call
+    written = json.dumps(dict(call.arguments), default=str)
+    return _with(call, out_of_range=bool(check_answer(written, tool.parameters).fault))
+
+
+def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Every keyword of a schema with its value; names of parameters are among them."""
+    if isinstance(schema, Mapping):
+        yield from schema.items()
+    for part in schema.values() if isinstance(schema, Mapping) else schema:
+        if isinstance(part, Mapping | list | tuple):
+            yield from _keywords(part)
 
 
 def same_call(one: ToolCall, other: ToolCall) -> bool:

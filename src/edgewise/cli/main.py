@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -145,7 +148,8 @@ class LazyGroup(click.Group):
         as_json = wants_json(sys.argv[1:] if args is None else args)
         extra |= {"prog_name": "edgewise", "standalone_mode": False}
         try:
-            result: Any = super().main(args, *rest, **extra)
+            with _leaving_properly():
+                result: Any = super().main(args, *rest, **extra)
             sys.exit(result if isinstance(result, int) else 0)
         except click.UsageError as error:
             if as_json:
@@ -187,6 +191,26 @@ def cli() -> None:
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `edgewise` script."""
     cli.main(args=args)
+
+
+@contextlib.contextmanager
+def _leaving_properly() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: what was spent is recorded first."""
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; `nohup` ignores it
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
 
 
 def command_helps() -> dict[str, str]:

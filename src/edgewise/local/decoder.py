@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.errors import GenerationFailed
+from edgewise.local.forks import abandon
 from edgewise.local.generation import Channel
 from edgewise.local.llama_api import (
     LAYER_ARCHITECTURES,
@@ -36,6 +37,7 @@ from edgewise.local.llama_api import (
     Candidate,
     Candidates,
     c_function,
+    quiet,
 )
 from edgewise.types.tokens import Finish, FinishReason, Token
 
@@ -142,7 +144,8 @@ class Grammar:
 
     def __init__(self, weights: Weights, text: str) -> None:
         self._api = weights.api
-        self._pointer = self._api.sampler_init_grammar(weights.vocab, text.encode(), b"root")
+        with quiet():
+            self._pointer = self._api.sampler_init_grammar(weights.vocab, text.encode(), b"root")
         if not self._pointer:
             raise GenerationFailed("llama.cpp could not read the grammar")
 
@@ -588,6 +591,12 @@ class Decoder:
                 self._api.free(self._context)
                 self._context = None
                 self.weights.close()
+
+    def orphan(self) -> None:
+        """In a forked child: nobody works on these jobs here. The memory stays as it is."""
+        abandon(self)
+        for job in (*self._waiting, *(slot.job for slot in self._slots if slot.job)):
+            job.fail(GenerationFailed("llama.cpp works in the parent process, not in this fork"))
 
     def _check(self, threads: int, slots: int) -> None:
         """What was asked for must be what is there: a field that moved shows here."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Generic, TypeVar
 
 from edgewise.errors import GenerationFailed
 from edgewise.local.backend import DeviceFacts
+from edgewise.local.forks import abandon, forget_at_fork
 
 Loaded = TypeVar("Loaded")
 
@@ -23,6 +25,8 @@ class LazyModel(ABC, Generic[Loaded]):
         self._facts = facts
         self._lock = threading.Lock()
         self._model: Loaded | None = None
+        self._forked = False
+        forget_at_fork(self)
 
     def facts(self) -> DeviceFacts:
         return self._facts
@@ -32,12 +36,20 @@ class LazyModel(ABC, Generic[Loaded]):
         with self._lock:
             self._model = None
 
+    def _forget(self) -> None:
+        abandon(self._model)
+        self._lock, self._model, self._forked = threading.Lock(), None, True
+
     @abstractmethod
     def _load(self) -> Loaded:
         """Raises ExtraMissing or ModelNotFound."""
 
     def _loaded(self) -> Loaded:
-        if self._model is None:
+        if self._model is None and self._forked:
+            # OpenMP hangs on a thread that used it before the fork; it works on a new one.
+            with ThreadPoolExecutor(1, "edgewise-load") as pool:
+                self._model = pool.submit(self._load).result()
+        elif self._model is None:
             self._model = self._load()
         return self._model
 

@@ -7,11 +7,16 @@ raises ApiMissing, and the runtime is driven through its server API instead (lla
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.metadata
 import importlib.util
+import os
+import platform
 import sys
+import threading
+from collections.abc import Iterator
 from ctypes import (
     POINTER,
     Structure,
@@ -240,6 +245,40 @@ def _open_library() -> ctypes.CDLL:
         return ctypes.CDLL(str(found[0]))
     except OSError as error:
         raise ApiMissing(f"the runtime's library could not be opened: {error}") from error
+
+
+_quiet = threading.Lock()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """While inside, C code prints nothing to stderr.
+
+    A grammar that the runtime cannot read is printed past its log, with the words of the request in
+    it. Only for short calls: other C code of this process is not heard either.
+    """
+    stream, silence = _c_stderr()
+    if stream is None:
+        yield
+        return
+    with _quiet:
+        before, stream.value = stream.value, silence
+        try:
+            yield
+        finally:
+            stream.value = before
+
+
+@functools.cache
+def _c_stderr() -> tuple[c_void_p | None, int | None]:
+    """The C library's variable, and a stream to nowhere; None where it may not be written."""
+    name = "__stderrp" if sys.platform == "darwin" else "stderr"
+    if sys.platform != "darwin" and platform.libc_ver()[0] != "glibc":
+        return None, None
+    library = ctypes.CDLL(None)
+    library.fopen.restype, library.fopen.argtypes = c_void_p, [c_char_p, c_char_p]
+    silence = library.fopen(os.devnull.encode(), b"w")
+    return (c_void_p.in_dll(library, name), silence) if silence else (None, None)
 
 
 def c_function(name: str) -> c_void_p:

@@ -14,6 +14,7 @@ from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
+from edgewise.local.forks import forget_at_fork
 from edgewise.local.generation import Channel, Generation, with_speeds
 from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.llama_api import LAYER_ARCHITECTURES, load_api
@@ -69,6 +70,7 @@ class LlamaLoop:
         self._prefix_tokens = functools.lru_cache(_KEPT_PREFIXES)(self._tokenize)
         # Also at the interpreter's exit: a thread inside the runtime would then abort it.
         self._end = weakref.finalize(self, _close, self._opened)
+        forget_at_fork(self)
 
     def facts(self) -> DeviceFacts:
         return self._facts
@@ -123,6 +125,11 @@ class LlamaLoop:
         with self._loading:
             _close(self._opened)
             self._prefix_tokens.cache_clear()
+
+    def _forget(self) -> None:
+        self._loading = threading.Lock()
+        while self._opened:
+            self._opened.pop().orphan()
 
     def load(self) -> Decoder:
         """Load the weights unless they are loaded; a fifth of a second for the default model."""

@@ -19,6 +19,7 @@ from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, SchemaUnsupported
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.local.chat_prompt import pictured_turns, plain_turns, with_system
+from edgewise.local.forks import abandon, forget_at_fork
 from edgewise.local.generation import Channel, Generation, with_speeds
 from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.response_grammar import compile_answer
@@ -98,6 +99,7 @@ class LlamaServer:
         # Also at the interpreter's exit: a thread inside the runtime would then abort it.
         self._end = weakref.finalize(self, _end, self._workers, self._folders)
         self._loading = threading.Lock()
+        forget_at_fork(self)
 
     def facts(self) -> DeviceFacts:
         return self._facts
@@ -150,6 +152,13 @@ class LlamaServer:
         with self._loading:
             self._server = None
             self._reuse = Reuse()
+
+    def _forget(self) -> None:
+        abandon(self._server)
+        self._loading, self._server = threading.Lock(), None
+        self._owners.clear()
+        self._workers.clear()
+        self._folders.clear()  # the parent's socket lies there
 
     def load(self) -> Any:
         """Load the weights unless they are loaded; a fifth of a second for the default model."""

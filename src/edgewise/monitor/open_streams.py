@@ -27,6 +27,10 @@ class OpenStreams:
     def close(self) -> None:
         _leave(self._streams)
 
+    def forget(self) -> None:
+        """They are another process's."""
+        self._streams.clear()
+
 
 def _leave(streams: weakref.WeakSet[Stream]) -> None:
     for stream in list(streams):

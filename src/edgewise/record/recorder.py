@@ -62,7 +62,7 @@ class RequestRecorder:
         except EdgewiseError as error:
             self.failed(request, error, attempts)
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the second by a signal
             self.left(request, attempts)
             raise
         return self.answered(request, reply)

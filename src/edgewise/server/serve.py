@@ -43,7 +43,7 @@ log = logging.getLogger("edgewise.server")
 
 
 def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what runs, at most `drain_s`."""
+    """Serve until SIGTERM, SIGHUP or SIGINT; then finish what runs, at most `drain_s`."""
     state, listener = _prepared(settings, parts)
     _take_all_descriptors()
     if settings.server.otel:
@@ -53,6 +53,9 @@ def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> 
         announce(url_of(listener))
         # The runner gives signals back when it is done; by then they have done their work.
         signal.signal(signal.SIGTERM, lambda *_: None)
+        hangup = getattr(signal, "SIGHUP", None)  # Windows has none; `nohup` ignores it
+        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+            signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
         with contextlib.suppress(KeyboardInterrupt):
             _runner(state).run(sockets=[listener])
 
