@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import shutil
 import signal
@@ -317,6 +318,20 @@ def test_a_process_without_progress_is_ended(
     assert "crashing_model.py" in caplog.text
     monkeypatch.undo()
     assert said(model.generate(asked("well"))) == "well "
+
+
+def test_a_process_tells_its_progress_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_process, "BEAT_S", 0.001)
+    passes = iter((1, 2, 2, 2, 3))
+
+    class Busy:
+        def passes(self) -> int:
+            return next(passes)
+
+    output = io.BytesIO()
+    with pytest.raises(StopIteration):  # where the script ends
+        model_process.ModelService(Busy(), output)._beat()
+    assert len(output.getvalue()) == 3 * (model_process.HEADER.size + len("{}"))
 
 
 def test_a_crash_while_loading_is_no_requests_fault(tmp_path: Path) -> None:
