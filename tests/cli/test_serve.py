@@ -21,6 +21,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise.cli.serve import request_line
+from edgewise.local.store.store import InstalledModel
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
@@ -104,6 +105,33 @@ def test_sigterm_lets_a_running_stream_finish_and_ends_well(cloud: LoopbackCloud
         assert started.wait(60) == 0
         with pytest.raises(httpx2.ConnectError):
             httpx2.get(f"{url}/healthz")
+
+
+@pytest.mark.real_model
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's list of processes is Linux's")
+def test_sigterm_to_all_processes_lets_a_local_stream_finish_and_leaves_none(
+    cloud: LoopbackCloud, default_model: InstalledModel
+) -> None:
+    """A service manager sends it to the server and to the model's process alike."""
+    with process(cloud, "--port", "0", "--json", EDGEWISE_THREADS="1") as started:
+        url = address(started)
+        body = {"model": "local", "messages": HELLO, "stream": True, "max_tokens": 32}
+        with httpx2.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            models = children(started.pid)
+            assert models
+            for each in (started.pid, *models):
+                os.kill(each, signal.SIGTERM)
+            text = "\n".join(lines)
+        assert text.endswith("data: [DONE]\n")
+        assert started.wait(60) == 0
+        assert not [each for each in models if Path(f"/proc/{each}").exists()]
+
+
+def children(process: int) -> list[int]:
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(each) for found in lists for each in found.read_text("ascii").split()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import shutil
 import signal
@@ -29,7 +30,7 @@ from edgewise.errors import (
     RuntimeDown,
     SchemaUnsupported,
 )
-from edgewise.local import isolated
+from edgewise.local import isolated, model_process
 from edgewise.local.backend import TokenStream
 from edgewise.local.isolated import CrashMemory, IsolatedModel
 from edgewise.local.llama_cpp import open_backend as open_llama
@@ -50,6 +51,10 @@ def asked(text: str, **options: Any) -> Request:
 def said(stream: TokenStream) -> str:
     with closing(stream):
         return "".join(item.text for item in stream if isinstance(item, Token))
+
+
+def _all(stream: TokenStream) -> list[Token | Finish]:
+    return list(stream)
 
 
 def wait_until(so: Callable[[], bool]) -> None:
@@ -110,7 +115,7 @@ def test_calls_and_schemas_are_those_of_the_model_in_process(
 
 
 def test_errors_are_those_of_the_model_in_process(pair: tuple[LlamaLoop, IsolatedModel]) -> None:
-    found = []
+    found: list[Any] = []
     for one in pair:
         with pytest.raises(ContextExceeded) as error:
             list(one.generate(asked("word " * 600)))
@@ -136,12 +141,12 @@ def test_a_killed_process_loses_none_of_four_streams(
     with ThreadPoolExecutor(4) as pool:
         begun = list(pool.map(next, streams))
         os.kill(process, signal.SIGKILL)
-        rest = list(pool.map(list, streams))
+        rest = list(pool.map(_all, streams))
     for number, (first, items) in enumerate(zip(begun, rest, strict=True)):
         finish = items[-1]
         assert isinstance(finish, Finish) and isinstance(first, Token)
         assert (finish.reason, finish.output_tokens) == ("length", 24)
-        text = first.text + "".join(item.text for item in items[:-1])
+        text = "".join(item.text for item in (first, *items) if isinstance(item, Token))
         assert text[:8] == whole[number][:8]
     assert there.supervisor.restarts == restarts + 1
     assert there.supervisor.pid != process
@@ -227,7 +232,7 @@ def test_of_eight_at_once_only_the_one_to_blame_fails(model: IsolatedModel, tmp_
     go.touch()
     with ThreadPoolExecutor(8) as pool:
         culprit = pool.submit(list, poison)
-        others = list(pool.map(list, streams))
+        others = list(pool.map(_all, streams))
     assert isinstance(culprit.exception(), RuntimeCrashed)
     for number, items in enumerate(others):
         first = begun[number + 1]
@@ -315,6 +320,20 @@ def test_a_process_without_progress_is_ended(
     assert said(model.generate(asked("well"))) == "well "
 
 
+def test_a_process_tells_its_progress_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_process, "BEAT_S", 0.001)
+    passes = iter((1, 2, 2, 2, 3))
+
+    class Busy:
+        def passes(self) -> int:
+            return next(passes)
+
+    output = io.BytesIO()
+    with pytest.raises(StopIteration):  # where the script ends
+        model_process.ModelService(Busy(), output)._beat()
+    assert len(output.getvalue()) == 3 * (model_process.HEADER.size + len("{}"))
+
+
 def test_a_crash_while_loading_is_no_requests_fault(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.touch()
@@ -357,7 +376,7 @@ def test_what_opening_the_model_raises_is_raised_here() -> None:
 
 
 def test_a_process_that_does_not_start_is_no_local_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated.model_process, "__name__", "edgewise.no_such_module")
+    monkeypatch.setattr(model_process, "__name__", "edgewise.no_such_module")
     with pytest.raises(ModelNotFound, match=r"did not start: .*No module named"):
         IsolatedModel(open_crashing)
     monkeypatch.undo()
@@ -488,7 +507,7 @@ def test_functions_of_the_users_program_stay_there(model: IsolatedModel) -> None
     wanted = ResponseFormat({}, parse=lambda text: text)
     request = asked("fine", tools=(tool,), response_format=wanted, context={"now": threading.Lock})
     assert said(model.generate(request)) == "fine "
-    odd = ResponseFormat({"enum": threading.Lock()})  # type: ignore[dict-item]
+    odd = ResponseFormat({"enum": threading.Lock()})
     with pytest.raises(GenerationFailed, match="cannot be handed"):
         list(model.generate(asked("odd", response_format=odd)))
 

@@ -38,10 +38,10 @@ STREAMS = 4
 class Rounds:
     """How often each thing is measured; medians are taken over these."""
 
-    pairs: int = 36
-    pair_tokens: int = 96
-    first_tokens: int = 40
-    restarts: int = 15
+    pairs: int = 20
+    pair_tokens: int = 64
+    first_tokens: int = 24
+    restarts: int = 10
 
     @property
     def steps(self) -> int:
