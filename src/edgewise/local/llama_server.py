@@ -156,7 +156,7 @@ class LlamaServer:
     def _forget(self) -> None:
         abandon(self._server)
         self._loading, self._server = threading.Lock(), None
-        self._owners.clear()
+        self._reuse = Reuse()
         self._workers.clear()
         self._folders.clear()  # the parent's socket lies there
 
