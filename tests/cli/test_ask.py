@@ -260,7 +260,7 @@ def test_what_was_spent_before_a_signal_is_recorded(
     plain_cloud: LoopbackCloud, words: tuple[str, ...], number: int
 ) -> None:
     plain_cloud.always(Answer(text="word " * 1000, delay_between_s=0.1))
-    command: list[str] = [str(SCRIPT), *words, "--cloud", *([] if words == ("chat",) else ["hi"])]
+    command = [str(SCRIPT), *words, "--cloud", *([] if words == ("chat",) else ["hi"])]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as started:
