@@ -21,20 +21,34 @@ from edgewise_bench.commands.report import (
 @click.command()
 @model_option
 @threads_option
+@click.option("--rounds", type=click.IntRange(1), help="Pairs of runs.  [default: 20]")
 @click.option("--quick", is_flag=True, help="Few repetitions: shows that it runs, not how fast.")
 @save_option
 @as_json_option
-def isolate(model: str | None, threads: int, quick: bool, save: Path | None, as_json: bool) -> None:
+def isolate(
+    model: str | None,
+    threads: int,
+    rounds: int | None,
+    quick: bool,
+    save: Path | None,
+    as_json: bool,
+) -> None:
     """What a process of its own costs a local model, and how fast it is back after a crash."""
+    from dataclasses import replace
+
     from edgewise.settings import Settings
     from edgewise_bench.chat.isolate import QUICK, TARGETS, Rounds, measure_isolation
     from edgewise_bench.scorecard import verdicts
 
-    rounds = QUICK if quick else Rounds()
-    with progress("isolation", rounds.steps) as step:
+    planned = QUICK if quick else Rounds()
+    if rounds is not None:
+        planned = replace(planned, pairs=rounds, first_tokens=rounds, restarts=rounds)
+    with progress("isolation", planned.steps) as step:
         settings = Settings.load(threads=threads)
         settings = settings.with_changes(model=model) if model else settings
-        metrics = measure_isolation(settings, rounds, step)
-    command = command_line("isolate", model=model, threads=threads if threads > 1 else None)
+        metrics = measure_isolation(settings, planned, step)
+    command = command_line(
+        "isolate", model=model, threads=threads if threads > 1 else None, rounds=rounds
+    )
     command += " --quick" if quick else ""
     report(new_scorecard("isolate", command, metrics), save, as_json, verdicts(metrics, TARGETS))
