@@ -92,6 +92,7 @@ def started(
             stderr=sink,
             text=True,
             env=dict(variables) if variables is not None else None,
+            start_new_session=True,  # Ctrl-C at a terminal is for us, and not for it
         )
         try:
             yield Process(_address(process, words), process)

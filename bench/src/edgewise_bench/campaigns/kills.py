@@ -201,7 +201,11 @@ def _judge_fresh(path: Path, announced: Announced, tally: Tally) -> None:
 def _nursery(folder: Path, url: str, seed: int) -> Iterator[tuple[IO[str], IO[str]]]:
     words = ("-m", "edgewise_bench.campaigns.killed", str(folder), url, str(seed))
     process = subprocess.Popen(
-        [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C at a terminal is for us, and not for it
     )
     assert process.stdin is not None and process.stdout is not None
     try:

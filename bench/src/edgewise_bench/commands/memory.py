@@ -47,7 +47,7 @@ def memory(only: str | None, options: tuple[str, ...], save: Path | None, as_jso
 
     def table() -> list[Table]:
         shown = Table("request", "before", "peak MB", "kept", "status", "s", title=command)
-        for name in chosen:
+        for name in (each for each in chosen if f"peak_mb_{each}" in card.metrics):
             keys = ("idle_mb", "peak_mb", "kept_mb", "status", "seconds")
             shown.add_row(known[name], *(f"{card.metrics[f'{key}_{name}']:,.4g}" for key in keys))
         return [shown]
