@@ -202,6 +202,13 @@ def test_a_runtime_that_cannot_count_estimates(
     assert counted.edgewise["estimated"] and counted.input_tokens > 5
 
 
+def test_a_text_that_fits_no_device_is_estimated_not_counted(serving: Serving) -> None:
+    served = serving()
+    long = [{"role": "user", "content": "a word " * 150_000}]
+    counted = served.anthropic().messages.count_tokens(model="auto", messages=long)
+    assert counted.edgewise["estimated"] and counted.input_tokens > 100_000
+
+
 def test_counting_refuses_what_answering_would(serving: Serving) -> None:
     served = serving(any_model=False, key="right")
     with pytest.raises(anthropic.AuthenticationError):

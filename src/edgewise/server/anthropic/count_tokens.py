@@ -9,7 +9,7 @@ from annotated_types import Ge
 from typing_extensions import TypedDict
 
 from edgewise.calls.prompt import render_tools
-from edgewise.decide.fit import estimate_tokens
+from edgewise.decide.fit import count_characters, estimate_tokens
 from edgewise.server.access_log import Served
 from edgewise.server.answer import Incoming, chat_options, noted
 from edgewise.server.anthropic.messages import read_count
@@ -17,6 +17,8 @@ from edgewise.server.errors import anthropic_error
 from edgewise.server.state import ServerState
 from edgewise.server.wire import JSON, Head, NotEmpty, Work, to_json
 from edgewise.types.messages import Message
+
+MOST_CHARACTERS = 1_000_000  # counted exactly; more are estimated
 
 
 class CountReport(TypedDict):
@@ -42,7 +44,9 @@ def count_tokens(state: ServerState, incoming: Incoming) -> Work:
         request = state.engine._request(ask.messages, **{**ask.options, **options})
         if request.tool_choice == "none":  # the device does not read them then
             request = replace(request, tools=())
-        counted = state.engine.count_tokens(request)
+        # A longer text fits no device: counting it exactly would only take time and memory.
+        long = count_characters(request.messages) > MOST_CHARACTERS
+        counted = None if long else state.engine.count_tokens(request)
         tools = Message("system", render_tools(request.tools))
         found: TokenCount = {
             "input_tokens": (
