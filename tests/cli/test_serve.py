@@ -223,6 +223,17 @@ def test_impossible_options_are_refused(
         assert started.stderr and said in started.stderr.read()
 
 
+def test_no_model_is_fetched_for_a_server_that_may_not_listen(
+    cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    words = ("--policy", "prefer_local", "--host", "0.0.0.0")
+    with process(cloud, *words, EDGEWISE_CACHE_DIR=str(tmp_path)) as started:
+        assert started.wait(60) == 2
+        assert started.stderr
+        said = started.stderr.read()
+    assert "set a key first" in said and "Getting" not in said
+
+
 def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:
     posted: list[str] = []
 

@@ -113,14 +113,19 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
+def check_host(server: ServerSettings) -> None:
+    """Raises SettingsError if anybody could ask: a key is missing."""
+    if not (server.key or server.keys) and not _is_loopback(server.host):
+        raise SettingsError(
+            f"listening on {server.host!r} lets others in: set a key first "
+            "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
+        )
+
+
 def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, socket.socket]:
     state = ServerState(settings, **parts)
     state.engine._cloud_for("chat")  # a chain that cannot be read is said now, not to a client
-    if not state.clients.keyed and not _is_loopback(settings.server.host):
-        raise SettingsError(
-            f"listening on {settings.server.host!r} lets others in: set a key first "
-            "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
-        )
+    check_host(settings.server)
     listener = _listen(settings.server)
     for lane in state.lanes():
         base_url = lane.config.base_url

@@ -155,7 +155,7 @@ class Service:
 
     def info(self) -> Info:
         settings = self.engine.engine.settings
-        ours = Attribution(name="edgewise", url="https://pypi.org/project/edgewise/")
+        ours = Attribution(name="edgewise", url="")
         heard = row_named(settings.speech_model)
         asr = AsrModel(
             name=settings.speech_model,
