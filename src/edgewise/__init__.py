@@ -10,7 +10,7 @@ import importlib
 import os
 from typing import Any
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 # Before anything of ours can import them: onnxruntime reads this once, when it is loaded, and then
 # writes a device id and looks its vendor up; the hub's client asks the hub for more than the file.
