@@ -98,6 +98,7 @@ def test_other_names_in_metadata_are_the_client_s_own() -> None:
         ("budget_key", ["x"]),
         ("redact", 5),
         ("redact", "e-mail"),
+        ("redact", " "),
         ("redact", ["EMAIL", 5]),
         ("private_kinds", {}),
         ("context", "Oslo"),

@@ -94,6 +94,8 @@ def _kinds(value: Any) -> tuple[str, ...]:
     """`true`, `EMAIL, CARD` or a list of kinds."""
     if not isinstance(value, bool | str | list | tuple) or len(value := _plain(value)) > 512:
         raise ValueError("expected true, or a list of kinds like EMAIL")
+    if not str(value).strip():  # a variable that somebody forgot to set must not let a request out
+        raise ValueError("expected true, false, or kinds like EMAIL; got nothing")
     return as_kinds(value)
 
 
@@ -112,7 +114,7 @@ Kinds = Annotated[
         {
             "anyOf": [
                 {"type": "boolean"},
-                {"type": "string", "maxLength": 512},
+                {"type": "string", "minLength": 1, "pattern": "\\S", "maxLength": 512},
                 {"type": "array", "items": {"type": "string"}, "maxItems": 512},
             ]
         }
