@@ -73,5 +73,6 @@ def test_the_size_of_an_extra_leaves_out_what_the_bare_package_needs_anyway() ->
 
 def test_the_page_of_extras_has_the_figures_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "extras.md").read_text("utf-8")
+    assert list(extras.FACTS) == extras.extra_names(), "every extra that is for users, and no other"
     for name, facts in extras.FACTS.items():
         assert f"| `{name}` | {facts.purpose} | {facts.megabytes} MB |" in page, json.dumps(name)
