@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
 from edgewise.assembly import parts
+from edgewise.assembly.servers import address_of
 from edgewise.errors import (
     DeviceBusy,
     GenerationFailed,
@@ -21,6 +23,7 @@ from edgewise.errors import (
     StoreError,
 )
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
+from edgewise.local.forks import forget_at_fork
 from edgewise.local.generation import Generation
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.gguf_header import cache_bytes_of
@@ -43,10 +46,13 @@ def pulled_chat_models(settings: Settings) -> list[InstalledModel]:
 
 
 def find_chat_model(settings: Settings, name: str) -> str:
-    """The full name of a pulled model, given that or its rung; of a GGUF file its path.
+    """The full name of a pulled model, given that or its rung; a GGUF file or a running server is
+    named by its path or its address. A server's clients may name neither: see `find_pulled` there.
 
     Raises ModelNotFound with the command that gets it, InvalidRequest if it cannot chat.
     """
+    if address_of(name) is not None:
+        return name
     found = ModelStore(settings.models_dir).find(name)
     if not can_chat(found):
         raise InvalidRequest(f"model: {found.name} cannot chat; see `edgewise models`")
@@ -71,6 +77,13 @@ class ChatModels:
         self._models: dict[str, PooledModel] = {}
         self._limit = settings.model_memory_bytes or None
         self._turns = itertools.count(1)
+        forget_at_fork(self)
+
+    def _forget(self) -> None:
+        """In a forked child: whoever was at work is at work in the parent."""
+        self._lock = threading.Lock()
+        for model in self._models.values():
+            model.users = 0
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -122,7 +135,8 @@ class ChatModels:
 
     def _make_room(self, model: PooledModel) -> None:
         if self._limit is None:  # once: what is loaded later does not show in what is free
-            self._limit = int(SHARE_OF_FREE * (free_memory() or 0))
+            free = free_memory()
+            self._limit = sys.maxsize if free is None else int(SHARE_OF_FREE * free)
         for other in self._by_use():
             if self._taken() + model.needed <= self._limit:
                 return
