@@ -114,6 +114,22 @@ def test_a_model_at_work_never_leaves(opened: Opened) -> None:
         assert opened.named(CODER)[0].closed, "now it may leave"
 
 
+def test_nothing_leaves_for_a_model_that_cannot_come_in(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {OWN: EACH, CODER: EACH, LARGER: 2 * EACH}
+    monkeypatch.setattr(models, "needed_bytes", lambda model, *_: sizes[model.name])
+    with engine_with(model_memory_bytes=2 * EACH) as engine:
+        engine.complete("Who are you?")
+        stream = engine.stream("Who are you?", model=CODER)
+        next(stream)
+        with pytest.raises(DeviceBusy, match=f"{CODER} is at work"):
+            engine.complete("Who are you?", model=f"local/{LARGER}")
+        assert engine._models.loaded == (OWN, CODER), "both are still here"
+        assert [*stream]
+        assert engine.complete("Who are you?", model=f"local/{LARGER}").model == LARGER
+
+
 def test_a_stream_that_is_left_frees_its_model(opened: Opened) -> None:
     with engine_with(model_memory_bytes=EACH) as engine:
         stream = engine.stream("Who are you?", model=CODER)

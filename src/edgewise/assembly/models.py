@@ -134,23 +134,27 @@ class ChatModels:
                 model.last_used = next(self._turns)
 
     def _make_room(self, model: PooledModel) -> None:
-        if self._limit is None:  # once: what is loaded later does not show in what is free
-            free = free_memory()
-            self._limit = sys.maxsize if free is None else int(SHARE_OF_FREE * free)
+        """Nothing leaves in vain: first it is certain that the model can come in."""
+        limit = self._find_limit()
+        wanted = f"{model.name} needs about {_gigabytes(model.needed)} of memory"
+        if model.needed > limit and not model.own:  # the engine's own is tried, come what may
+            words = f"{_gigabytes(limit)} may be used (model_memory_bytes)"
+            raise GenerationFailed(f"{wanted}, and {words}")
+        busy = [each for each in self._models.values() if each.is_loaded and each.users]
+        if busy and sum(each.needed for each in busy) + model.needed > limit:
+            names = ", ".join(each.name for each in busy)
+            raise DeviceBusy(f"{wanted}, and {names} is at work")
         for other in self._by_use():
-            if self._taken() + model.needed <= self._limit:
+            if self._taken() + model.needed <= limit:
                 return
             if other.is_loaded and not other.users:
                 other.unload()
-        if self._taken() + model.needed <= self._limit:
-            return
-        busy = [each.name for each in self._models.values() if each.is_loaded]
-        wanted = f"{model.name} needs about {_gigabytes(model.needed)} of memory"
-        if busy:
-            raise DeviceBusy(f"{wanted}, and {', '.join(busy)} is at work")
-        if not model.own:  # the engine's own model is tried, come what may
-            words = f"{_gigabytes(self._limit)} may be used (model_memory_bytes)"
-            raise GenerationFailed(f"{wanted}, and {words}")
+
+    def _find_limit(self) -> int:
+        if self._limit is None:  # once: what is loaded later does not show in what is free
+            free = free_memory()
+            self._limit = sys.maxsize if free is None else int(SHARE_OF_FREE * free)
+        return self._limit
 
     def _by_use(self) -> list[PooledModel]:
         return sorted(self._models.values(), key=lambda each: each.last_used)
