@@ -25,7 +25,7 @@ from edgewise.local.store.store import InstalledModel
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
-from tests.cli.conftest import Open
+from tests.cli.conftest import Open, Run
 
 HELLO = [{"role": "user", "content": "Hello?"}]
 
@@ -221,6 +221,20 @@ def test_impossible_options_are_refused(
     with process(cloud, *words) as started:
         assert started.wait(30) == 2
         assert started.stderr and said in started.stderr.read()
+
+
+def test_without_a_key_nothing_is_fetched_for_strangers(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that was started without one: it says so at once."""
+
+    def fetch(*_: object) -> None:
+        raise AssertionError("a model is fetched that nobody may ask")
+
+    monkeypatch.setattr("edgewise.cli.serve.choose_model", fetch)
+    ran = run("serve", "--host", "0.0.0.0")
+    assert (ran.code, ran.out) == (2, "")
+    assert "set a key first (--key, EDGEWISE_SERVER_KEY or [server.keys])" in ran.err
 
 
 def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:

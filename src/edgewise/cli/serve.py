@@ -111,6 +111,7 @@ def serve(
     # Imported here: its parts are an extra, and slow to load.
     from edgewise.server import serve as runner  # noqa: PLC0415
 
+    runner.require_key(settings)  # before a model is fetched that nobody could ask
     settings = ensure_model(choose_model(settings))
     runner.log_to(_log_handler(settings.server.log_format))
     runner.serve(settings, lambda url: _announce(url, settings, as_json))
