@@ -140,14 +140,15 @@ class ChatModels:
         if model.needed > limit and not model.own:  # the engine's own is tried, come what may
             words = f"{_gigabytes(limit)} may be used (model_memory_bytes)"
             raise GenerationFailed(f"{wanted}, and {words}")
-        busy = [each for each in self._models.values() if each.is_loaded and each.users]
+        loaded = [each for each in self._by_use() if each.is_loaded and each.needed]
+        busy = [each for each in loaded if each.users]
         if busy and sum(each.needed for each in busy) + model.needed > limit:
             names = ", ".join(each.name for each in busy)
             raise DeviceBusy(f"{wanted}, and {names} is at work")
-        for other in self._by_use():
+        for other in loaded:
             if self._taken() + model.needed <= limit:
                 return
-            if other.is_loaded and not other.users:
+            if not other.users:
                 other.unload()
 
     def _find_limit(self) -> int:

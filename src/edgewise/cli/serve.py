@@ -70,7 +70,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @click.option(
     "--model",
     "-m",
-    help="Local model: a name, or the path of a GGUF file.",
+    help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
     shell_complete=options.complete_models_and_files,
 )
 @options.personal
