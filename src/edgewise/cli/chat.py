@@ -136,6 +136,8 @@ class Talk:
         self.last: Reply | None = None
         self.over = False
         self._private_from = len(conversation.messages)
+        if self._private_now:  # --private: the system prompt is part of it
+            conversation._private += conversation.messages
         self._screen = console()
         self._typed = sys.stdin is not None and sys.stdin.isatty()
         self._editor: LineEditor | None = None
@@ -270,7 +272,10 @@ class Talk:
         now = next((message.content for message in messages if message.role == "system"), "")
         if text:
             now = "" if text == "-" else text
-            changed = [*([Message("system", now)] if now else []), *said]
+            prompt = [Message("system", now)] if now else []
+            if self._private_now:
+                self.conversation._private += prompt
+            changed = [*prompt, *said]
             self._private_from += len(changed) - len(messages)
             messages[:] = changed
         self._tell({"system": now}, f"system: {now}" if now else "no system prompt")
@@ -318,8 +323,11 @@ class Talk:
             return
         if not before:
             self._private_from = len(messages)  # nothing was private: nothing is forgotten
-        forgotten = len(messages) - self._private_from
-        del messages[self._private_from :]
+        said = messages[: self._private_from]
+        secrets = self.conversation._private  # among them a system prompt of that time
+        kept = [each for each in said if not any(each is secret for secret in secrets)]
+        forgotten = len(messages) - len(kept)
+        messages[:] = kept
         words = "no longer private" + ("; what was said meanwhile is forgotten" * bool(forgotten))
         self._tell({"private": False, "forgotten": forgotten}, words)
 
