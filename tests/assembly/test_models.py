@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +114,22 @@ def test_a_model_at_work_never_leaves(opened: Opened) -> None:
         assert opened.named(CODER)[0].closed, "now it may leave"
 
 
+def test_nothing_leaves_for_a_model_that_cannot_come_in(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {OWN: EACH, CODER: EACH, LARGER: 2 * EACH}
+    monkeypatch.setattr(models, "needed_bytes", lambda model, *_: sizes[model.name])
+    with engine_with(model_memory_bytes=2 * EACH) as engine:
+        engine.complete("Who are you?")
+        stream = engine.stream("Who are you?", model=CODER)
+        next(stream)
+        with pytest.raises(DeviceBusy, match=f"{CODER} is at work"):
+            engine.complete("Who are you?", model=f"local/{LARGER}")
+        assert engine._models.loaded == (OWN, CODER), "both are still here"
+        assert [*stream]
+        assert engine.complete("Who are you?", model=f"local/{LARGER}").model == LARGER
+
+
 def test_a_stream_that_is_left_frees_its_model(opened: Opened) -> None:
     with engine_with(model_memory_bytes=EACH) as engine:
         stream = engine.stream("Who are you?", model=CODER)
@@ -135,6 +153,30 @@ def test_without_a_setting_most_of_the_free_memory_is_the_limit(
         for name in (OWN, CODER, LARGER):
             engine.complete("Who are you?", model=name)
         assert engine._models.loaded == (CODER, LARGER)
+
+
+def test_where_nobody_knows_how_much_is_free_there_is_no_limit(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "free_memory", lambda: None)
+    with engine_with() as engine:
+        assert engine.complete("Who are you?", model=f"local/{CODER}").model == CODER
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only some systems fork")
+def test_a_fork_while_a_model_is_loaded_leaves_the_child_able_to_load(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=EACH) as engine:
+        engine._rates()  # no import must be under way: Python itself would hang in the child
+        stream = engine.stream("Who are you?", model=CODER)
+        next(stream)
+        with engine._models._lock:  # as another thread that loads a model at this moment
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                reply = engine.complete("Who are you?", model=f"local/{LARGER}")
+                os._exit(0 if reply.model == LARGER else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert [*stream], "the parent goes on"
 
 
 def test_a_calibration_file_of_the_settings_is_for_the_engines_own_model(

@@ -64,6 +64,14 @@ def test_an_answer_without_evidence_is_kept_and_called_unjudged() -> None:
         assert not reply.confidence_verified and not reply.degraded
 
 
+def test_a_single_request_may_name_a_server() -> None:
+    with fake_openai(tells=False) as server, Engine(Settings.load()) as engine:
+        reply = engine.complete(GOLD, model=server.url)
+        assert (reply.text, reply.source) == ("The symbol is Au.", "local")
+        with pytest.raises(SettingsError, match="another machine"):
+            engine.complete(GOLD, model="http://192.0.2.7:8080")
+
+
 def test_a_stated_risk_cannot_be_kept_without_evidence_so_the_cloud_is_asked() -> None:
     with LoopbackCloud() as cloud, fake_openai(tells=False) as server:
         cloud.always(Answer(text="Au."))

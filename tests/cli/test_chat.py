@@ -121,6 +121,35 @@ def test_an_error_does_not_end_the_conversation(run: Run, cloud: LoopbackCloud) 
     assert "\nBack.\n" in ran.out
 
 
+def test_private_on_is_never_taken_for_off(run: Run, cloud: LoopbackCloud) -> None:
+    ran = talk(
+        run, "/private on", "/private on", "My secret.", "/private yes", "/private off",
+        "/private off", options=("--cloud", "--json"),
+    )  # fmt: skip
+    one, again, kept, wrong, off, still = ran.lines
+    assert one == again == {"success": True, "private": True}
+    assert kept["code"] == "private" and not cloud.requests
+    assert "/private takes on or off" in wrong["error"]
+    assert off["private"] is still["private"] is False
+
+
+def test_a_system_prompt_of_a_private_time_is_forgotten_with_it(
+    run: Run, cloud: LoopbackCloud
+) -> None:
+    cloud.script("Yes.")
+    ran = talk(
+        run, "/private on", "/system My secret is a walrus.", "/private off", "Say yes.",
+        options=("--cloud", "--json"),
+    )  # fmt: skip
+    _, _, off, reply = ran.lines
+    assert off == {"success": True, "private": False, "forgotten": 1}
+    assert reply["source"] == "cloud"
+    assert "walrus" not in str(cloud.requests[0].body)
+    cloud.script("Yes.")
+    talk(run, "/private off", "Say yes.", options=("--cloud", "--private", "--system", "Walrus."))
+    assert "Walrus" not in str(cloud.requests[1].body)
+
+
 def test_json_is_one_object_for_each_line_whatever_it_was(run: Run, cloud: LoopbackCloud) -> None:
     cloud.script("First.", Status(400))
     ran = talk(

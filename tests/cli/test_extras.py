@@ -31,9 +31,11 @@ def test_the_line_names_the_package_or_the_folder_it_came_from(came_from: Any) -
     assert extras.install_command("mcp") == "python -m pip install -e '/home/me/my clone[mcp]'"
     came_from(url="file:///home/me/clone", dir_info={})
     assert extras.install_command("mcp") == "python -m pip install '/home/me/clone[mcp]'"
-    came_from(url="https://host.example/edgewise.git", vcs_info={})
+    came_from(
+        url="https://host.example/edgewise.git", vcs_info={"vcs": "git", "commit_id": "0" * 40}
+    )
     assert extras.install_command("mcp") == (
-        "python -m pip install 'edgewise[mcp] @ https://host.example/edgewise.git'"
+        "python -m pip install 'edgewise[mcp] @ git+https://host.example/edgewise.git'"
     )
 
 
@@ -45,9 +47,11 @@ def test_uv_and_pipx_get_their_own_line(
     assert extras.install_command("mcp") == line, "no pip in the environment"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     (tmp_path / "uv-receipt.toml").touch()
-    assert extras.install_command("mcp") == "uv tool install 'edgewise[mcp]'"
+    # Both install afresh, so the line names what is here already.
+    monkeypatch.setattr(extras, "lacking", lambda name: [] if name == "server" else ["something"])
+    assert extras.install_command("mcp") == "uv tool install 'edgewise[mcp,server]'"
     (tmp_path / "uv-receipt.toml").rename(tmp_path / "pipx_metadata.json")
-    assert extras.install_command("mcp") == "pipx install --force 'edgewise[mcp]'"
+    assert extras.install_command("mcp") == "pipx install --force 'edgewise[mcp,server]'"
 
 
 def test_a_command_without_its_extra_says_the_line_that_works_here(
@@ -73,5 +77,6 @@ def test_the_size_of_an_extra_leaves_out_what_the_bare_package_needs_anyway() ->
 
 def test_the_page_of_extras_has_the_figures_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "extras.md").read_text("utf-8")
+    assert list(extras.FACTS) == extras.extra_names(), "every extra that is for users, and no other"
     for name, facts in extras.FACTS.items():
         assert f"| `{name}` | {facts.purpose} | {facts.megabytes} MB |" in page, json.dumps(name)

@@ -163,4 +163,4 @@ def test_the_server_announces_its_address_and_ends_when_it_is_told_to() -> None:
         process.terminate()
         assert stdout.read() == ""
         assert "Traceback" not in stderr.read()
-    assert process.wait() in (0, -signal.SIGTERM)
+    assert process.wait() in (0, 128 + signal.SIGTERM)

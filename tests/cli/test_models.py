@@ -168,7 +168,9 @@ def test_the_first_pull_explains_that_weights_come_in_packages(
         "SHA-256)\n"
     )
     explain_packages(empty, standard)
-    assert "if the Hugging Face Hub does not answer, they come in" in capsys.readouterr().err
+    assert (
+        "if the Hugging Face Hub does not answer, these weights come in" in capsys.readouterr().err
+    )
     explain_packages(empty, hub)
     explain_packages(ModelStore(default_model.path.parents[1]), tiny)
     assert capsys.readouterr().err == "", "not for the hub, and only once"

@@ -25,7 +25,7 @@ from edgewise.local.store.store import InstalledModel
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
-from tests.cli.conftest import Open
+from tests.cli.conftest import Open, Run
 
 HELLO = [{"role": "user", "content": "Hello?"}]
 
@@ -223,15 +223,18 @@ def test_impossible_options_are_refused(
         assert started.stderr and said in started.stderr.read()
 
 
-def test_no_model_is_fetched_for_a_server_that_may_not_listen(
-    cloud: LoopbackCloud, tmp_path: Path
+def test_without_a_key_nothing_is_fetched_for_strangers(
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("--policy", "prefer_local", "--host", "0.0.0.0")
-    with process(cloud, *words, EDGEWISE_CACHE_DIR=str(tmp_path)) as started:
-        assert started.wait(60) == 2
-        assert started.stderr
-        said = started.stderr.read()
-    assert "set a key first" in said and "Getting" not in said
+    """As in a container that was started without one: it says so at once."""
+
+    def fetch(*_: object) -> None:
+        raise AssertionError("a model is fetched that nobody may ask")
+
+    monkeypatch.setattr("edgewise.cli.serve.choose_model", fetch)
+    ran = run("serve", "--host", "0.0.0.0")
+    assert (ran.code, ran.out) == (2, "")
+    assert "set a key first (--key, EDGEWISE_SERVER_KEY or [server.keys])" in ran.err
 
 
 def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:

@@ -1,6 +1,6 @@
 """Servers that speak the wires of Ollama and of OpenAI's imitators. Fakes: neither can be had here.
 
-What they send was written down from the real ones' sources (docs/models.md says which were run).
+What they send was written down from the real ones' sources (docs/engines.md says which were run).
 """
 
 from __future__ import annotations

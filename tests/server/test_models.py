@@ -15,6 +15,7 @@ from edgewise.server.serve import running
 from edgewise.server.state import ServerState
 from edgewise.settings import Settings
 from tests.assembly.test_models import CODER, EACH, LARGER, OWN
+from tests.local.fake_servers import fake_openai
 from tests.pulled import Opened, pull
 from tests.server.served import HELLO, Served
 
@@ -95,6 +96,16 @@ def test_a_client_chooses_no_file(served: Served, tmp_path: Path) -> None:
     (tmp_path / "own.gguf").write_bytes(b"GGUF")
     for name in (f"local/{tmp_path}/own.gguf", f"local/../models/{OWN}"):
         assert served.chat(model=name).status_code == 404
+
+
+def test_a_client_sends_the_server_to_no_other_server(served: Served) -> None:
+    """In the library a model may be an address. A client must not make the server call one."""
+    with fake_openai(tells=False) as other:
+        for name in (other.url, f"{other.url}#m", f"{other.url}/v1"):
+            assert served.chat(model=name).json()["model"] == f"local/{OWN}", "as any unknown name"
+            assert served.chat(model=f"local/{name}").status_code == 404
+        assert served.chat(model="local/ollama:qwen3:4b").status_code == 404
+        assert other.asked == []
 
 
 def test_ollama_loads_a_model_and_shows_it(served: Served) -> None:

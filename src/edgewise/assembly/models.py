@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
 from edgewise.assembly import parts
+from edgewise.assembly.servers import address_of
 from edgewise.errors import (
     DeviceBusy,
     GenerationFailed,
@@ -21,6 +23,7 @@ from edgewise.errors import (
     StoreError,
 )
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
+from edgewise.local.forks import forget_at_fork
 from edgewise.local.generation import Generation
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.gguf_header import cache_bytes_of
@@ -43,10 +46,13 @@ def pulled_chat_models(settings: Settings) -> list[InstalledModel]:
 
 
 def find_chat_model(settings: Settings, name: str) -> str:
-    """The full name of a pulled model, given that or its rung; of a GGUF file its path.
+    """The full name of a pulled model, given that or its rung; a GGUF file or a running server is
+    named by its path or its address. A server's clients may name neither: see `find_pulled` there.
 
     Raises ModelNotFound with the command that gets it, InvalidRequest if it cannot chat.
     """
+    if address_of(name) is not None:
+        return name
     found = ModelStore(settings.models_dir).find(name)
     if not can_chat(found):
         raise InvalidRequest(f"model: {found.name} cannot chat; see `edgewise models`")
@@ -71,6 +77,13 @@ class ChatModels:
         self._models: dict[str, PooledModel] = {}
         self._limit = settings.model_memory_bytes or None
         self._turns = itertools.count(1)
+        forget_at_fork(self)
+
+    def _forget(self) -> None:
+        """In a forked child: whoever was at work is at work in the parent."""
+        self._lock = threading.Lock()
+        for model in self._models.values():
+            model.users = 0
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -121,22 +134,28 @@ class ChatModels:
                 model.last_used = next(self._turns)
 
     def _make_room(self, model: PooledModel) -> None:
-        if self._limit is None:  # once: what is loaded later does not show in what is free
-            self._limit = int(SHARE_OF_FREE * (free_memory() or 0))
-        for other in self._by_use():
-            if self._taken() + model.needed <= self._limit:
-                return
-            if other.is_loaded and not other.users:
-                other.unload()
-        if self._taken() + model.needed <= self._limit:
-            return
-        busy = [each.name for each in self._models.values() if each.is_loaded]
+        """Nothing leaves in vain: first it is certain that the model can come in."""
+        limit = self._find_limit()
         wanted = f"{model.name} needs about {_gigabytes(model.needed)} of memory"
-        if busy:
-            raise DeviceBusy(f"{wanted}, and {', '.join(busy)} is at work")
-        if not model.own:  # the engine's own model is tried, come what may
-            words = f"{_gigabytes(self._limit)} may be used (model_memory_bytes)"
+        if model.needed > limit and not model.own:  # the engine's own is tried, come what may
+            words = f"{_gigabytes(limit)} may be used (model_memory_bytes)"
             raise GenerationFailed(f"{wanted}, and {words}")
+        loaded = [each for each in self._by_use() if each.is_loaded and each.needed]
+        busy = [each for each in loaded if each.users]
+        if busy and sum(each.needed for each in busy) + model.needed > limit:
+            names = ", ".join(each.name for each in busy)
+            raise DeviceBusy(f"{wanted}, and {names} is at work")
+        for other in loaded:
+            if self._taken() + model.needed <= limit:
+                return
+            if not other.users:
+                other.unload()
+
+    def _find_limit(self) -> int:
+        if self._limit is None:  # once: what is loaded later does not show in what is free
+            free = free_memory()
+            self._limit = sys.maxsize if free is None else int(SHARE_OF_FREE * free)
+        return self._limit
 
     def _by_use(self) -> list[PooledModel]:
         return sorted(self._models.values(), key=lambda each: each.last_used)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgewise import plugins
-from edgewise.assembly import parts
+from edgewise.assembly.models import find_chat_model, pulled_chat_models
 from edgewise.cli import options, saved_chat
 from edgewise.cli.call import allowed, call_line
 from edgewise.cli.ready import ensure_function_model, ensure_model
@@ -28,7 +28,6 @@ from edgewise.conversation import Conversation
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.local.store.catalogue import MODELS, model_name
-from edgewise.local.store.store import ModelStore
 from edgewise.types.messages import Message, ToolCall
 from edgewise.types.replies import Reply
 
@@ -95,16 +94,16 @@ def chat(
     talking: dict[str, Any] = {"mcp": servers, "mcp_timeout_s": mcp_timeout, "approve": approve}
     if no_history:
         settings = settings.with_changes(chat_history=False)
-    with Conversation(Engine(settings), **talking, **request) as conversation:
-        try:
-            talk = Talk(conversation, as_json, waiting)
-            if not as_json:
-                talk.greet()
-            while not talk.over and (line := talk.read()) is not None:
-                if line.strip():
-                    talk.take(line.strip())
-        finally:
-            conversation.engine.close()  # perhaps another one than at the beginning: /model
+    with (
+        Engine(settings) as engine,
+        Conversation(engine, **talking, **request) as conversation,
+    ):
+        talk = Talk(conversation, as_json, waiting)
+        if not as_json:
+            talk.greet()
+        while not talk.over and (line := talk.read()) is not None:
+            if line.strip():
+                talk.take(line.strip())
 
 
 class Approval:
@@ -137,6 +136,8 @@ class Talk:
         self.last: Reply | None = None
         self.over = False
         self._private_from = len(conversation.messages)
+        if self._private_now:  # --private: the system prompt is part of it
+            conversation._private += conversation.messages
         self._screen = console()
         self._typed = sys.stdin is not None and sys.stdin.isatty()
         self._editor: LineEditor | None = None
@@ -254,17 +255,13 @@ class Talk:
         self.over = True
 
     def _model(self, name: str) -> None:
-        """Another engine on the same conversation: the history is the conversation's."""
-        engine = self.conversation.engine
+        settings, options_now = self.conversation.engine.settings, self.conversation.options
         if name:
-            policy = self.conversation.options.get("policy")
-            settings = ensure_model(engine.settings.with_changes(model=name), policy)
-            parts.find_model(settings)  # a download may have failed: then the old one stays
-            engine.close()
-            engine = self.conversation.engine = Engine(settings)
-        store = ModelStore(engine.settings.models_dir)
-        installed = [each.name for each in store.installed() if each.row and each.row.chat]
-        now = engine.settings.model
+            ensure_model(settings.with_changes(model=name), options_now.get("policy"))
+            # A download may have failed: then the old one stays.
+            options_now["model"] = find_chat_model(settings, name)
+        now = options_now.get("model", settings.model)
+        installed = [each.name for each in pulled_chat_models(settings)]
         others = [each for each in installed if each != model_name(now, MODELS)]
         words = f"model: {now}" if name else f"model: {now} (installed: {', '.join(others) or '-'})"
         self._tell({"model": now, "others": others}, words)
@@ -275,14 +272,17 @@ class Talk:
         now = next((message.content for message in messages if message.role == "system"), "")
         if text:
             now = "" if text == "-" else text
-            changed = [*([Message("system", now)] if now else []), *said]
+            prompt = [Message("system", now)] if now else []
+            if self._private_now:
+                self.conversation._private += prompt
+            changed = [*prompt, *said]
             self._private_from += len(changed) - len(messages)
             messages[:] = changed
         self._tell({"system": now}, f"system: {now}" if now else "no system prompt")
 
     def _save(self, name: str) -> None:
         path, conversation = _file(name, "save"), self.conversation
-        model = conversation.engine.settings.model
+        model = conversation.options.get("model", conversation.engine.settings.model)
         saved_chat.save(path, conversation.messages, conversation._private, model)
         count = len(conversation.messages)
         self._tell({"file": str(path), "messages": count}, f"saved: {path}")
@@ -310,16 +310,24 @@ class Talk:
         words = f"policy: {policy}" if name else f"policy: {policy} (or {', '.join(others)})"
         self._tell({"policy": policy, "others": others}, words)
 
-    def _private(self, _: str) -> None:
+    def _private(self, wanted: str) -> None:
         """Private turns may never leave, so a history that may leave cannot keep them."""
-        messages, private = self.conversation.messages, not self._private_now
+        if wanted not in ("", "on", "off"):
+            raise InvalidRequest("/private takes on or off; alone it changes from one to the other")
+        messages, before = self.conversation.messages, self._private_now
+        private = not before if not wanted else wanted == "on"
         self.conversation.options["private"] = private
         if private:
-            self._private_from = len(messages)
+            self._private_from = self._private_from if before else len(messages)
             self._tell({"private": True}, "private: nothing leaves the device")
             return
-        forgotten = len(messages) - self._private_from
-        del messages[self._private_from :]
+        if not before:
+            self._private_from = len(messages)  # nothing was private: nothing is forgotten
+        said = messages[: self._private_from]
+        secrets = self.conversation._private  # among them a system prompt of that time
+        kept = [each for each in said if not any(each is secret for secret in secrets)]
+        forgotten = len(messages) - len(kept)
+        messages[:] = kept
         words = "no longer private" + ("; what was said meanwhile is forgotten" * bool(forgotten))
         self._tell({"private": False, "forgotten": forgotten}, words)
 

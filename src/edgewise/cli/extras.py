@@ -16,6 +16,7 @@ from importlib import import_module
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -26,7 +27,7 @@ from edgewise.cli.streams import python
 from edgewise.errors import ExtraMissing
 
 PACKAGE = "edgewise"
-FOR_DEVELOPERS = ("dev",)
+FOR_DEVELOPERS = ("dev", "docs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,12 @@ def why_not_loading(extra: str) -> str:
 def install_command(extra: str) -> str:
     """The line that adds an extra to this very installation."""
     wanted = shlex.quote(_requirement(extra))
-    prefix = Path(sys.prefix)
-    if (prefix / "uv-receipt.toml").exists():
-        return f"uv tool install {wanted}"
-    if (prefix / "pipx_metadata.json").exists():
-        return f"pipx install --force {wanted}"
+    # These two install afresh: an extra that is here and not named would be gone.
+    anew = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+    for receipt, line in anew.items():
+        if (Path(sys.prefix) / receipt).exists():
+            here = (name for name in extra_names() if name == extra or not lacking(name))
+            return f"{line} {shlex.quote(_requirement(*here))}"
     editable = "-e " if "editable" in str(_direct_url().get("dir_info")) else ""
     if find_spec("pip") is None:
         return f"uv pip install --python {shlex.quote(sys.executable)} {editable}{wanted}"
@@ -152,14 +154,16 @@ def _is_met(wanted: Requirement) -> bool:
         return False
 
 
-def _requirement(extra: str) -> str:
-    """What to install again, with the extra: by its name, or from where it came."""
-    url = str(_direct_url().get("url", ""))
-    if url.startswith("file:"):
-        return f"{url2pathname(urlsplit(url).path)}[{extra}]"
-    return f"{PACKAGE}[{extra}]{f' @ {url}' if url else ''}"
+def _requirement(*extras: str) -> str:
+    """What to install again, with the extras: by its name, or from where it came."""
+    came_from, wanted = _direct_url(), f"[{','.join(extras)}]"
+    url, vcs = str(came_from.get("url", "")), came_from.get("vcs_info")
+    if url.startswith("file:") and not vcs:
+        return f"{url2pathname(urlsplit(url).path)}{wanted}"
+    scheme = f"{vcs['vcs']}+" if vcs else ""
+    return f"{PACKAGE}{wanted}{f' @ {scheme}{url}' if url else ''}"
 
 
-def _direct_url() -> dict[str, object]:
+def _direct_url() -> dict[str, Any]:
     text = distribution(PACKAGE).read_text("direct_url.json")
     return dict(json.loads(text)) if text else {}

@@ -31,7 +31,7 @@ from edgewise.settings import Settings
 @click.option(
     "--model",
     "-m",
-    help="Local model: a name, or the path of a GGUF file.",
+    help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
     shell_complete=options.complete_models_and_files,
 )
 @options.as_json

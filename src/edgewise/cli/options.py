@@ -216,7 +216,7 @@ def routing(command: Command) -> Command:
         click.option(
             "--model",
             "-m",
-            help="Local model: a name, or the path of a GGUF file.",
+            help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
             shell_complete=complete_models_and_files,
         ),
         click.option("--system", "-s", help="System prompt."),

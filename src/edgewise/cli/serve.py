@@ -70,7 +70,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @click.option(
     "--model",
     "-m",
-    help="Local model: a name, or the path of a GGUF file.",
+    help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
     shell_complete=options.complete_models_and_files,
 )
 @options.personal
@@ -111,7 +111,7 @@ def serve(
     # Imported here: its parts are an extra, and slow to load.
     from edgewise.server import serve as runner  # noqa: PLC0415
 
-    runner.check_host(settings.server)  # before a model is fetched for nothing
+    runner.require_key(settings)  # before a model is fetched that nobody could ask
     settings = ensure_model(choose_model(settings))
     runner.log_to(_log_handler(settings.server.log_format))
     runner.serve(settings, lambda url: _announce(url, settings, as_json))

@@ -23,6 +23,7 @@ try:
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
+    from edgewise.server.access import Clients
     from edgewise.server.app import make_app
     from edgewise.server.realtime import MESSAGE_BYTES
     from edgewise.server.state import ServerState
@@ -113,11 +114,11 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{shown}:{port}"
 
 
-def check_host(server: ServerSettings) -> None:
-    """Raises SettingsError if anybody could ask: a key is missing."""
-    if not (server.key or server.keys) and not _is_loopback(server.host):
+def require_key(settings: Settings) -> None:
+    """Raises SettingsError if strangers could ask."""
+    if not Clients(settings).keyed and not _is_loopback(settings.server.host):
         raise SettingsError(
-            f"listening on {server.host!r} lets others in: set a key first "
+            f"listening on {settings.server.host!r} lets others in: set a key first "
             "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
         )
 
@@ -125,7 +126,7 @@ def check_host(server: ServerSettings) -> None:
 def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, socket.socket]:
     state = ServerState(settings, **parts)
     state.engine._cloud_for("chat")  # a chain that cannot be read is said now, not to a client
-    check_host(settings.server)
+    require_key(settings)
     listener = _listen(settings.server)
     for lane in state.lanes():
         base_url = lane.config.base_url

@@ -59,16 +59,17 @@ def worst_requests(body_bytes: int) -> list[Worst]:
         return lambda target: target.post(path, make(), patience_s=PATIENCE_S)
 
     chat, embeddings = "`/v1/chat/completions`", "`/v1/embeddings`"
+    speech = "`/v1/audio/transcriptions`"
     return [
         Worst("chat_text", f"{chat}, one long text", post(CHAT, lambda: _asked(text()))),
         Worst("chat_messages", f"{chat}, many messages", post(CHAT, messages)),
-        Worst("chat_schema_choices", "the same, a schema of 1,000 choices", post(CHAT, _choices)),
-        Worst("chat_schema_patterns", "the same, a schema of patterns", post(CHAT, _patterns)),
-        Worst("chat_tools", "the same, 128 tools", post(CHAT, _tools)),
-        Worst("chat_picture", "the same, a picture of 50 million pixels", post(CHAT, _seen)),
+        Worst("chat_schema_choices", f"{chat}, a schema of 1,000 choices", post(CHAT, _choices)),
+        Worst("chat_schema_patterns", f"{chat}, a schema of patterns", post(CHAT, _patterns)),
+        Worst("chat_tools", f"{chat}, 128 tools", post(CHAT, _tools)),
+        Worst("chat_picture", f"{chat}, a picture of 50 million pixels", post(CHAT, _seen)),
         Worst(
             "chat_pictures",
-            "the same, 20 pictures of 50 million pixels",
+            f"{chat}, 20 pictures of 50 million pixels",
             post(CHAT, lambda: _seen(20)),
         ),
         Worst(
@@ -93,9 +94,9 @@ def worst_requests(body_bytes: int) -> list[Worst]:
             f"{embeddings}, 2,048 texts",
             post("/v1/embeddings", lambda: {"model": "local", "input": texts()}),
         ),
-        Worst("sound", "`/v1/audio/transcriptions`, ten minutes of speech", _upload(_speech)),
-        Worst("sound_hour", "the same, an hour of silence in 12 kB", _upload(_hour)),
-        Worst("sound_days", "the same, 100 hours in 1.3 MB", _upload(_days)),
+        Worst("sound", f"{speech}, ten minutes of speech", _upload(_speech)),
+        Worst("sound_hour", f"{speech}, an hour of silence in 12 kB", _upload(_hour)),
+        Worst("sound_days", f"{speech}, 100 hours in 1.3 MB", _upload(_days)),
         Worst("realtime", "`/v1/realtime`, three messages of 14 MB", _talk),
     ]
 
