@@ -86,12 +86,16 @@ engine = Engine(settings, backend=ScriptedBackend.confident(words))
 engine._rates()  # no import must be under way: Python itself would hang in the child
 stream = engine.stream("Tell me.", policy="local_only")
 next(stream)
-engine._lock.acquire()  # as another thread that opens a model at this moment
+locks = (engine._lock, engine._opening, engine._models._lock)
+for lock in locks:
+    lock.acquire()  # as another thread that opens a model at this moment
 child = os.fork()
 if child == 0:
     assert engine.complete("Hello?", policy="local_only", request_id="child").source == "local"
+    assert engine._models.loaded == ()
     sys.exit(0)
-engine._lock.release()
+for lock in locks:
+    lock.release()
 assert os.waitpid(child, 0)[1] == 0
 reply = list(stream)[-1].reply
 assert engine.ledger.get(reply.id)["error_code"] == "", "the child has not left in its name"
