@@ -49,7 +49,12 @@ class Opened:
 
     def _open(self, settings: Settings) -> ScriptedBackend:
         found = ModelStore(settings.models_dir).find(settings.model)
-        facts = replace(SCRIPTED_FACTS, model=found.name, quantisation=found.quantisation)
+        facts = replace(
+            SCRIPTED_FACTS,
+            backend="llama_cpp",  # which the shipped calibrations are for
+            model=found.name,
+            quantisation=found.quantisation,
+        )
         self.backends.append(ScriptedBackend.confident(f"I am {found.name}.", facts=facts))
         return self.backends[-1]
 
