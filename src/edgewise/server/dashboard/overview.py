@@ -256,7 +256,7 @@ def _providers(state: ServerState, spent: Mapping[str, ProviderSpend]) -> list[d
 def _device_state(state: ServerState) -> str:
     if not state.warm.is_set():
         return "starting"
-    return "ready" if state.local_model else "missing"
+    return "ready" if state.answering_model else "missing"
 
 
 def _drift(state: ServerState) -> list[DriftState]:
