@@ -138,8 +138,9 @@ class RunningServer:
         alone = self._dialect.reuse.is_alone(owner)
         with contextlib.closing(tokens):
             for item in tokens:
-                hidden = isinstance(item, Finish) and not alone
-                yield replace(item, cached_tokens=0) if hidden else item
+                if isinstance(item, Finish) and not alone:
+                    item = replace(item, cached_tokens=0)
+                yield item
 
     def _tokens(
         self, path: str, body: Mapping[str, Any], alternatives: bool, line: Line
