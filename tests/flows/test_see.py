@@ -22,7 +22,6 @@ from edgewise.errors import (
     LocalError,
 )
 from edgewise.flows import see
-from edgewise.flows.see import BOTH
 from edgewise.local.backend import DeviceFacts, VisionBackend
 from edgewise.types.measured import (
     Measured,
@@ -295,14 +294,11 @@ def test_a_skill_that_breaks_off_hands_off_where_it_may() -> None:
 
 
 def test_a_description_that_breaks_off_hands_off_where_it_may() -> None:
-    def broken() -> Stage:
-        eyes = [ScriptedEye(reads(""), DeviceBusy("64 wait already")) for _ in BOTH]
-        return Stage(*eyes)
-
-    reply = broken().ask("What is in this picture?")
+    busy = ScriptedEye(reads(""), DeviceBusy("64 wait already"))
+    reply = Stage(busy, busy).ask("What is in this picture?")
     assert (reply.source, reply.decision.code) == ("cloud", "handoff_local_failed")
     with pytest.raises(DeviceBusy):  # so that a server can say when to come again
-        broken().ask("What is in this picture?", policy="local_only")
+        Stage(busy, busy).ask("What is in this picture?", policy="local_only")
 
 
 def test_json_is_not_what_skills_write() -> None:
