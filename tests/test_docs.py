@@ -426,7 +426,7 @@ def served_limits() -> str:
     from edgewise.cloud.redact import MOST_SEARCHED
     from edgewise.server import body, realtime, serve, state, wyoming
     from edgewise.server.openai.chat import MOST_TOKENS
-    from edgewise.server.openai.embeddings import MOST_TEXTS
+    from edgewise.server.openai.embeddings import MOST_CHARACTERS, MOST_TEXTS
     from edgewise.speech.audio import HIGHEST_RATE, LOWEST_RATE
     from edgewise.types.messages import MOST_TURNS
     from edgewise.vision import fetch, pictures
@@ -465,7 +465,12 @@ def served_limits() -> str:
         ("Messages and calls", f"{MOST_TURNS:,}", "400", ""),
         ("Tools", f"{TOOLS_LIMIT:,}", "400", ""),
         ("Tokens of an answer", f"{MOST_TOKENS:,}", "400", ""),
-        ("Texts to be embedded", f"{MOST_TEXTS:,}", "400", ""),
+        (
+            "Texts to be embedded",
+            f"{MOST_TEXTS:,}, {MOST_CHARACTERS:,} characters in all",
+            "400",
+            "",
+        ),
         ("Parts of a form", f"{body.MOST_PARTS - 1}", "400", ""),
         ("A field of a form that is no file", size(body.LONGEST_TEXT), "400", ""),
         (

@@ -130,13 +130,16 @@ class Engine:
         self._doors: dict[Task, Door] = {}
         self._breakers: dict[str, Breaker] = {}
         self._cloud_rates: tuple[int, int] | None = None
+        self._opening = threading.Lock()  # a model, which takes time: the cloud has its own lock
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
         forget_at_fork(self)
 
     def _forget(self) -> None:
         """In a forked child: streams and connections are the parent's."""
-        self._lock, self._pricing = threading.Lock(), threading.Lock()
+        self._opening, self._lock = threading.Lock(), threading.Lock()
+        self._pricing = threading.Lock()
+        self._models.forget()
         self._streams.forget()
         abandon(*self._doors.values())
         self._doors = {}
@@ -327,15 +330,14 @@ class Engine:
 
     def _open_backend(self, model: str = "") -> ChatBackend:
         """The local model, or another one. Raises ModelNotFound, like the methods below."""
-        with self._lock:
-            if model:
-                return self._models.open_named(model)
-            self._backend = self._backend or self._models.open_own()
-            return self._backend
+        if model:
+            return self._models.open_named(model)
+        self._backend = found = self._backend or self._models.open_own()
+        return found
 
     def _open_function_model(self) -> CallBackend:
         """The model that writes function calls."""
-        with self._lock:
+        with self._opening:
             self._function_model = self._function_model or assembly.open_function_model(
                 self.settings
             )
@@ -343,13 +345,13 @@ class Engine:
 
     def _open_transcriber(self) -> SpeechBackend:
         """The model that transcribes speech."""
-        with self._lock:
+        with self._opening:
             self._transcriber = self._transcriber or assembly.open_transcriber(self.settings)
             return self._transcriber
 
     def _open_embedder(self) -> EmbedBackend:
         """The model that makes vectors."""
-        with self._lock:
+        with self._opening:
             self._embedder = self._embedder or assembly.open_embedder(self.settings)
             return self._embedder
 
@@ -380,7 +382,7 @@ class Engine:
     def close(self) -> None:
         """Cancel open streams, free models and connections. The next request opens them again."""
         self._streams.close()
-        with self._lock:
+        with self._opening, self._lock:
             models = (self._backend, self._function_model, self._transcriber, self._embedder)
             for model in (*models, *self._vision_skills.values()):
                 if model is not None:

@@ -363,15 +363,17 @@ class SharedEngine(Engine):
         self._shared: dict[int, Any] = {}  # models with their queues
         self._choices: dict[tuple[str, Task], Cloud] = {}
         self._sharing = threading.Lock()
-        self._vision_skills = QueuedVisionSkills(
-            lambda vision_skill: self._share(vision_skill, QueuedVisionSkill)
-        )
+        self._vision_skills = self._queued_skills()
+
+    def _queued_skills(self) -> QueuedVisionSkills:
+        return QueuedVisionSkills(lambda skill: self._share(skill, QueuedVisionSkill))
 
     @override
     def _forget(self) -> None:
         super()._forget()
         abandon(*self._choices.values())
         self._shared, self._choices, self._sharing = {}, {}, threading.Lock()
+        self._vision_skills = self._queued_skills()  # whoever stands in those queues is gone
 
     @override
     def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:

@@ -7,13 +7,14 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgewise import Conversation, DeviceBusy, Engine, GenerationFailed, InvalidRequest, Settings
-from edgewise.assembly import models
+from edgewise.assembly import models, parts
 from edgewise.assembly.calibrations import shipped_document
 from edgewise.assembly.models import BUFFERS, needed_bytes
 from edgewise.errors import ModelNotFound
@@ -210,6 +211,65 @@ def test_threads_may_ask_for_different_models_at_once(opened: Opened) -> None:
             thread.join()
     assert sorted(said) == sorted((OWN, CODER, LARGER) * 4)
     assert len(opened.backends) == 3
+
+
+def test_while_a_model_is_opened_others_answer(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one may start a process, and bringing one back may wait for another to end."""
+    begun, go = threading.Event(), threading.Event()
+    usual = parts.open_backend
+
+    def slowly(settings: Settings) -> Any:
+        if settings.model == CODER:
+            begun.set()
+            go.wait(60)
+        return usual(settings)
+
+    monkeypatch.setattr(parts, "open_backend", slowly)
+    with engine_with(model_memory_bytes=2 * EACH) as engine, ThreadPoolExecutor(2) as pool:
+        for _ in range(2):  # a new one, and one that had left
+            begun.clear()
+            go.clear()
+            engine.complete("Who are you?")
+            slow = pool.submit(engine.complete, "Who are you?", model=CODER)
+            assert begun.wait(60)
+            other = pool.submit(lambda: (engine._cloud_for("chat"), engine.complete("Who?")))
+            try:
+                assert other.result(60)[1].model == OWN
+            finally:
+                go.set()
+            assert slow.result(60).model == CODER
+            for name in (LARGER, OWN):
+                engine.complete("Who are you?", model=name)
+            assert engine._models.loaded == (LARGER, OWN)
+
+
+def test_nobody_leaves_for_a_model_that_does_not_fit_anyway(opened: Opened) -> None:
+    with engine_with(model_memory_bytes=EACH) as engine:
+        engine.complete("Who are you?")
+        engine._models.open_named(LARGER).needed = 5 * EACH
+        with pytest.raises(GenerationFailed, match="may be used"):
+            engine.complete("Who are you?", model=f"local/{LARGER}")
+        assert engine._models.loaded == (OWN,)
+
+
+def test_a_model_that_cannot_be_opened_again_is_not_counted(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with engine_with(model_memory_bytes=EACH) as engine:
+        for name in (CODER, OWN):
+            engine.complete("Who are you?", model=name)
+
+        def missing(_: Settings) -> Any:
+            raise ModelNotFound("its file is gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(parts, "open_backend", missing)
+            with pytest.raises(ModelNotFound):
+                engine.complete("Who are you?", model=f"local/{CODER}")
+        assert engine._models.loaded == ()
+        assert engine.complete("Who are you?").model == OWN
 
 
 @pytest.mark.real_model

@@ -15,6 +15,7 @@ from edgewise.decide.score import Score
 from edgewise.errors import (
     CloudClosed,
     CloudTimeout,
+    DeviceBusy,
     DoesNotFit,
     ExtraMissing,
     GenerationFailed,
@@ -290,6 +291,14 @@ def test_a_skill_that_breaks_off_hands_off_where_it_may() -> None:
     assert (reply.source, reply.decision.code) == ("cloud", "handoff_local_failed")
     with pytest.raises(GenerationFailed):
         Stage(broken).ask(SIGN, policy="local_only")
+
+
+def test_a_description_that_breaks_off_hands_off_where_it_may() -> None:
+    busy = ScriptedEye(reads(""), DeviceBusy("64 wait already"))
+    reply = Stage(busy, busy).ask("What is in this picture?")
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_local_failed")
+    with pytest.raises(DeviceBusy):  # so that a server can say when to come again
+        Stage(busy, busy).ask("What is in this picture?", policy="local_only")
 
 
 def test_json_is_not_what_skills_write() -> None:

@@ -120,8 +120,13 @@ def fake_ollama(*, version: str = "0.13.0", remote_host: str = "", late: str = "
     )
 
 
-def fake_openai(*, tells: bool, owner: str = "organization_owner") -> FakeServer:
-    """One of the many that speak OpenAI's API; `tells`: with log-probabilities."""
+def fake_openai(*, tells: bool, owner: str = "organization_owner", cached: int = 0) -> FakeServer:
+    """One of the many that speak OpenAI's API; `tells`: with log-probabilities.
+
+    `cached`: so many tokens of every prompt it has read before.
+    """
+    details = {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
+    usage = {"prompt_tokens": 9, "completion_tokens": 6, **details}
 
     def chat(body: dict[str, Any]) -> tuple[int, Iterator[str]]:
         told = tells and body.get("logprobs")
@@ -137,7 +142,7 @@ def fake_openai(*, tells: bool, owner: str = "organization_owner") -> FakeServer
                 choice["logprobs"] = {"content": [evidence(word)] if told else []}
                 yield "data: " + json.dumps({"choices": [choice]}) + "\n"
             yield 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n'
-            yield 'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 6}}\n'
+            yield "data: " + json.dumps({"choices": [], "usage": usage}) + "\n"
             yield "data: [DONE]\n"
 
         return 200, lines()

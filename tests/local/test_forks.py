@@ -74,6 +74,49 @@ def test_a_forked_child_opens_its_own_model_and_its_parent_goes_on(kind: str) ->
     assert ran.returncode == 0, ran.stderr
 
 
+ISOLATED = """
+import os, sys, threading
+from edgewise.errors import GenerationFailed
+from edgewise.local.isolated import IsolatedModel
+from edgewise.types.messages import Message, Request
+from tests.local.crashing_model import open_crashing
+
+model = IsolatedModel(open_crashing)
+request = lambda text: Request(messages=(Message("user", text),))
+use = lambda: "".join(item.text for item in list(model.generate(request("a b")))[:-1])
+assert use() == "a b "
+stream = model.generate(request(f"c @wait:{sys.argv[1]} d"))
+next(stream)
+process = model.supervisor.pid
+model.supervisor._lock.acquire()  # as a thread that hands out a request at this moment
+child = os.fork()
+if child == 0:
+    assert use() == "a b "
+    assert model.supervisor.pid != process, "the child has a process of its own"
+    try:
+        list(stream)
+    except GenerationFailed as error:
+        assert "parent process" in str(error)
+    else:
+        raise AssertionError("nobody can read a stream of the parent's")
+    sys.exit(0)
+model.supervisor._lock.release()
+assert os.waitpid(child, 0)[1] == 0
+open(sys.argv[1], "w").close()
+assert len(list(stream)) == 2 and model.supervisor.pid == process, "the parent goes on"
+model.close()
+"""
+
+
+def test_a_model_in_its_own_process_belongs_to_the_one_that_started_it(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", ISOLATED, str(tmp_path / "go")],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)}, capture_output=True, text=True,
+        timeout=100, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+
+
 SHARED = """
 import os, sys
 from pathlib import Path
@@ -86,12 +129,16 @@ engine = Engine(settings, backend=ScriptedBackend.confident(words))
 engine._rates()  # no import must be under way: Python itself would hang in the child
 stream = engine.stream("Tell me.", policy="local_only")
 next(stream)
-engine._lock.acquire()  # as another thread that opens a model at this moment
+locks = (engine._lock, engine._opening, engine._models._lock)
+for lock in locks:
+    lock.acquire()  # as another thread that opens a model at this moment
 child = os.fork()
 if child == 0:
     assert engine.complete("Hello?", policy="local_only", request_id="child").source == "local"
+    assert engine._models.loaded == ()
     sys.exit(0)
-engine._lock.release()
+for lock in locks:
+    lock.release()
 assert os.waitpid(child, 0)[1] == 0
 reply = list(stream)[-1].reply
 assert engine.ledger.get(reply.id)["error_code"] == "", "the child has not left in its name"

@@ -370,6 +370,57 @@ def test_a_process_that_keeps_crashing_is_left_alone_for_a_while(
         assert not model.supervisor.trouble
 
 
+def test_a_model_that_loads_and_then_crashes_keeps_crashing_too(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new process loads the model by itself. That is no answer."""
+    monkeypatch.setattr(isolated, "FREE_RESTARTS", 1)
+    monkeypatch.setattr(isolated, "FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(isolated, "LONGEST_PAUSE_S", 600.0)
+    for number in range(2):
+        with pytest.raises(RuntimeCrashed):
+            list(model.generate(asked(f"{number} @exit")))
+        if number == 0:
+            wait_until(lambda: model.supervisor.restarts == 1 and model.supervisor.ready)
+            wait_until(lambda: not model.supervisor._running)
+    wait_until(lambda: bool(model.supervisor.trouble))
+    with pytest.raises(RuntimeDown):
+        list(model.generate(asked("well")))
+
+
+def test_without_a_thread_to_spare_there_is_no_model_and_nobody_waits(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.close()
+
+    def exhausted(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(isolated.Supervisor, "_spawn", exhausted)
+        with pytest.raises(ModelNotFound, match="can't start new thread"):
+            list(model.generate(asked("well")))
+    assert said(model.generate(asked("well"))) == "well "
+
+
+@pytest.mark.parametrize("told", [b"[]", b"{}", b'{"facts": [1]}', b"no json", b'"\\ud800"'])
+@pytest.mark.parametrize("kind", [model_process.OPENED, model_process.ERROR])
+def test_a_process_that_makes_no_sense_is_ended_and_another_started(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch, told: bytes, kind: int
+) -> None:
+    usual, frames = isolated.Supervisor._hear, [(kind, told, b"")]
+
+    def hear(self: Any, child: Any, number: int, frame: Any) -> None:
+        usual(self, child, 0, frames.pop()) if frames else usual(self, child, number, frame)
+
+    monkeypatch.setattr(isolated.Supervisor, "_hear", hear)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(said, model.generate(asked("a @slow b")))
+        wait_until(first.done)
+    monkeypatch.undo()
+    assert said(model.generate(asked("well"))) == "well "
+
+
 def test_what_opening_the_model_raises_is_raised_here() -> None:
     with pytest.raises(GenerationFailed, match=r"ValueError in crashing_model.py"):
         IsolatedModel(open_crashing, dies_opening="words of its own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,15 @@ def test_whether_a_server_sends_log_probabilities_is_tried_once(tells: bool) -> 
     assert text_of(items) == "The symbol is Au." and items[-1] == Finish("stop", 9, 6)
 
 
+def test_a_second_client_is_not_told_what_the_server_has_read_before() -> None:
+    with fake_openai(tells=True, cached=7) as server:
+        backend = open_backend(server.url)
+        found = [list(backend.generate(replace(ASK, owner=name)))[-1] for name in "aaba"]
+        backend.close()
+    # While one asks alone, it is told of its own prompts.
+    assert [each.cached_tokens for each in found if isinstance(each, Finish)] == [7, 7, 0, 0]
+
+
 def test_an_edgewise_server_is_not_its_own_device() -> None:
     with fake_openai(tells=True, owner="edgewise") as server, pytest.raises(ModelNotFound):
         read(server)
@@ -114,6 +124,17 @@ def test_an_edgewise_server_is_not_its_own_device() -> None:
 def test_no_server_is_a_clear_error() -> None:
     with pytest.raises(ModelNotFound, match="no server for models answers at"):
         open_backend("http://127.0.0.1:9")
+    with pytest.raises(ModelNotFound, match="is no address of a server"):
+        open_backend("http://127.0.0.1:port")
+
+
+def test_a_llama_server_that_says_too_little_is_a_clear_error() -> None:
+    listed = {"data": [{"id": "a", "owned_by": "llamacpp"}]}
+    with (
+        FakeServer({"/v1/models": listed, "/props": {}}) as server,
+        pytest.raises(ModelNotFound, match="no server for models answers at"),
+    ):
+        open_backend(server.url)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,15 @@ import contextlib
 import json
 import socket
 import time
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from edgewise.errors import GenerationFailed
+from edgewise.local.backend import TokenStream
+from edgewise.server.errors import without_folders
+from edgewise.testing import ScriptedBackend
 from edgewise_bench.campaigns.bodies import MALFORMED
 from edgewise_bench.campaigns.raw_http import HEAD, NOT_HTTP
 from tests.server.conftest import Serving
@@ -137,3 +143,33 @@ def test_pipelined_requests_are_answered_in_order(session_served: Served) -> Non
         )
         both = read_all(connection)
     assert both.index(b'"ok"') < both.index(b'"ready"')
+
+
+# -- where files are ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("could not load /home/jo/.cache/m/a.gguf: bad", "could not load a.gguf: bad"),
+        ("the ledger '/Users/Jo S/Application Support/l.db': full", "the ledger 'l.db': full"),
+        (r"no file 'C:\\Users\\jo\\a.gguf'", "no file 'a.gguf'"),
+        ("see https://example.com/a/b and/or cloud/openai/gpt", None),
+        ("3/4 of 1/2, and `GET /healthz`", None),
+    ],
+)
+def test_a_file_is_told_by_its_name(said: str, shown: str | None) -> None:
+    assert without_folders(said) == (shown or said)
+
+
+class Unloadable(ScriptedBackend):
+    @override
+    def generate(self, *_: Any, **__: Any) -> TokenStream:
+        raise GenerationFailed("llama.cpp could not load /home/jo/models/a.gguf")
+
+
+def test_no_client_learns_where_the_servers_files_are(serving: Serving) -> None:
+    served = serving(Unloadable(["never said"]))
+    for stream in (False, True):
+        answer = served.chat(model="local", stream=stream)
+        assert "could not load a.gguf" in answer.text and "/home" not in answer.text

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from typing_extensions import override
 
+from edgewise.bridge import Cancellation
 from edgewise.local.backend import TokenStream
-from edgewise.server.dashboard.events import in_flight
+from edgewise.server.access import Client
+from edgewise.server.access_log import Served as AccessServed
+from edgewise.server.answer import Incoming
+from edgewise.server.dashboard.events import BACKLOG, events, in_flight
 from edgewise.testing import LoopbackCloud, ScriptedBackend, word_tokens
 from edgewise.types.progress import Progress
 from edgewise.types.tokens import Token
@@ -132,6 +138,26 @@ def test_a_request_that_nobody_foresaw_to_fail_does_not_stay(serving: Serving) -
     assert served.chat().status_code == 500
     served.settle()
     assert served.state.access_log.running == {}
+
+
+def test_who_does_not_read_holds_up_nobody(serving: Serving) -> None:
+    """However many end in the same moment."""
+    served = serving()
+    client = Client("somebody")
+    looking = events(served.state, Incoming({}, b"", client, Cancellation(client.name), {}))
+    next(looking)
+    (listen,) = served.state.access_log.listeners
+    ended = [
+        threading.Thread(target=listen, args=(AccessServed(endpoint="chat"),), daemon=True)
+        for _ in range(BACKLOG + 2)
+    ]
+    with mock.patch.object(queue.Queue, "full", return_value=False):  # as all see it at once
+        for thread in ended:
+            thread.start()
+        for thread in ended:
+            thread.join(20)
+            assert not thread.is_alive()
+    looking.close()
 
 
 def test_the_confidence_is_worked_out_only_for_whoever_looks() -> None:

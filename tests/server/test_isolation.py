@@ -114,6 +114,9 @@ def test_a_model_that_keeps_crashing_leaves_a_server_without_one(
     ready = served.http.get("/readyz")
     assert (ready.status_code, ready.json()["local_model"]) == (200, None)
     assert served.metric('edgewise_model_up{model="crashing-1"}') == 0
+    device = served.http.get("/edgewise/overview/1h").json()["device"]
+    assert (device["state"], device["model"]) == ("missing", "")
+    assert "keeps crashing" in device["trouble"]
     assert served.http.get("/healthz").status_code == 200
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,30 @@ def test_the_pictures_of_a_client_that_left_are_not_unpacked(
     finally:
         current.reset(token)
     assert opened == [1]
+
+
+# -- threads --------------------------------------------------------------------------------------
+
+
+def test_a_system_without_a_thread_to_spare_is_busy_and_nothing_stays_taken(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = threading.Thread.start
+
+    def exhausted(thread: threading.Thread) -> None:
+        if thread.name.startswith("edgewise-request"):
+            raise RuntimeError("can't start new thread")
+        usual(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", exhausted)
+        busy = served.chat()
+        assert (busy.status_code, busy.json()["error"]["code"]) == (429, "server_busy")
+        with session(served) as socket, pytest.raises(ConnectionClosed):
+            told(socket)
+    assert (len(served.state.inside), len(served.state.live)) == (0, 0)
+    assert served.state.bodies.used == 0
+    assert served.chat().status_code == 200
 
 
 # -- live sessions --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import base64
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -19,7 +20,8 @@ from edgewise.assembly import pictures as vision_requests
 from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
 from edgewise.local.backend import DeviceFacts
-from edgewise.shared_engine import FairQueue, QueuedModel
+from edgewise.settings import Settings
+from edgewise.shared_engine import FairQueue, QueuedModel, SharedEngine
 from edgewise.testing import ScriptedFunctionModel
 from edgewise.types.pictures import Line, Sight
 from tests.pictures import one_pixel
@@ -294,3 +296,12 @@ def test_one_who_leaves_the_queue_before_a_picture_is_passed_over(
     first.close()
     clean(served)
     assert vision_skill.looked == 1
+
+
+def test_a_forked_child_stands_in_no_queue_of_its_parent(tmp_path: Path) -> None:
+    with SharedEngine(Settings.load({}, data_dir=tmp_path), queue=1) as engine:
+        engine._vision_skills["reads text"] = SlowSkill()
+        queued: Any = engine._vision_skills["reads text"]
+        with queued.turn():  # at this moment it forks
+            engine._forget()
+            assert not engine._vision_skills and not engine.fair_queues

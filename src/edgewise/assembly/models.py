@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from edgewise.assembly import parts
@@ -23,7 +23,6 @@ from edgewise.errors import (
     StoreError,
 )
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
-from edgewise.local.forks import forget_at_fork
 from edgewise.local.generation import Generation
 from edgewise.local.store.catalogue import row_named
 from edgewise.local.store.gguf_header import cache_bytes_of
@@ -74,16 +73,10 @@ class ChatModels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
+        self._opening: dict[str, threading.Lock] = {}
         self._models: dict[str, PooledModel] = {}
         self._limit = settings.model_memory_bytes or None
         self._turns = itertools.count(1)
-        forget_at_fork(self)
-
-    def _forget(self) -> None:
-        """In a forked child: whoever was at work is at work in the parent."""
-        self._lock = threading.Lock()
-        for model in self._models.values():
-            model.users = 0
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -103,12 +96,16 @@ class ChatModels:
 
     def _model(self, name: str, open_model: Callable[[], ChatBackend], *, own: bool) -> PooledModel:
         with self._lock:
-            if name not in self._models:
+            opening = self._opening.setdefault(name, threading.Lock())
+        # Opening may start a process: only whoever wants this model waits for it.
+        with opening:
+            if (found := self._models.get(name)) is None:
                 backend = open_model()  # not loaded; whatever is wrong with it is said now
-                facts = backend.facts()
-                needed = self._needed(name, facts)
-                self._models[name] = PooledModel(self, backend, open_model, needed, own=own)
-            return self._models[name]
+                needed = self._needed(name, backend.facts())
+                found = PooledModel(self, backend, open_model, needed, own=own)
+                with self._lock:
+                    self._models[name] = found
+            return found
 
     def _needed(self, name: str, facts: DeviceFacts) -> int:
         try:
@@ -121,35 +118,40 @@ class ChatModels:
     def using(self, model: PooledModel) -> Generator[ChatBackend]:
         """While inside, a model may be loaded, and stays where it is."""
         with self._lock:
-            if not model.is_loaded:
-                self._make_room(model)
-            backend = model.opened()
+            leaving = [] if model.is_loaded else self._make_room(model)
             model.is_loaded, model.last_used = True, next(self._turns)
             model.users += 1
         try:
-            yield backend
+            yield model.opened(leaving)
         finally:
             with self._lock:
-                model.users -= 1
+                model.users = max(0, model.users - 1)  # a fork has counted anew
                 model.last_used = next(self._turns)
+                model.is_loaded = model.users > 0 or model.is_open
 
-    def _make_room(self, model: PooledModel) -> None:
-        """Nothing leaves in vain: first it is certain that the model can come in."""
+    def _make_room(self, model: PooledModel) -> list[ChatBackend]:
+        """Take out the least recently used until this one fits. What they had is to be closed.
+
+        Nothing leaves in vain: if it would not fit, it is refused first.
+        """
         limit = self._find_limit()
+        over = self._taken() + model.needed - limit
+        leaving: list[PooledModel] = []
+        for other in self._by_use():
+            if over > 0 and other.is_loaded and other.needed and not other.users:
+                leaving.append(other)
+                over -= other.needed
+        if over > 0:
+            self._refuse(model, limit)
+        return [each for other in leaving if (each := other.leave()) is not None]
+
+    def _refuse(self, model: PooledModel, limit: int) -> None:
         wanted = f"{model.name} needs about {_gigabytes(model.needed)} of memory"
         if model.needed > limit and not model.own:  # the engine's own is tried, come what may
             words = f"{_gigabytes(limit)} may be used (model_memory_bytes)"
             raise GenerationFailed(f"{wanted}, and {words}")
-        loaded = [each for each in self._by_use() if each.is_loaded and each.needed]
-        busy = [each for each in loaded if each.users]
-        if busy and sum(each.needed for each in busy) + model.needed > limit:
-            names = ", ".join(each.name for each in busy)
-            raise DeviceBusy(f"{wanted}, and {names} is at work")
-        for other in loaded:
-            if self._taken() + model.needed <= limit:
-                return
-            if not other.users:
-                other.unload()
+        if busy := [each.name for each in self._models.values() if each.users and each.needed]:
+            raise DeviceBusy(f"{wanted}, and {', '.join(busy)} is at work")
 
     def _find_limit(self) -> int:
         if self._limit is None:  # once: what is loaded later does not show in what is free
@@ -165,9 +167,16 @@ class ChatModels:
 
     def close(self) -> None:
         with self._lock:
-            for model in self._models.values():
-                model.unload()
+            models = list(self._models.values())
             self._models.clear()
+        for model in models:
+            model.close()
+
+    def forget(self) -> None:
+        """In a forked child: whoever was opening or using a model is in the parent."""
+        self._lock, self._opening = threading.Lock(), {}
+        for model in self._models.values():
+            model.users, model.opening = 0, threading.Lock()
 
 
 class PooledModel:
@@ -185,6 +194,7 @@ class PooledModel:
         self._pool = pool
         self._open_model = open_model
         self._backend: ChatBackend | None = backend
+        self.opening = threading.Lock()
         self._facts = backend.facts()
         self.name = self._facts.model
         self.needed = needed
@@ -194,8 +204,9 @@ class PooledModel:
         self.last_used = 0
 
     def facts(self) -> DeviceFacts:
-        if self._backend is not None:
-            self._facts = self._backend.facts()
+        backend = self._backend  # another thread may take it away at any time
+        if backend is not None:
+            self._facts = backend.facts()
         return self._facts
 
     def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
@@ -231,20 +242,30 @@ class PooledModel:
             count = getattr(backend, "count_tokens", None)
             return None if count is None else int(count(request))
 
-    def opened(self) -> ChatBackend:
-        if self._backend is None:
-            self._backend = self._open_model()
-        return self._backend
+    @property
+    def is_open(self) -> bool:
+        return self._backend is not None
 
-    def unload(self) -> None:
-        """Free its memory. Whoever asks it next loads it again."""
+    def opened(self, leaving: Sequence[ChatBackend] = ()) -> ChatBackend:
+        """The runtime, opened if need be, after those that make room for it are closed."""
+        with self.opening:
+            for other in leaving:
+                other.close()
+            if self._backend is None:
+                self._backend = self._open_model()
+            return self._backend
+
+    def leave(self) -> ChatBackend | None:
+        """Give the runtime away, for the caller to close. Whoever asks next opens another."""
         self.facts()
         backend, self._backend, self.is_loaded = self._backend, None, False
-        if backend is not None:
-            backend.close()
+        return backend
 
     def close(self) -> None:
-        self.unload()
+        """Free its memory. Whoever asks it next loads it again."""
+        backend = self.leave()
+        if backend is not None:
+            backend.close()
 
     def __getattr__(self, name: str) -> Any:
         """What a runtime has besides, as long as it is open."""

@@ -193,27 +193,31 @@ class Seeing(TextFlow):
         return sight if self.sights else replace(sight, quality=measure_quality(pixels))
 
     def _describe(self) -> SeenAnswer:
-        """With both skills, or with the one that is there."""
-        found = self._look_with_both()
+        """With both skills, or with the one that is there. Raises a LocalError if none is."""
+        found, failed = self._look_with_both()
+        if not found:
+            raise failed[0]
         return describe_all(self.sights, found.get("names objects"), found.get("reads text"))
 
-    def _look_with_both(self) -> dict[Skill, Calibration]:
-        """The calibrations of the skills that looked. Raises DoesNotFit if none could."""
-        told, found = [], dict[Skill, Calibration]()
+    def _look_with_both(self) -> tuple[dict[Skill, Calibration], list[LocalError]]:
+        """The calibrations of the skills that looked, and why others could not."""
+        found, failed = dict[Skill, Calibration](), []
         for skill in BOTH:
             try:
                 found[skill] = self.lent.calibration(self._look(skill))
             except LocalError as error:
-                told.append(str(error))
-        if not found:
-            words = f"{self.draft.reason}; and the device sees nothing: {'; '.join(told)}"
-            raise DoesNotFit(words)
+                failed.append(error)
         self.skill = ", ".join(found)
-        return found
+        return found, failed
 
     def _tell(self) -> Iterator[Event]:
         """The device cannot answer the question: it says so, and describes what it sees."""
-        draft, finder = self.draft, self._look_with_both().get("names objects")
+        draft = self.draft
+        found, failed = self._look_with_both()
+        if not found:
+            words = "; ".join(map(str, failed))
+            raise DoesNotFit(f"{draft.reason}; and the device sees nothing: {words}")
+        finder = found.get("names objects")
         draft.confidence, draft.doubted = 0.0, True  # it does not answer the question
         draft.degraded_code = draft.degraded_code or "no_device_skill"
         if self.misfit is not None and draft.code == "policy_local_only":

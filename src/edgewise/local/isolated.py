@@ -44,6 +44,7 @@ from edgewise.errors import (
 )
 from edgewise.local import model_process
 from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.local.forks import abandon, forget_at_fork
 from edgewise.local.generation import Channel, Generation
 from edgewise.local.model_process import (
     ALIVE,
@@ -74,6 +75,8 @@ MOST_PLACES = 60
 MOST_SAID = 2**16  # bytes of a crash's stack that are read
 # What may be logged of it: places in code, never words of a request.
 _PLACE = re.compile(r'^(Fatal Python error: [\w ]+|  File "[^"]*", line \d+ in \S+)', re.MULTILINE)
+# What reading the words of a process raises that was taken over, or has lost its mind.
+NONSENSE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _FACTS = {each.name for each in fields(DeviceFacts)}
 
 _Frame = tuple[int, bytes, bytes]  # kind, JSON, hidden state
@@ -273,16 +276,8 @@ class Supervisor:
     ) -> None:
         self._opening = (opener.__module__, opener.__qualname__, arguments, dict(options))
         self._memory = memory
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._thread: threading.Thread | None = None
-        self._closing = False
         self._child: _Child | None = None
-        self._running: dict[int, _Call] = {}
-        self._waiting: deque[_Call] = deque()
-        self._suspects: deque[_Call] = deque()  # they run alone, before all others
-        self._on_trial = False  # the one that runs is a suspect
-        self._was_loaded = False
+        self._begin()
         self._streak = 0  # crashes since the last answer
         self._streak_keys: list[bytes] = []
         self._down_until = 0.0
@@ -290,6 +285,28 @@ class Supervisor:
         self.facts: DeviceFacts | None = None
         self.restarts = 0
         self.trouble = ""  # why there is no local model at the moment
+        forget_at_fork(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._running: dict[int, _Call] = {}
+        self._waiting: deque[_Call] = deque()
+        self._suspects: deque[_Call] = deque()  # they run alone, before all others
+        self._on_trial = False  # the one that runs is a suspect
+        self._was_loaded = False
+
+    def _forget(self) -> None:
+        """The process is the parent's: the next call in this one starts another."""
+        abandon(self._child)  # its pipe may hold half a frame, which must not be written twice
+        calls = (*self._running.values(), *self._suspects, *self._waiting)
+        self._child = None
+        self._begin()
+        for call in calls:
+            words = "the local model's process works for the parent process, not for this fork"
+            call.channel.queue.put(GenerationFailed(words))
 
     # -- for the readers --
 
@@ -444,7 +461,7 @@ class Supervisor:
         while True:
             try:
                 child = self._spawn()
-            except OSError as error:
+            except (OSError, RuntimeError) as error:  # the second: there may be no more threads
                 self._stop(ModelNotFound(f"the local model's process did not start: {error}"))
                 return
             said = self._follow(child)
@@ -499,8 +516,8 @@ class Supervisor:
                     told, state = source.read(length), source.read(size)
                     child.frames += 1
                     self._hear(child, number, (kind, told, state))
-            except (ValueError, TypeError, KeyError, LookupError, RecursionError):
-                process.kill()  # what it says makes no sense
+            except NONSENSE:
+                process.kill()
             child.outbox.put(None)
             try:
                 process.wait(CLOSING_S)
@@ -532,7 +549,7 @@ class Supervisor:
             return
         with self._lock:
             del self._running[number]
-            if kind == END:
+            if kind == END and call.blamable:  # a model that loads may still crash at every request
                 self._streak, self.trouble = 0, ""
                 self._streak_keys.clear()
             self._hand_out()
@@ -733,7 +750,7 @@ class IsolatedModel:
         for kind, told, state in self._frames(call):
             try:
                 item = self._item(kind, json.loads(told), state, call.continued)
-            except (ValueError, TypeError, KeyError) as error:
+            except NONSENSE as error:
                 raise GenerationFailed("the local model's process makes no sense") from error
             yield item
 

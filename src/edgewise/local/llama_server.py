@@ -49,14 +49,16 @@ class Reuse:
     """
 
     def __init__(self) -> None:
-        self._owner: str | None = None
-        self._alone = True
+        self._owners: set[str] = set()
 
     def of(self, owner: str) -> dict[str, Any]:
-        if self._owner is None:
-            self._owner = owner
-        self._alone = self._alone and owner == self._owner
-        return {"cache_prompt": self._alone}
+        return {"cache_prompt": self.is_alone(owner)}
+
+    def is_alone(self, owner: str) -> bool:
+        """Whether nobody else has asked so far. From any thread."""
+        if len(self._owners) < 2:
+            self._owners.add(owner)
+        return len(self._owners) == 1
 
 
 class LlamaServer:
@@ -93,6 +95,7 @@ class LlamaServer:
         self._threads = threads
         self._gpu = gpu
         self._server: Any = None
+        self._chunks = 0
         self._reuse = Reuse()
         self._workers: dict[threading.Thread, threading.Event] = {}
         self._folders: list[Path] = []
@@ -178,6 +181,10 @@ class LlamaServer:
                 )
             return self._server
 
+    def passes(self) -> int:
+        """Pieces of prompts read, and tokens: whoever watches sees that it does not hang."""
+        return self._chunks
+
     def _stream(
         self, endpoint: str, body: Mapping[str, Any], *, alternatives: bool = False
     ) -> Generation:
@@ -205,6 +212,7 @@ class LlamaServer:
 
     def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: _Chunks) -> None:
         def on_chunk(chunk: Mapping[str, Any]) -> bool:
+            self._chunks += 1
             channel.queue.put(chunk)
             return channel.cancelled.is_set()  # True makes the runtime stop at once
 

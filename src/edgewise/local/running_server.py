@@ -16,6 +16,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -54,7 +55,10 @@ def open_backend(
     url: str, *, model: str = "", kind: str = "", context_tokens: int = 0, slots: int = 1
 ) -> RunningServer:
     """Ask the server what it is. Raises ModelNotFound if it is not there or has no such model."""
-    http = Http(url)
+    try:
+        http = Http(url)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ModelNotFound(f"{url!r} is no address of a server: {error}") from error
     try:
         listed = http.get("/v1/models").get("data") or ()
         owners = {str(each.get("owned_by")): str(each.get("id")) for each in listed}
@@ -64,7 +68,7 @@ def open_backend(
         names = [str(each.get("id")) for each in listed]
         dialect = DIALECTS.get(kind, OpenAI)(http, kind)
         return RunningServer(dialect, dialect.look(model, names, context_tokens, slots))
-    except (httpx2.HTTPError, ValueError, AttributeError, TypeError) as error:
+    except (httpx2.HTTPError, ValueError, AttributeError, TypeError, LookupError) as error:
         http.close()
         raise ModelNotFound(
             f"no server for models answers at {url}: start it, or name another model"
@@ -93,7 +97,7 @@ class RunningServer:
         prompt_layer: int = 0,
     ) -> Generation:
         path, body = self._dialect.chat(self._facts, request, already)
-        return self._stream(path, body, request.evidence)
+        return self._stream(path, body, request.evidence, request.owner)
 
     def write_call(
         self,
@@ -116,15 +120,27 @@ class RunningServer:
         if grammar:
             body["grammar"] = grammar
         body |= STREAMED | GREEDY | self._dialect.reuse.of(owner)
-        return self._stream("/v1/completions", body, alternatives=True)
+        return self._stream("/v1/completions", body, True, owner)
 
     def close(self) -> None:
         """Close our connections. The server goes on."""
         self._dialect.http.close()
 
-    def _stream(self, path: str, body: Mapping[str, Any], alternatives: bool) -> Generation:
+    def _stream(
+        self, path: str, body: Mapping[str, Any], alternatives: bool, owner: str
+    ) -> Generation:
         line = Line()
-        return Generation(self._tokens(path, body, alternatives, line), line.cut)
+        tokens = self._tokens(path, body, alternatives, line)
+        return Generation(self._without_others(tokens, owner), line.cut)
+
+    def _without_others(self, tokens: TokenStream, owner: str) -> TokenStream:
+        """What was read before may have been another's prompt: who guesses it must not be told."""
+        alone = self._dialect.reuse.is_alone(owner)
+        with contextlib.closing(tokens):
+            for item in tokens:
+                if isinstance(item, Finish) and not alone:
+                    item = replace(item, cached_tokens=0)
+                yield item
 
     def _tokens(
         self, path: str, body: Mapping[str, Any], alternatives: bool, line: Line

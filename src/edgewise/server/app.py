@@ -223,10 +223,9 @@ class Endpoint:
             ended,
             name="edgewise-request",
         )
-        if not state.inside.enter(worker.thread, incoming.cancellation, server.requests):
+        if not state.inside.start(worker.thread, incoming.cancellation, server.requests):
             held.free()
             raise Refusal(FULL)
-        worker.thread.start()
         watcher = asyncio.create_task(_watch(receive, worker))
         timer = asyncio.get_running_loop().call_later(
             server.total_s, lambda: worker.leave(late=True)

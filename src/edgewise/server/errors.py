@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -32,7 +33,7 @@ from edgewise.errors import (
     SettingsError,
     SpaceMismatch,
 )
-from edgewise.record.rows import short_error
+from edgewise.record.rows import masked_start, short_error
 from edgewise.server.body import BadField
 
 # OpenAI's words for the kind of an error, and Anthropic's.
@@ -64,6 +65,11 @@ _CLOSED = {
     "budget_spent": 429,
     "cooldown": 429,
 }
+# A path from the root: with blanks between quotes, without them elsewhere. No web address is one.
+_QUOTED_PATH = re.compile(r"""(['"])(?:[A-Za-z]:)?[/\\][^'"]*[/\\]([^'"/\\]+)\1""")
+_FOLDERS = re.compile(
+    r"""(?<![\w:/\\.~-])(?:[A-Za-z]:)?(?:[/\\]+[^\s/\\'"]+)+[/\\]+(?=[^\s/\\'"])"""
+)
 # A second try cannot help: the official clients would make two.
 _NOT_WORTH_RETRYING = {
     "budget_spent",
@@ -179,6 +185,16 @@ class Refusal(EdgewiseError):
         self.fault = fault
 
 
+def without_folders(text: str) -> str:
+    """Files by their names: where they are on this machine is no client's affair."""
+    return _FOLDERS.sub("", _QUOTED_PATH.sub(r"\1\2\1", text))
+
+
+def shown_reason(text: str) -> str:
+    """A decision's reason. It may quote a provider's error, and that a key; or a file."""
+    return without_folders(masked_start(text)[0])
+
+
 def refuse(status: int, code: str, message: str, *, param: str = "") -> Refusal:
     return Refusal(Fault(status=status, code=code, message=message, param=param))
 
@@ -188,10 +204,11 @@ def fault_of(error: EdgewiseError) -> Fault:
     if isinstance(error, Refusal):
         return error.fault
     code = "context_length_exceeded" if isinstance(error, ContextExceeded) else error.code
+    own = isinstance(error, InvalidRequest)  # it quotes what the client sent
     return Fault(
         status=_status(error),
         code=code,
-        message=short_error(str(error)),
+        message=short_error(str(error)) if own else without_folders(short_error(str(error))),
         param=error.path if isinstance(error, BadField) else "",
         retry_after_s=_wait(error),
         retry=error.code not in _NOT_WORTH_RETRYING,

@@ -97,11 +97,10 @@ class Realtime:
             state.request_ended,
             name="edgewise-request-live",
         )
-        if not state.enter_live(worker.thread, cancellation):
+        if not state.start_live(worker.thread, cancellation):
             await send({"type": "websocket.accept"})  # otherwise it would be told 403, and no more
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return
-        worker.thread.start()
         reader = asyncio.create_task(_read(receive, worker, inbox))
         offered = PROTOCOL in scope.get("subprotocols", ())
         try:

@@ -49,6 +49,17 @@ class Inside:
             self.cancellations[thread] = cancellation
             return True
 
+    def start(self, thread: threading.Thread, cancellation: Cancellation, most: int) -> bool:
+        """Enter, and begin to work; False also where the system has no thread to spare."""
+        if not self.enter(thread, cancellation, most):
+            return False
+        try:
+            thread.start()
+        except RuntimeError:
+            self.leave(thread)
+            return False
+        return True
+
     def leave(self, thread: threading.Thread) -> None:
         with self.lock:
             self.cancellations.pop(thread, None)
@@ -181,11 +192,11 @@ class ServerState:
         door = door.door if isinstance(door, SharedCloud) else door
         return door.lanes if isinstance(door, Door) else ()
 
-    def enter_live(self, thread: threading.Thread, cancellation: Cancellation) -> bool:
-        """A live session comes in; False where there are as many as there may be."""
+    def start_live(self, thread: threading.Thread, cancellation: Cancellation) -> bool:
+        """A live session begins; False where there are as many as there may be."""
         if not self.live.enter(thread, cancellation, self.server.live_sessions):
             return False
-        if not self.inside.enter(thread, cancellation, self.server.requests):
+        if not self.inside.start(thread, cancellation, self.server.requests):
             self.live.leave(thread)
             return False
         return True

@@ -13,8 +13,8 @@ from pydantic import Field
 from starlette.types import Send
 from typing_extensions import TypedDict
 
-from edgewise.record.rows import masked_start, short_error
-from edgewise.server.errors import Fault
+from edgewise.record.rows import short_error
+from edgewise.server.errors import Fault, shown_reason, without_folders
 from edgewise.server.routing import HEADER
 from edgewise.types.messages import Handoff, Message, Source, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Place, Reply, Switched, TextDelta, Usage
@@ -116,7 +116,7 @@ class Opening:
         if self.switched is not None:
             known |= {
                 "code": self.switched.code,
-                "reason": masked_start(self.switched.reason)[0],
+                "reason": shown_reason(self.switched.reason),
                 "confidence": self.switched.confidence,
                 "confidence_verified": self.switched.confidence_verified,
             }
@@ -251,7 +251,7 @@ def report(reply: Reply) -> Report:
         "needs_cloud_handoff": reply.needs_cloud_handoff,
         "decision": {
             "code": decision.code,
-            "reason": masked_start(decision.reason)[0],  # it may quote a provider's error
+            "reason": shown_reason(decision.reason),
             "policy": decision.policy,
             "handoff": decision.handoff,
             "threshold": decision.threshold,
@@ -286,7 +286,8 @@ def report(reply: Reply) -> Report:
 
 
 def _attempt(attempt: Attempt) -> AttemptReport:
-    return cast(AttemptReport, asdict(attempt) | {"error": short_error(attempt.error)})
+    error = without_folders(short_error(attempt.error))
+    return cast(AttemptReport, asdict(attempt) | {"error": error})
 
 
 def report_headers(reply: Reply) -> dict[str, str]:
@@ -313,9 +314,7 @@ def _confidence(value: float, verified: bool) -> dict[str, str]:
 
 def switch_note(event: Switched) -> dict[str, Any]:
     """What a stream says when the other side takes over."""
-    # The reason may quote a provider's error, and that a key.
-    reason = masked_start(event.reason)[0]
-    return {"switched_to": event.to, "code": event.code, "reason": reason}
+    return {"switched_to": event.to, "code": event.code, "reason": shown_reason(event.reason)}
 
 
 def call_ids(reply: Reply) -> list[tuple[str, ToolCall]]:

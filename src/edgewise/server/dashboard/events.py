@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from typing import Any
@@ -23,8 +24,9 @@ def events(state: ServerState, incoming: Incoming) -> Work:
     own = incoming.client.name if incoming.client.budget_key else ""
 
     def listen(served: Served) -> None:
-        if (not own or served.client == own) and not waiting.full():
-            waiting.put(served.to_dict())
+        if not own or served.client == own:
+            with contextlib.suppress(queue.Full):  # whoever serves must not wait for who looks on
+                waiting.put_nowait(served.to_dict())
 
     state.access_log.listeners.append(listen)
     try:

@@ -15,7 +15,7 @@ from edgewise.monitor.why import explain_row
 from edgewise.record.report import ProviderSpend, parse_since
 from edgewise.server.answer import Incoming
 from edgewise.server.dashboard.events import in_flight
-from edgewise.server.errors import fault_of, openai_error, refuse
+from edgewise.server.errors import fault_of, openai_error, refuse, without_folders
 from edgewise.server.state import ServerState
 from edgewise.server.wire import JSON, Chance, Count, Head, NotEmpty, Work, to_json
 
@@ -203,7 +203,7 @@ def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str,
         "device": {
             "state": _device_state(state),
             "model": state.answering_model,
-            "trouble": state.model_trouble,
+            "trouble": without_folders(state.model_trouble),
             "in_flight": running["count"],
             "queues": running["queues"],
         },
@@ -256,7 +256,7 @@ def _providers(state: ServerState, spent: Mapping[str, ProviderSpend]) -> list[d
 def _device_state(state: ServerState) -> str:
     if not state.warm.is_set():
         return "starting"
-    return "ready" if state.local_model else "missing"
+    return "ready" if state.answering_model else "missing"
 
 
 def _drift(state: ServerState) -> list[DriftState]:
