@@ -26,7 +26,7 @@ from edgewise.cli.streams import python
 from edgewise.errors import ExtraMissing
 
 PACKAGE = "edgewise"
-FOR_DEVELOPERS = ("dev",)
+FOR_DEVELOPERS = ("dev", "docs")
 
 
 @dataclass(frozen=True, slots=True)
