@@ -143,8 +143,9 @@ def test_dragging_the_threshold_changes_what_would_have_happened(
     page.wait("document.querySelector('#histogram input')")
     page.run("document.querySelector('#histogram').scrollIntoView({block: 'center'})")
     assert handed_off(page) == 4 and "as it was" in page.text("#outcome")
-    counts = "[...document.querySelectorAll('#histogram [text-anchor=end]')].map((e) => e.textContent)"
-    assert all(each.isdigit() for each in page.run(counts)), "requests are counted in whole numbers"
+    left = "[...document.querySelectorAll('#histogram text[x=\"26\"]')]"
+    counts = page.run(f"{left}.map((each) => each.textContent)")
+    assert counts and all(each.isdigit() for each in counts), "requests are whole"
     assert "nobody has calibrated this model" in page.text("#expected")
     slider = "document.querySelector('#histogram input')"
     box = page.run(
