@@ -10,7 +10,7 @@ question = [{"role": "user", "content": "What is the capital of France?"}]
 
 answer = client.messages.create(model="auto", max_tokens=40, messages=question)
 print(answer.content[0].text)
-print(f"  by the {answer.edgewise['source']}: {answer.edgewise['decision']['reason']}")
+print(f"  by {answer.model}: {answer.edgewise['decision']['reason']}")
 
 with client.messages.stream(model="auto", max_tokens=40, messages=question) as stream:
     for text in stream.text_stream:

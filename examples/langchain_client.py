@@ -16,7 +16,7 @@ model = ChatOpenAI(
 
 answer = model.invoke("What is the capital of France?")
 print(answer.content)
-print(f"  by the {answer.response_metadata['headers']['x-edgewise-source']}")
+print(f"  by {answer.response_metadata['headers']['x-edgewise-source']}")
 
 for piece in model.stream("What is the capital of France?"):
     print(piece.content, end="", flush=True)

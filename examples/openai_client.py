@@ -10,14 +10,14 @@ question = [{"role": "user", "content": "What is the capital of France?"}]
 
 answer = client.chat.completions.create(model="auto", messages=question, max_tokens=40)
 print(answer.choices[0].message.content)
-print(f"  by the {answer.edgewise['source']}: {answer.edgewise['decision']['reason']}")
+print(f"  by {answer.model}: {answer.edgewise['decision']['reason']}")
 
 # Routing per request: this one never leaves the device.
 answer = client.chat.completions.create(
     model="auto", messages=question, max_tokens=40, metadata={"privacy": "private"}
 )
 print(answer.choices[0].message.content)
-print(f"  by the {answer.edgewise['source']}, and nowhere else")
+print(f"  by {answer.model}, and nobody else")
 
 for chunk in client.chat.completions.create(
     model="auto", messages=question, max_tokens=40, stream=True

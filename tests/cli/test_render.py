@@ -209,3 +209,12 @@ def test_the_pieces_do_not_matter_and_no_word_is_lost(text: str, width: int, pie
         assert (
             cell_len(line) <= width or len(line.split()) == 1 or cell_len(line.split()[0]) > width
         )
+
+
+def test_a_line_to_copy_is_never_broken() -> None:
+    screen = console()
+    screen.width = 20
+    command = "edgewise ask 'a question that is longer than the line'"
+    with screen.capture() as seen:
+        screen.say(("$ ", "dim"), command, to_copy=True)
+    assert seen.get() == f"$ {command}\n"

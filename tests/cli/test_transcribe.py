@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from edgewise.cli import ready
 from edgewise.cli import transcribe as command
 from edgewise.engine import Engine
 from edgewise.settings import Settings
@@ -149,3 +151,16 @@ def test_a_file_that_cannot_be_transcribed_is_a_line_and_a_code(
 
 def test_clocks_are_minutes_and_hours() -> None:
     assert [command.clock_of(each) for each in (5, 65, 3661)] == ["0:05", "1:05", "1:01:01"]
+
+
+def test_without_the_extra_nothing_is_fetched(
+    run: Run, no_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "av", None)
+    sound = tmp_path / "talk.wav"
+    sound.write_bytes(b"RIFF")
+    ran = run("transcribe", str(sound))
+    assert ran.code == 1
+    assert "Getting" not in ran.err
+    assert "PyAV is not installed: it comes with " in ran.err

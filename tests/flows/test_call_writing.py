@@ -64,6 +64,12 @@ def test_if_none_is_more_likely_than_the_call_no_call_is_made(cloud: LoopbackClo
     assert reply.needs_cloud_handoff
 
 
+def test_a_sure_none_says_that_nothing_is_to_be_called(cloud: LoopbackCloud) -> None:
+    reply = ask(cloud, hesitant("none", each=-0.001, none=-0.001), "Who painted it?", policy=None)
+    assert (reply.calls, reply.decision.code) == ((), "kept_confident")
+    assert reply.decision.reason.startswith("nothing is to be called: the ")
+
+
 def test_a_call_more_likely_than_none_is_made(cloud: LoopbackCloud) -> None:
     reply = ask(cloud, hesitant(TIMER_FIVE, each=-0.02, none=-1.2), "Set a timer for 5 minutes")
     assert [call.name for call in reply.calls] == ["set_timer"]

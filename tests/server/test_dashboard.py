@@ -143,6 +143,9 @@ def test_dragging_the_threshold_changes_what_would_have_happened(
     page.wait("document.querySelector('#histogram input')")
     page.run("document.querySelector('#histogram').scrollIntoView({block: 'center'})")
     assert handed_off(page) == 4 and "as it was" in page.text("#outcome")
+    left = "[...document.querySelectorAll('#histogram text[x=\"26\"]')]"
+    counts = page.run(f"{left}.map((each) => each.textContent)")
+    assert counts and all(each.isdigit() for each in counts), "requests are whole"
     assert "nobody has calibrated this model" in page.text("#expected")
     slider = "document.querySelector('#histogram input')"
     box = page.run(
@@ -352,7 +355,7 @@ def test_the_playground_compares_device_and_cloud_at_once(
     assert page.text("#side-cloud .side-said") == "Canberra, since 1913."
     assert "Tokens7 (" in page.text("#side-cloud dl") and "Cost$0." in page.text("#side-cloud dl")
     assert "unverified" in page.text("#side-local dl") and "Cost$0C" in page.text("#side-local dl")
-    assert page.text("#verdict").startswith("auto would have asked the cloud: confidence 0.")
+    assert page.text("#verdict").startswith("auto would have asked the cloud (confidence 0.")
     sent: Any = cloud.requests[-1].body
     assert sent["messages"][0] == {"role": "system", "content": "Be brief."}
     assert sent["messages"][1]["content"] == "What is the capital\nof 'Australia'?"

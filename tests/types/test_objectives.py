@@ -12,6 +12,7 @@ from edgewise.types.objectives import (
     as_share,
     find_complaint,
     high_enough,
+    is_below,
     needed,
     percent,
 )
@@ -71,3 +72,18 @@ def test_words() -> None:
     assert high_enough("luck") == "high enough for luck"
     assert needed(0.5, "") == "0.50"
     assert needed(0.5, "luck") == "0.50, which luck needs"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "threshold", "said"),
+    [
+        (0.4, 0.5, "0.40 is below 0.50"),
+        (0.9961, 1.0, "0.996 is below 1.000"),
+        (0.49996, 0.5, "0.49996 is below 0.50000"),
+    ],
+)
+def test_two_numbers_that_differ_look_different(
+    confidence: float, threshold: float, said: str
+) -> None:
+    assert is_below(confidence, threshold) == said
+    assert is_below(confidence, threshold, "a risk") == f"{said}, which a risk needs"

@@ -263,7 +263,8 @@ class Talk:
         now = options_now.get("model", settings.model)
         installed = [each.name for each in pulled_chat_models(settings)]
         others = [each for each in installed if each != model_name(now, MODELS)]
-        words = f"model: {now}" if name else f"model: {now} (installed: {', '.join(others) or '-'})"
+        also = f" (also installed: {', '.join(others)})" if others and not name else ""
+        words = f"model: {now}{also}"
         self._tell({"model": now, "others": others}, words)
 
     def _system(self, text: str) -> None:

@@ -128,7 +128,7 @@ def demo(yes: bool, as_json: bool) -> None:
             if not as_json:
                 console().say()
                 console().say((scene.title, "bold"))
-                console().say(("$ ", "dim"), scene.line())
+                console().say(("$ ", "dim"), scene.line(), to_copy=True)
             answer = _one_call if scene.calls else _one
             outcome = answer(engine, scene, as_json)
             about = {"title": scene.title, "question": scene.words, "command": scene.line()}
@@ -238,4 +238,4 @@ def _conclude(replies: list[dict[str, Any]]) -> None:
         (command("setup"), "another model for this machine"),
         (command("doctor"), "extras for speech, pictures and search: their sizes and commands"),
     ):
-        screen.say(line, (f"   # {words}", "dim"))
+        screen.say(line, (f"   # {words}", "dim"), to_copy=True)

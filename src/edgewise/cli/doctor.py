@@ -112,7 +112,7 @@ def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
 def _print(finding: Finding, screen: Screen) -> None:
     _print_row(screen, Text(*MARKS[finding.state]), finding.what, Text(finding.detail))
     if finding.fix and finding.fix not in finding.detail:
-        _print_row(screen, Text(), "", Text(f"→ {finding.fix}", "dim"))
+        screen.say(" " * 14, (f"→ {finding.fix}", "dim"), to_copy=True)
 
 
 def _print_row(screen: Screen, mark: Text, what: str, words: Text) -> None:
@@ -223,7 +223,8 @@ def _device(settings: Settings) -> Iterator[Finding]:
     could = propose(machine, installed).row.rung
     if name == "tiny" != could:
         fix = command("setup")
-    detail = f"{name}, {chosen}; this machine could run {could}: {machine.in_words()}"
+    fits = "it fits this machine" if name == could else f"this machine could run {could}"
+    detail = f"{name}, {chosen}; {fits}: {machine.in_words()}"
     yield Finding("device", "note" if fix else "ok", detail, fix)
 
 
@@ -284,7 +285,7 @@ def _model_at_work(settings: Settings) -> Iterator[Finding]:
     if not (yield from _model(settings)):
         return
     backend = parts.open_backend(settings)
-    question = Request(messages=(Message("user", "Name a colour."),), max_tokens=16)
+    question = Request(messages=(Message("user", "Count from one to twenty."),), max_tokens=24)
     start, first = time.perf_counter(), None
     try:
         for _ in backend.generate(question):
@@ -294,9 +295,9 @@ def _model_at_work(settings: Settings) -> Iterator[Finding]:
         return
     finally:
         backend.close()
-    speed = backend.facts().output_tokens_per_second or 0.0
-    wait = milliseconds(1000 * ((first or start) - start))
-    yield Finding("generation", "ok", f"{speed:,.0f} tokens/s, first text after {wait}")
+    wait = f"first text after {milliseconds(1000 * ((first or start) - start))}"
+    speed = backend.facts().output_tokens_per_second  # none where the answer was too short for it
+    yield Finding("generation", "ok", f"{speed:,.0f} tokens/s, {wait}" if speed else wait)
 
 
 def _calibration(settings: Settings) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from edgewise.assembly.servers import address_of
@@ -36,9 +37,14 @@ def ensure_function_model(settings: Settings, policy: str | None = None) -> Sett
 
 
 def ensure_transcriber(settings: Settings, policy: str | None = None) -> Settings:
-    """Like ensure_model, for the transcriber; the user's own model is a folder."""
+    """Like ensure_model, for the transcriber; not fetched if no sound could be read.
+
+    The user's own model is a folder.
+    """
     if Path(settings.speech_model).expanduser().is_dir():
         return settings
+    if find_spec("av") is None:
+        return settings.with_changes(fetch_default_model=False)
     return _ensure(settings, settings.speech_model, policy, "No speech model: ")
 
 

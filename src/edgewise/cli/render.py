@@ -102,10 +102,11 @@ class Screen(Console):
         width = None if stream.isatty() else UNLIMITED_WIDTH
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
-    def say(self, *parts: Part) -> None:
-        """One line of parts, each a text or a (text, style)."""
+    def say(self, *parts: Part, to_copy: bool = False) -> None:
+        """One line of parts, each a text or a (text, style). A line to copy is never broken."""
         pairs = [(part, "") if isinstance(part, str) else part for part in parts]
-        self.print(Text.assemble(*((printable(text), style) for text, style in pairs)))
+        line = Text.assemble(*((printable(text), style) for text, style in pairs))
+        self.print(line, soft_wrap=to_copy)
 
     @override
     def on_broken_pipe(self) -> None:
@@ -291,13 +292,15 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
         disable=not side.is_terminal,
     )
     with progress:
-        bar = progress.add_task("", total=None)
+        bar = progress.add_task("", total=None, visible=False)  # until there is something
         labels: set[str] = set()
 
         def report(done: int, total: int, label: str) -> None:
             if label not in labels and not side.is_terminal:
                 side.say(f"{label} {megabytes(total)} …" if total else f"{label} …")
             labels.add(label)
-            progress.update(bar, description=label, completed=done, total=total or None)
+            progress.update(
+                bar, description=label, completed=done, total=total or None, visible=True
+            )
 
         yield report

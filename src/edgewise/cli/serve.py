@@ -132,7 +132,7 @@ def _announce(url: str, settings: Settings, as_json: bool) -> None:
     key = " -H 'authorization: Bearer YOUR-KEY'" if keyed else ""
     screen = console()
     screen.say(("Listening on ", "green"), url, " (in a browser: the dashboard)")
-    screen.say(CURL.format(url=url, key=key))
+    screen.say(CURL.format(url=url, key=key), to_copy=True)
 
 
 def _log_handler(log_format: str) -> logging.Handler | None:

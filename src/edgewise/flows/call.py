@@ -342,7 +342,7 @@ class CallDraft(Draft):
                 return f"{wrong[0].code}: {wrong[0].message}"
             if sure is None:
                 return f"nothing was called for {self.intents[failed[0]].text!r}"
-            return f"{self.sureness} {sure:.2f} that no tool fits is below {self.needed}"
+            return f"{self.sureness} that no tool fits: {self.below_needed(sure)}"
         worst = min(calls, key=lambda call: call.confidence or 0.0)
         if (worst.confidence or 0.0) < (self.threshold or 0.0):
             return f"{worst.name}: {self.too_low(worst.confidence)}"
@@ -635,7 +635,10 @@ class Calling(Flow):
 
     @override
     def surety(self) -> str:
-        return f"every call's {self.draft.sureness} is {self.draft.enough}"
+        sureness, enough = self.draft.sureness, self.draft.enough
+        if not self.draft.local_calls:
+            return f"nothing is to be called: the {sureness} in that is {enough}"
+        return f"every call's {sureness} is {enough}"
 
     def _asking(self, numbers: Sequence[int] | None = None) -> Request:
         """The request for the cloud: the whole, or only the intents that failed."""

@@ -28,6 +28,7 @@ from edgewise.flows.route import Draft, Flow, LocalAttempt, route
 from edgewise.local.backend import ChatBackend, TokenStream
 from edgewise.types.measured import Judged, is_verified
 from edgewise.types.messages import Request, Source, ToolCall
+from edgewise.types.objectives import is_below
 from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextDelta
 from edgewise.types.tokens import Finish, Token
 
@@ -166,7 +167,7 @@ class TextDraft(Draft):
             return
         self.doubted, self.degraded_code = True, "budget_paced"
         kept = f"kept anyway from {self.gate.threshold:.2f} on, {self.gate.objective}"
-        self.conclude("kept_in_doubt", f"{self.sureness} {sure:.2f} is below {usual:.2f}; {kept}")
+        self.conclude("kept_in_doubt", f"{self.sureness} {is_below(sure, usual)}; {kept}")
 
     def _source(self) -> Source:
         """From what was shown; without text, from the last successful attempt."""

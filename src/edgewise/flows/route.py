@@ -29,7 +29,7 @@ from edgewise.errors import (
 from edgewise.local.backend import DeviceFacts
 from edgewise.types.measured import is_verified
 from edgewise.types.messages import Request, Source
-from edgewise.types.objectives import high_enough, needed
+from edgewise.types.objectives import high_enough, is_below, needed
 from edgewise.types.progress import Progress, watched
 from edgewise.types.replies import Attempt, Decision, Event, Place, Switched, Usage
 from edgewise.types.tokens import Finish
@@ -70,7 +70,10 @@ class Draft:
         return high_enough(self.objective)
 
     def too_low(self, confidence: float | None) -> str:
-        return f"{self.sureness} {confidence or 0.0:.2f} is below {self.needed}"
+        return f"{self.sureness} {self.below_needed(confidence or 0.0)}"
+
+    def below_needed(self, confidence: float) -> str:
+        return is_below(confidence, self.threshold or 0.0, self.objective)
 
     @property
     def sureness(self) -> str:

@@ -66,6 +66,15 @@ def high_enough(objective: str) -> str:
     return f"high enough for {objective}" if objective else "high enough"
 
 
+def is_below(confidence: float, threshold: float, objective: str = "") -> str:
+    """Both with as many digits as tell them apart: 0.996 is below 1.000."""
+    digits = next(
+        (each for each in range(2, 7) if f"{confidence:.{each}f}" != f"{threshold:.{each}f}"), 6
+    )
+    why = f", which {objective} needs" if objective else ""
+    return f"{confidence:.{digits}f} is below {threshold:.{digits}f}{why}"
+
+
 def needed(threshold: float, objective: str) -> str:
     return f"{threshold:.2f}, which {objective} needs" if objective else f"{threshold:.2f}"
 

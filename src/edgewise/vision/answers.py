@@ -92,9 +92,8 @@ def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
             parts.append(f"it sees: {seen}" if seen else "it recognises no object")
         which = f"In image {number} " if len(sights) > 1 else ""
         words = "; ".join(parts)
-        told.append(f"{which}{words}" if which else words[0].upper() + words[1:])
-    beyond = "No skill of the device answers this question. What it can tell of the picture: "
-    return beyond.replace("picture", "pictures" if len(sights) > 1 else "picture") + ". ".join(told)
+        told.append(_sentence(f"{which}{words}"))
+    return f"No skill of the device answers this question. {' '.join(told)}"
 
 
 def _one(wanted: Wanted, sight: Sight, calibration: Calibration) -> SeenAnswer:

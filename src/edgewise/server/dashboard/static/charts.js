@@ -13,7 +13,7 @@ function canvas(width, height, name) {
 function scaleTo(most) {
   const power = 10 ** Math.floor(Math.log10(Math.max(1, most)));
   const top = [1, 2, 5, 10].map((step) => step * power).find((value) => value >= most) || most;
-  return top < 4 ? { top: Math.max(1, Math.ceil(most)), step: 1 } : { top, step: top / 4 >= 1 && top % 4 === 0 ? top / 4 : top / 2 };
+  return top < 4 ? { top: Math.max(1, Math.ceil(most)), step: 1 } : { top, step: [4, 2].map((parts) => top / parts).find(Number.isInteger) ?? 1 };
 }
 
 export function timelineChart(stretches, width) {

@@ -93,8 +93,8 @@ function verdict(local) {
   if (policy === "local_only") return to("local", " in any case: the server’s policy is local_only.");
   if (policy !== "prefer_local") return to("cloud", ` first: the server’s policy is ${policy}.`);
   const { confidence, needs_cloud_handoff: inDoubt, decision } = local;
-  if (confidence === null || decision.threshold === null) return to(inDoubt ? "cloud" : "local", `: ${words(decision.code)}.`);
-  const than = `confidence ${confidence.toFixed(2)}, threshold ${decision.threshold.toFixed(2)}.`;
-  if (!inDoubt) return to("local", `: ${than}`);
-  return current().providers.length ? to("cloud", `: ${than}`) : to("local", ` in doubt, because no cloud has a key: ${than}`);
+  if (confidence === null || decision.threshold === null) return to(inDoubt ? "cloud" : "local", ` (${words(decision.code)}).`);
+  const than = `(confidence ${confidence.toFixed(2)}, threshold ${decision.threshold.toFixed(2)}).`;
+  if (!inDoubt) return to("local", ` ${than}`);
+  return current().providers.length ? to("cloud", ` ${than}`) : to("local", ` in doubt, because no cloud has a key ${than}`);
 }

@@ -33,7 +33,7 @@ export function showReadiness({ device, providers, keyed: needed }) {
   }[device.state]();
   const healthy = providers.filter((each) => each.state === "closed");
   const cloud = providers.length
-    ? fact(healthy.length ? "good" : "warn", `The cloud has a key: ${providers.map((each) => each.name).join(", ")}`, "It answers what the device is in doubt about.")
+    ? fact(healthy.length ? "good" : "warn", `The cloud is set up: ${providers.map((each) => each.name).join(", ")}`, "It answers what the device is in doubt about.")
     : fact("warn", "No cloud provider has a key", "The device answers everything and says where it is in doubt. To add a key, and then start the server again:", "edgewise auth set openai");
   const key = keyed
     ? fact("good", "Clients need a key", "The one you typed in here, or one of [server.keys].")
