@@ -26,6 +26,9 @@ from tests.recordings import fetch_beckett
 # A shell that starts the tests in the background has them ignore Ctrl-C, and whatever they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` has them ignore SIGHUP in the same way.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # On CI (EDGEWISE_CI, set by .ci/run) only these reasons to skip are good ones: the platform, the
 # rights of whoever runs the tests, data that is not ours to copy, and torch, which is gigabytes

@@ -92,7 +92,7 @@ def test_without_its_package_it_says_what_to_install() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "it comes with pip install 'edgewise[wyoming]'" in done.stderr
+    assert "it comes with" in done.stderr and "[wyoming]'" in done.stderr
 
 
 def test_other_machines_are_let_in_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

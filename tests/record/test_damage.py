@@ -145,7 +145,8 @@ def test_who_cannot_write_says_so_in_the_reply_and_once_in_the_log(
         with caplog.at_level(logging.WARNING, "edgewise"):
             replies = [engine.complete("Two?") for _ in range(3)]
         assert all("readonly" in reply.unrecorded for reply in replies)
-        assert len(caplog.messages) == 1
+        recorder = [each for each in caplog.messages if not each.startswith("drift")]
+        assert len(recorder) == 1
         with engine.ledger._store.reading() as connection:
             connection.execute("PRAGMA query_only = OFF")
         assert engine.complete("Three?").unrecorded == ""

@@ -53,5 +53,5 @@ def test_every_speech_model_from_a_package_is_calibrated() -> None:
 
 
 def test_the_page_has_the_table_of_what_ships() -> None:
-    page = (ROOT / "docs" / "speech.md").read_text("utf-8")
+    page = (ROOT / "docs" / "speech-models.md").read_text("utf-8")
     assert "\n".join(SCRIPT["table"]()) in page

@@ -27,8 +27,11 @@ KindName = Literal["chat", "calls", "speech", "see"]
 _read: dict[tuple[Path, str], tuple[int, Calibration]] = {}
 
 
-# The runtimes that the shipped calibrations were fitted with.
-HOME_ENGINES = frozenset({"llama_cpp", "faster_whisper", "moonshine", "onnx", "rapidocr", "opencv"})
+# The runtimes that the shipped calibrations were fitted with, and the scripted models of
+# `edgewise.testing`, which stand in for them.
+HOME_ENGINES = frozenset(
+    {"llama_cpp", "faster_whisper", "moonshine", "onnx", "rapidocr", "opencv", "scripted"}
+)
 
 
 def model_key(facts: DeviceFacts) -> str:

@@ -522,6 +522,8 @@ async def serve(
         tasks.add(task)
         try:
             await connection.run()
+        except asyncio.CancelledError:
+            pass  # told to stop; asyncio would print the cancellation of a client's task
         finally:
             tasks.discard(task)
 
