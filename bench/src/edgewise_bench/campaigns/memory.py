@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgewise.server.openai.embeddings import MOST_CHARACTERS, MOST_TEXTS
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
+from edgewise.types.messages import MOST_TURNS
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
 from edgewise_bench.campaigns.hostile import MOST_MB, PEAK_LIMIT_MB
 from edgewise_bench.campaigns.raw_websocket import event, handshake, sound
@@ -49,11 +51,11 @@ def worst_requests(body_bytes: int) -> list[Worst]:
         return "word " * (room // 5)
 
     def messages() -> dict[str, Any]:
-        count = room // len(json.dumps(_HELLO) + ", ")
+        count = min(MOST_TURNS, room // len(json.dumps(_HELLO) + ", "))
         return {"model": "local", "messages": [_HELLO] * count, "max_tokens": 4}
 
     def texts() -> list[str]:
-        return [_WORDS * (room // len(_WORDS) // 2_048)] * 2_048
+        return [_WORDS * (MOST_CHARACTERS // len(_WORDS) // MOST_TEXTS)] * MOST_TEXTS
 
     def post(path: str, make: Callable[[], dict[str, Any]]) -> Callable[[Target], Answer]:
         return lambda target: target.post(path, make(), patience_s=PATIENCE_S)
@@ -69,8 +71,8 @@ def worst_requests(body_bytes: int) -> list[Worst]:
         Worst("chat_picture", f"{chat}, a picture of 50 million pixels", post(CHAT, _seen)),
         Worst(
             "chat_pictures",
-            f"{chat}, 20 pictures of 50 million pixels",
-            post(CHAT, lambda: _seen(20)),
+            f"{chat}, four such pictures",
+            post(CHAT, lambda: _seen(4)),
         ),
         Worst(
             "responses",
@@ -87,7 +89,7 @@ def worst_requests(body_bytes: int) -> list[Worst]:
         Worst(
             "embeddings_one",
             f"{embeddings}, one long text",
-            post("/v1/embeddings", lambda: {"model": "local", "input": text()}),
+            post("/v1/embeddings", lambda: {"model": "local", "input": text()[:MOST_CHARACTERS]}),
         ),
         Worst(
             "embeddings_many",
@@ -95,9 +97,9 @@ def worst_requests(body_bytes: int) -> list[Worst]:
             post("/v1/embeddings", lambda: {"model": "local", "input": texts()}),
         ),
         Worst("sound", f"{speech}, ten minutes of speech", _upload(_speech)),
-        Worst("sound_hour", f"{speech}, an hour of silence in 12 kB", _upload(_hour)),
+        Worst("sound_hour", f"{speech}, almost an hour of silence in 12 kB", _upload(_hour)),
         Worst("sound_days", f"{speech}, 100 hours in 1.3 MB", _upload(_days)),
-        Worst("realtime", "`/v1/realtime`, three messages of 14 MB", _talk),
+        Worst("realtime", "`/v1/realtime`, three messages of 4 MB", _talk),
     ]
 
 
@@ -204,7 +206,7 @@ def _speech() -> bytes:
 
 
 def _hour() -> bytes:
-    return silent_flac(3_600)
+    return silent_flac(3_590)
 
 
 def _days() -> bytes:
@@ -216,7 +218,7 @@ def _talk(target: Target) -> Answer:
         connection.sendall(handshake())
         connection.recv(65_536)
         for _ in range(3):
-            connection.sendall(sound(218))
+            connection.sendall(sound(60))
         connection.sendall(event("input_audio_buffer.commit"))
         until = time.monotonic() + PATIENCE_S / 4
         while time.monotonic() < until and (told := connection.recv(65_536)):
