@@ -135,18 +135,10 @@ class LlamaServer:
         The runtime reports them like this unless `post_sampling_probs` is set. Then all would be 0,
         because greedy sampling leaves one candidate.
         """
-        body: dict[str, Any] = {
-            "prompt": prompt + already,
-            "max_tokens": max_tokens,
-            "seed": seed,
-            "logprobs": ALTERNATIVES,
-        }
-        if grammar:
-            if not self._spells_plain_text:
-                raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
-            body["grammar"] = grammar
+        if grammar and not self._spells_plain_text:
+            raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
+        body = call_body(prompt + already, grammar, max_tokens, seed) | self._reuse.of(owner)
         # The alternatives of the first token say how likely `none` was.
-        body |= STREAMED | GREEDY | self._reuse.of(owner)
         return self._stream("handle_completions", body, alternatives=True)
 
     def close(self) -> None:
@@ -280,6 +272,12 @@ def chat_body(request: Request, already: str, system: str = "") -> dict[str, Any
         "logprobs": True,
         "top_logprobs": ALTERNATIVES,
     }
+
+
+def call_body(prompt: str, grammar: str, max_tokens: int, seed: int) -> dict[str, Any]:
+    """A raw completion, greedy and streamed."""
+    body = {"prompt": prompt, "max_tokens": max_tokens, "seed": seed, "logprobs": ALTERNATIVES}
+    return body | ({"grammar": grammar} if grammar else {}) | STREAMED | GREEDY
 
 
 def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:

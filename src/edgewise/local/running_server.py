@@ -34,6 +34,7 @@ from edgewise.local.llama_server import (
     GREEDY,
     STREAMED,
     Reuse,
+    call_body,
     chat_body,
     map_error,
     read_tokens,
@@ -111,15 +112,8 @@ class RunningServer:
         prefix: str = "",  # it keeps its last prompt anyway
         owner: str = "",
     ) -> Generation:
-        body: dict[str, Any] = {
-            "prompt": prompt + already,
-            "max_tokens": max_tokens,
-            "seed": seed,
-            "logprobs": ALTERNATIVES,
-        }
-        if grammar:
-            body["grammar"] = grammar
-        body |= STREAMED | GREEDY | self._dialect.reuse.of(owner)
+        body = call_body(prompt + already, grammar, max_tokens, seed)
+        body |= self._dialect.reuse.of(owner)
         return self._stream("/v1/completions", body, True, owner)
 
     def close(self) -> None:
