@@ -289,6 +289,26 @@ def test_somebody_who_left_is_still_to_blame(model: IsolatedModel, tmp_path: Pat
         list(model.generate(poison))
 
 
+def test_who_leaves_others_alone_with_a_crash_is_to_blame_the_second_time(
+    model: IsolatedModel, tmp_path: Path
+) -> None:
+    now, later = tmp_path / "now", tmp_path / "later"
+    bad = asked(f"bad @wait:{now} @segv")
+    for crashes in (1, 2):
+        now.unlink(missing_ok=True)
+        later.unlink(missing_ok=True)
+        good, leaving = model.generate(asked(f"good @wait:{later} news")), model.generate(bad)
+        next(good)
+        next(leaving)
+        leaving.close()
+        now.touch()
+        wait_until(lambda: model.supervisor.restarts == crashes)  # noqa: B023
+        later.touch()
+        assert said(good).strip() == "news"
+    with pytest.raises(CrashedBefore):
+        said(model.generate(bad))
+
+
 def test_counting_tokens_can_crash_it_too(model: IsolatedModel) -> None:
     assert model.count_tokens(asked("one two")) == 2
     with pytest.raises(RuntimeCrashed):

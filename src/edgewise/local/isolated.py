@@ -276,6 +276,7 @@ class Supervisor:
     ) -> None:
         self._opening = (opener.__module__, opener.__qualname__, arguments, dict(options))
         self._memory = memory
+        self._suspicions = CrashMemory()  # of requests that were left before a crash
         self._child: _Child | None = None
         self._begin()
         self._streak = 0  # crashes since the last answer
@@ -595,6 +596,8 @@ class Supervisor:
         (self._suspects if self._on_trial else self._waiting).extendleft(reversed(others))
         if len(accused) == 1:
             self._blame(accused[0], how)
+        else:
+            self._suspect([call for call in accused if call.left], how)
         self._on_trial = False
         pause = self._pause()
         self._down_until = time.monotonic() + pause
@@ -608,6 +611,17 @@ class Supervisor:
     def _pause(self) -> float:
         over = self._streak - FREE_RESTARTS - 1
         return 0.0 if over < 0 else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(over, 20))
+
+    def _suspect(self, calls: Iterable[_Call], how: str) -> None:
+        """Nobody reads these any more, so they do not run again. The second time they are to blame.
+
+        Else whoever sends such a request and leaves could end the process at will.
+        """
+        for call in calls:
+            key = self._key(call)
+            if self._suspicions.left_s(key):
+                self._blame(call, how)
+            self._suspicions.remember(key)
 
     def _blame(self, call: _Call, how: str) -> None:
         if call.blamable:
