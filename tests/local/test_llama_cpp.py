@@ -312,6 +312,15 @@ def test_an_answer_follows_its_schema(backend: Opened) -> None:
     assert isinstance(answer["city"], str) and isinstance(answer["population"], int)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_the_longest_list_that_is_allowed_is_a_grammar_that_the_runtime_reads(
+    backend: Opened, least: int
+) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "minItems": least, "maxItems": 2000}
+    request = ask("Count.", response_format=ResponseFormat(schema), max_tokens=6)
+    assert text_of(split(list(backend.generate(request)))[0]).startswith("[")
+
+
 def test_an_empty_schema_is_any_object(backend: Opened) -> None:
     request = ask("Name a colour, as JSON.", response_format=ResponseFormat(), max_tokens=120)
     text = text_of(split(list(backend.generate(request)))[0])

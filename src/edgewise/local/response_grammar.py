@@ -430,7 +430,8 @@ class _Writer:
             node.rule = self._rule('"[]"')
             return node
         inside = f' "," {self._space} '.join(rules) + f" {more} {self._space}"
-        inside = inside if first or least else f"({inside})?"
+        # What may be missing is a rule of its own: in groups the runtime multiplies repetitions.
+        inside = inside if first or least else f"{self._rule(inside)}?"
         node.rule = self._rule(f'"[" {self._space} {inside} "]"')
         return node
 
