@@ -49,6 +49,7 @@ SILENCE_S = 300.0  # a large model may read a long prompt for minutes before its
 CONTEXT_TOKENS = 4096  # if neither the server nor the settings say more
 FIRST_OLLAMA_WITH_EVIDENCE = (0, 12, 11)
 _TOO_LONG = re.compile(r"context (length|size|window)|too long|exceeds? the (available )?context")
+Listed = Mapping[str, Mapping[str, Any]]  # what a server says of its models, by their ids
 _OPENED = ("connect_tcp.complete", "start_tls.complete")
 
 
@@ -61,14 +62,14 @@ def open_backend(
     except (httpx2.InvalidURL, ValueError) as error:
         raise ModelNotFound(f"{url!r} is no address of a server: {error}") from error
     try:
-        listed = http.get("/v1/models").get("data") or ()
-        owners = {str(each.get("owned_by")): str(each.get("id")) for each in listed}
+        rows = http.get("/v1/models").get("data") or ()
+        listed = {str(each.get("id")): each for each in rows}
+        owners = {str(each.get("owned_by")) for each in rows}
         if "edgewise" in owners:
             raise ModelNotFound(f"{url} is an edgewise server; it cannot be its own device")
         kind = kind or next((OWNERS[each] for each in OWNERS if each in owners), "openai")
-        names = [str(each.get("id")) for each in listed]
         dialect = DIALECTS.get(kind, OpenAI)(http, kind)
-        return RunningServer(dialect, dialect.look(model, names, context_tokens, slots))
+        return RunningServer(dialect, dialect.look(model, listed, context_tokens, slots))
     except (httpx2.HTTPError, ValueError, AttributeError, TypeError, LookupError) as error:
         http.close()
         raise ModelNotFound(
@@ -249,7 +250,7 @@ class Dialect(ABC):
         self.http, self.kind, self.reuse = http, kind, Reuse()
 
     @abstractmethod
-    def look(self, model: str, names: Sequence[str], context: int, slots: int) -> DeviceFacts:
+    def look(self, model: str, listed: Listed, context: int, slots: int) -> DeviceFacts:
         """What the server has under this name; its only or first model if there is no name."""
 
     @abstractmethod
@@ -280,11 +281,9 @@ class OpenAI(Dialect):
     _id = ""
 
     @override
-    def look(self, model: str, names: Sequence[str], context: int, slots: int) -> DeviceFacts:
-        self._id = self.choose(model, names)
-        listed = self.http.get("/v1/models").get("data") or ()
-        limits = {str(each.get("id")): each.get("max_model_len") for each in listed}
-        room = int(limits.get(self._id) or CONTEXT_TOKENS)
+    def look(self, model: str, listed: Listed, context: int, slots: int) -> DeviceFacts:
+        self._id = self.choose(model, list(listed))
+        room = int(listed.get(self._id, {}).get("max_model_len") or CONTEXT_TOKENS)
         return DeviceFacts(
             backend=self.kind,
             model=_plain(self._id),
@@ -353,9 +352,9 @@ class LlamaServerDialect(OpenAI):
     """llama.cpp's own server: our grammars, and chunks while it reads a prompt."""
 
     @override
-    def look(self, model: str, names: Sequence[str], context: int, slots: int) -> DeviceFacts:
-        self._id = self.choose(model, names)
-        told = self.http.get("/props" + (f"?model={self._id}" if len(names) > 1 else ""))
+    def look(self, model: str, listed: Listed, context: int, slots: int) -> DeviceFacts:
+        self._id = self.choose(model, list(listed))
+        told = self.http.get("/props" + (f"?model={self._id}" if len(listed) > 1 else ""))
         room = int(told["default_generation_settings"]["n_ctx"])
         template = str(told.get("chat_template") or "")
         return DeviceFacts(
@@ -392,8 +391,8 @@ class Ollama(Dialect):
     _thinks = False
 
     @override
-    def look(self, model: str, names: Sequence[str], context: int, slots: int) -> DeviceFacts:
-        self._id = self.choose("", [model] if model else names)
+    def look(self, model: str, listed: Listed, context: int, slots: int) -> DeviceFacts:
+        self._id = self.choose("", [model] if model else list(listed))
         answer = self.http.post("/api/show", {"model": self._id})
         if answer.status_code == 404:
             raise ModelNotFound(f"Ollama has no model {self._id!r}: run `ollama pull {self._id}`")
