@@ -54,6 +54,7 @@ $(READY): pyproject.toml | $(BIN)/python
 
 $(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]' --editable './bench[plots]'
+	GENIEX_SKIP_SDK_DOWNLOAD=1 $(BIN)/python -m pip install --quiet geniex==0.9.3  # its Python, on our stub
 	@touch $@ $(READY)
 
 $(VENV)/.ready-docs: pyproject.toml | $(BIN)/python

@@ -199,6 +199,7 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
         "OnDrift": "cloud",
         "audit_share": "0.5",
         "gpu": "off",
+        "openvino_device": "CPU",
     }
     defaults = Settings()
     for each in fields(Settings):

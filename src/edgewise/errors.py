@@ -35,6 +35,7 @@
     ├── IndexUnavailable           the index of a folder cannot be read or written
     └── LedgerError
         ├── LedgerUnavailable      the file cannot be written (disk full, read-only, locked)
+        │   └── StoreAway          the shared database does not answer
         ├── BudgetExceeded         the reservation would pass a limit
         └── TooSoon                the last handoff was moments ago (cloud_every_s)
 
@@ -121,6 +122,7 @@ class ContextExceeded(LocalError):
         )
         self.prompt_tokens = prompt_tokens
         self.context_tokens = context_tokens
+        self.counted = counted
 
 
 class SchemaUnsupported(LocalError):
@@ -249,6 +251,16 @@ class LedgerError(EdgewiseError):
 
 class LedgerUnavailable(LedgerError):
     code = "ledger_unavailable"
+
+
+class StoreAway(LedgerUnavailable):
+    """The shared database does not answer. `asked`: what was asked of it may have happened."""
+
+    code = "budget_store_away"
+
+    def __init__(self, message: str, *, asked: bool = False) -> None:
+        super().__init__(message)
+        self.asked = asked
 
 
 class BudgetExceeded(LedgerError):

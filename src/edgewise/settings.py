@@ -31,6 +31,7 @@ DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 # Settings that take several forms: a list, a text with commas, and true, or a plain number.
 KindNames = tuple[str, ...]
 Intervals = tuple[str, ...]
+POSTGRES = ("postgresql://", "postgres://")
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -79,6 +80,7 @@ class ServerSettings:
     key: str = field(default="", repr=False)  # the key of a server that has no table of keys
     hosts: tuple[str, ...] = ()  # host names of this server for clients, besides addresses
     origins: tuple[str, ...] = ()  # web pages that may call it, as "https://app.example"
+    proxies: tuple[str, ...] = ()  # addresses of proxies whose X-Forwarded-For is believed
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
@@ -143,6 +145,7 @@ class Settings:
     chat_history: bool = True  # `edgewise chat` keeps what was typed, for the arrow keys
     threads: int = field(default_factory=default_threads)
     gpu: str = "auto"  # layers on the GPU: as many as fit, "off", or a number
+    openvino_device: str = ""  # CPU, GPU, NPU or AUTO; empty: as `gpu` says
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
     isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
     context_tokens: int = 0  # 0: as the catalogue says
@@ -186,6 +189,8 @@ class Settings:
     # `edgewise serve`
     server: ServerSettings = field(default_factory=ServerSettings)
     # The record
+    ledger: str = field(default="", repr=False)  # a file, or postgresql://…; empty: in data_dir
+    store_away_allowance: str = ""  # "$0.50": what may be spent while the database is away
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
     cloud_every_s: Intervals = ()  # "30", "app: 60", "task transcribe: 5": seconds between handoffs
     pace_budget: bool = False  # hand off fewer, so that the money lasts until the budget resets
@@ -207,6 +212,9 @@ class Settings:
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
         good_gpu = self.gpu in ("auto", "off") or self.gpu.isdecimal()
         _check(good_gpu, "gpu", self.gpu, "auto, off or a number of layers")
+        good_device = self.openvino_device in ("", "CPU", "GPU", "NPU", "AUTO")
+        words = "CPU, GPU, NPU or AUTO"
+        _check(good_device, "openvino_device", self.openvino_device, words)
         _check(self.slots >= 1, "slots", self.slots, "at least 1")
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         memory = self.model_memory_bytes
@@ -224,6 +232,9 @@ class Settings:
             (self.call_easy, self.call_hard),
             "in order, between 0 and 1",
         )
+        # Not quoted: it may hold a password.
+        if "://" in self.ledger and not self.ledger_url:
+            raise SettingsError("ledger: must be a file, or postgresql://USER@HOST/DATABASE")
         for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
             _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
         words = "report, widen or cloud"
@@ -242,7 +253,15 @@ class Settings:
 
     @property
     def ledger_path(self) -> Path:
+        """The file on this machine. With a database, rows go there first."""
+        if self.ledger and not self.ledger_url:
+            return Path(self.ledger).expanduser()
         return self.data_dir / "ledger.sqlite3"
+
+    @property
+    def ledger_url(self) -> str:
+        """The database that several processes share; empty: none."""
+        return self.ledger if self.ledger.startswith(POSTGRES) else ""
 
     @classmethod
     def load(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from edgewise import plugins
 from edgewise.assembly import parts as assembly
 from edgewise.errors import ModelNotFound
 from edgewise.local.store.catalogue import (
     DEFAULT_MODEL,
     FUNCTION_MODEL,
 )
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import (
     DEFAULT_FUNCTION_MODEL,
     Settings,
 )
 from edgewise.types.messages import Request, Task
 from edgewise.types.tokens import Token
+from tests.local import llama_steps
+from tests.local.drivers import converted
 from tests.local.fake_packages import isolate_pip
 
 
@@ -94,3 +98,31 @@ def test_any_file_may_be_the_function_model_beside_another_chat_backend(
         function_model.close()
     assert isinstance(token, Token) and token.text == " Paris"
     assert function_model.facts().model == default_model.path.stem
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_model_of_an_engine_is_opened_by_its_engine(
+    default_model: InstalledModel,
+    default_function_model: InstalledModel,
+    monkeypatch: pytest.MonkeyPatch,
+    isolate: bool,
+) -> None:
+    """Chat and calls alike, here or in a process of its own."""
+    of_engine = {
+        model.name: converted(llama_steps, model)
+        for model in (default_model, default_function_model)
+    }
+    monkeypatch.setattr(ModelStore, "find", lambda _, name: of_engine[name])
+    openers = {"steps": llama_steps.open_backend}
+    monkeypatch.setattr(plugins, "load", lambda group, name: openers[name])
+    settings = Settings(isolate=isolate, threads=1)
+    with (
+        closing(assembly.open_backend(settings)) as chat,
+        closing(assembly.open_function_model(settings)) as function_model,
+    ):
+        assert [type(each).__name__ for each in (chat, function_model)] == (
+            ["IsolatedModel"] * 2 if isolate else ["LogitsLoop"] * 2
+        )
+        assert (chat.facts().backend, function_model.facts().backend) == ("steps", "steps")
+        assert function_model.facts().call_format == default_function_model.call_format

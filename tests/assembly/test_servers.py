@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from edgewise import Engine, Settings
-from edgewise.assembly.calibrations import model_key
+from edgewise.assembly.calibrations import calibration_of, model_key
 from edgewise.assembly.servers import Address, address_of, open_server
+from edgewise.decide.calibration import CHAT
 from edgewise.errors import ModelNotFound, SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.store.store import InstalledModel
@@ -94,3 +97,21 @@ def test_a_calibration_belongs_to_a_runtime_too() -> None:
     assert model_key(facts) == "m-q8_0"
     other = DeviceFacts(backend="ollama", model="M", quantisation="Q8_0", context_tokens=1)
     assert model_key(other) == "m-q8_0@ollama"
+
+
+@pytest.mark.real_model
+def test_a_server_that_has_our_very_file_borrows_its_calibration(
+    default_model: InstalledModel, tmp_path: Path
+) -> None:
+    settings = Settings.load()
+    key = f"{default_model.name}-q8_0"
+    served = serve_llama(default_model)
+    try:
+        server = open_server(settings, Address(served.url))
+        assert server.facts().same_bits_as == key
+        found = calibration_of(settings, server.facts(), CHAT)
+        assert found.name == f"{key}:borrowed"
+        elsewhere = settings.with_changes(cache_dir=str(tmp_path))
+        assert open_server(elsewhere, Address(served.url)).facts().same_bits_as == ""
+    finally:
+        served.close()

@@ -24,7 +24,6 @@ from edgewise.calls.prompt import TOOL_LIMIT, parse_answer, render_answer, rende
 from edgewise.calls.schema import validate
 from edgewise.errors import InvalidRequest
 from edgewise.local.decoder import Decoder, Dice, Job
-from edgewise.local.decoder import Grammar as RuntimeGrammar
 from edgewise.local.generation import Channel
 from edgewise.local.llama_loop import LlamaLoop
 from edgewise.local.store.store import InstalledModel
@@ -323,12 +322,12 @@ def test_the_real_model_copies_what_it_is_held_to(decoder: Decoder) -> None:
 
 def generate(decoder: Decoder, prompt: str, grammar: str, seed: int = 7) -> list[ToolCall]:
     """The calls of a hot answer; where it was cut after 96 tokens, those of its whole lines."""
-    weights = decoder.weights
+    weights = decoder.vocabulary
     job = Job(
         prompt=weights.tokenize(prompt),
         answer=Channel(),
         max_tokens=96,
-        grammar=RuntimeGrammar(weights, grammar),
+        grammar=weights.grammar(grammar),
         dice=Dice(1.5, seed),
     )
     decoder.submit(job)

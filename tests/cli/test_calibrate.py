@@ -20,7 +20,7 @@ from edgewise.calls.prompt import render_answer
 from edgewise.cli import calibrate
 from edgewise.engine import Engine
 from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.settings import Settings
 from edgewise.testing import (
     ScriptedBackend,
@@ -195,7 +195,7 @@ def test_labelled_sound_fits_the_transcriber(
 # -- from the ledger -------------------------------------------------------------------------------
 
 
-def fill(ledger: Ledger, count: int, calibration: str = KEY) -> None:
+def fill(ledger: Book, count: int, calibration: str = KEY) -> None:
     random = Random(4)
     for number in range(count):
         sure = 0.5 + random.random() / 2

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from edgewise.cli import options
 from edgewise.cli.ready import explain_packages
 from edgewise.local.store.catalogue import MODELS, row_named
 from edgewise.local.store.store import InstalledModel, ModelStore
 from tests.cli.conftest import Open, Run
+from tests.local.tiny_qwen import write_tiny_qwen
 
 DEFAULT = "smollm2-135m-instruct"
 
@@ -49,6 +51,7 @@ def test_json_has_what_is_known_of_each_model(run: Run, no_model: Path) -> None:
         "name": "qwen3-0.6b",
         "installed": False,
         "rung": "",
+        "engine": "",
         "default": False,
         "function_model": False,
         "transcriber": False,
@@ -110,6 +113,7 @@ def test_pulling_what_is_there_does_nothing(
     assert run("pull", "--json").json["name"] == DEFAULT
     assert run("pull", DEFAULT.upper(), "--json").json == {
         "name": DEFAULT,
+        "engine": "",
         "path": str(default_model.path),
         "bytes": before.st_size,
         "quantisation": "Q8_0",
@@ -181,3 +185,25 @@ def test_the_first_pull_explains_that_weights_come_in_packages(
     explain_packages(empty, hub)
     explain_packages(ModelStore(default_model.path.parents[1]), tiny)
     assert capsys.readouterr().err == "", "not for the hub, and only once"
+
+
+def test_a_model_is_pulled_for_an_engine_listed_and_removed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(tmp_path / "cache"))
+    own = tmp_path / "My-Model.gguf"
+    write_tiny_qwen(own, embedding="Q8_0", matrices="Q8_0")
+    pulled = run("pull", str(own), "--engine", "onnx", "--json").json
+    assert (pulled["name"], pulled["engine"]) == ("my-model@onnx", "onnx")
+    listed = row(run("models", "--json", "--verify").json, "my-model@onnx")
+    assert listed["installed"] and listed["problem"] is None
+    assert "my-model for ONNX Runtime" in run("models").out
+    assert "my-model@onnx" in options.model_names()
+    assert run("models", "--remove", "my-model@onnx").code == 0
+    assert "my-model" not in run("models").out
+
+
+def test_an_unknown_engine_is_one_line_with_the_nearest(run: Run, no_model: Path) -> None:
+    ran = run("pull", "tiny", "--engine", "onx")
+    assert ran.code != 0
+    assert "no engine named 'onx'; did you mean onnx?" in ran.err

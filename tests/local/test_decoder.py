@@ -29,6 +29,7 @@ from edgewise.local.decoder import (
 from edgewise.local.generation import Channel
 from edgewise.local.llama_api import ApiMissing, check_layout, load_api
 from edgewise.local.llama_loop import LlamaLoop
+from edgewise.local.llama_runtime import Weights
 from edgewise.local.llama_server import LlamaServer
 from edgewise.local.store.store import InstalledModel
 from edgewise.types.messages import Message, Request
@@ -126,7 +127,7 @@ def test_a_draft_saves_passes_and_changes_nothing(loop: LlamaLoop) -> None:
 
 def test_a_right_draft_takes_two_passes(loop: LlamaLoop) -> None:
     decoder = loop.load()
-    weights = decoder.weights
+    weights = decoder.vocabulary
     prompt = weights.tokenize(turn("What is the chemical symbol for gold?"))
     answer = text_of(loop.write_call(turn("What is the chemical symbol for gold?"), max_tokens=24))
     passes = {}
@@ -181,9 +182,10 @@ def test_hidden_states_come_in_the_same_pass(loop: LlamaLoop) -> None:
     assert [each.text for each in tokens] == [t.text for t in plain if isinstance(t, Token)]
     finish = items[-1]
     assert isinstance(finish, Finish)
-    width = loop.load().weights.width
+    weights = loop.load().vocabulary
+    assert isinstance(weights, Weights)
     states = [*(token.state for token in tokens), finish.state]
-    assert all(state.shape == (width,) and np.isfinite(state).all() for state in states)
+    assert all(state.shape == (weights.width,) and np.isfinite(state).all() for state in states)
     assert not np.allclose(states[0], states[1])
     assert all(item.state is None for item in plain if isinstance(item, Token))
 

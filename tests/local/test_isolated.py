@@ -583,6 +583,11 @@ def test_functions_of_the_users_program_stay_there(model: IsolatedModel) -> None
         list(model.generate(asked("odd", response_format=odd)))
 
 
+def test_a_prompt_that_was_not_counted_is_not_said_to_be() -> None:
+    met = ContextExceeded(129, 128, counted=False)
+    assert str(isolated.as_error(model_process.told_error(met))) == str(met)
+
+
 def test_what_the_process_says_is_never_trusted_to_be_code() -> None:
     error = isolated.as_error({"error": "os.system", "words": "no"})
     assert type(error) is GenerationFailed

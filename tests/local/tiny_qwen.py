@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,21 @@ def write_tiny_qwen(
     template: str = "",
     adapter: str = "",
     special: Sequence[str] = (),
+    family: str = "qwen2",
+    matrices: str = "Q5_0",
+    more: Mapping[str, int] | None = None,
 ) -> bytes:
     """It holds one matrix twice: to enter words as `embedding`, to choose them in Q8_0.
 
     `template` is its chat template, `adapter` what was merged into it, and `special` are tokens
-    that its text shows only where they are asked for.
+    that its text shows only where they are asked for. `family` is its architecture (only qwen2
+    has biases), and `matrices` the quantisation of its layers. `more` are vectors
+    that it holds besides, with their lengths.
     """
     import numpy
     from gguf import GGMLQuantizationType, GGUFWriter, quants
 
-    writer = GGUFWriter(path, "qwen2")
+    writer = GGUFWriter(path, family)
     words = _describe(writer, [*SPECIAL, *special])
     if template:
         writer.add_chat_template(template)
@@ -50,13 +55,15 @@ def write_tiny_qwen(
     for layer in range(LAYERS):
         for norm in ("attn_norm", "ffn_norm"):
             add(f"blk.{layer}.{norm}.weight", "F32", numpy.ones(WIDTH))
-        for part in ("q", "k", "v"):
+        for part in ("q", "k", "v") if family == "qwen2" else ():
             add(f"blk.{layer}.attn_{part}.bias", "F32", draw.standard_normal(WIDTH))
         for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            add(f"blk.{layer}.{part}.weight", "Q5_0", draw.standard_normal((WIDTH, WIDTH)) / 4)
+            add(f"blk.{layer}.{part}.weight", matrices, draw.standard_normal((WIDTH, WIDTH)) / 4)
         for part in ("ffn_gate", "ffn_up"):
-            add(f"blk.{layer}.{part}.weight", "Q5_0", draw.standard_normal((INNER, WIDTH)) / 4)
-        add(f"blk.{layer}.ffn_down.weight", "Q5_0", draw.standard_normal((WIDTH, INNER)) / 4)
+            add(f"blk.{layer}.{part}.weight", matrices, draw.standard_normal((INNER, WIDTH)) / 4)
+        add(f"blk.{layer}.ffn_down.weight", matrices, draw.standard_normal((WIDTH, INNER)) / 4)
+    for name, length in (more or {}).items():
+        add(name, "F32", numpy.ones(length))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -20,6 +20,7 @@ from edgewise.monitor.drift import (
     read_reference,
 )
 from edgewise.record.audits import Audit
+from edgewise.record.book import Book
 from edgewise.record.ledger import Ledger
 from edgewise.testing import ScriptedBackend
 from edgewise.types.replies import Decision
@@ -54,7 +55,7 @@ def ledger(settings: Settings) -> Iterator[Ledger]:
     book.close()
 
 
-def record(ledger: Ledger, confidences: list[float], **changes: Any) -> None:
+def record(ledger: Book, confidences: list[float], **changes: Any) -> None:
     for place, confidence in enumerate(confidences):
         facts: dict[str, Any] = {
             "policy": "prefer_local",

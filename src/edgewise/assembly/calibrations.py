@@ -2,8 +2,10 @@
 
 A file is named after the model, its quantisation and its task, as in
 `smollm2-135m-instruct-q8_0.json` and `edgewise-caller-q8_0.calls.json`. `edgewise calibrate`
-writes such files into the data folder; they come before the shipped ones. A chat model that has
-neither gets what other models showed, `transfer.json`: its confidence is unverified.
+writes such files into the data folder; they come before the shipped ones. Another runtime has its
+own files, `smollm2-135m-instruct-q8_0@onnx.json`. If there is none and its bits are the same, it
+borrows the plain one. A chat model that has nothing gets what other models showed,
+`transfer.json`: its confidence is unverified.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ KindName = Literal["chat", "calls", "speech", "see"]
 _read: dict[tuple[Path, str], tuple[int, Calibration]] = {}
 
 
-# The runtimes that the shipped calibrations were fitted with, and the scripted models of
-# `edgewise.testing`, which stand in for them.
-HOME_ENGINES = frozenset(
-    {"llama_cpp", "faster_whisper", "moonshine", "onnx", "rapidocr", "opencv", "scripted"}
-)
+# The runtimes of words and speech that the shipped calibrations were fitted with, and the scripted
+# models of `edgewise.testing`, which stand in for them.
+HOME_ENGINES = frozenset({"llama_cpp", "faster_whisper", "moonshine", "scripted"})
+
+
+def is_home(facts: DeviceFacts) -> bool:
+    return facts.backend in HOME_ENGINES
 
 
 def model_key(facts: DeviceFacts) -> str:
@@ -40,8 +44,9 @@ def model_key(facts: DeviceFacts) -> str:
     Other weights give other evidence, and so do the same weights on another runtime: its name
     follows as `@ollama`, unless it is the one that the shipped calibrations were fitted with.
     """
-    engine = "" if facts.backend in HOME_ENGINES else f"@{facts.backend}"
-    return f"{facts.model}-{facts.quantisation}".lower().strip("-").replace("/", "-") + engine
+    engine = "" if is_home(facts) else f"@{facts.backend}"
+    model = facts.model.removesuffix(f"@{facts.backend}")
+    return f"{model}-{facts.quantisation}".lower().strip("-").replace("/", "-") + engine
 
 
 def own_path(settings: Settings, name: str, kind: str) -> Path:
@@ -78,6 +83,19 @@ def undo_own(path: Path) -> bool:
 
 def _previous(path: Path) -> Path:
     return path.with_name(f"{path.name}.previous")
+
+
+def calibration_of(settings: Settings, facts: DeviceFacts | None, kind: Kind) -> Calibration:
+    """What judges a model's answers: its own calibration, else one of the same bits, borrowed."""
+    if facts is None:
+        return find_calibration(settings, "", kind)
+    found = find_calibration(settings, model_key(facts), kind)
+    if not found.verified and facts.same_bits_as:
+        lent = find_calibration(settings, facts.same_bits_as, kind)
+        found = lent.borrowed() if lent.verified else found
+    if facts.rates and not found.at_end:  # what log-probabilities showed says nothing about it
+        return kind.uncalibrated
+    return found
 
 
 def find_calibration(settings: Settings, name: str, kind: Kind) -> Calibration:

@@ -12,10 +12,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from edgewise import plugins
-from edgewise.assembly.calibrations import (
-    find_calibration,
-    model_key,
-)
+from edgewise.assembly.calibrations import calibration_of
 from edgewise.calls.check import FATAL
 from edgewise.calls.confidence import CALLS
 from edgewise.calls.difficulty import Weights
@@ -94,8 +91,8 @@ def call_rules(settings: Settings) -> CallRules:
 
 def find_call_calibration(settings: Settings, function_model: CallBackend | None) -> Calibration:
     """The calibration of this model and quantisation, else a plain one."""
-    name = "" if function_model is None else model_key(function_model.facts())
-    return find_calibration(settings, name, CALLS)
+    facts = None if function_model is None else function_model.facts()
+    return calibration_of(settings, facts, CALLS)
 
 
 def run_calls(reply: CallReply, box: Toolbox, record: ToolRecord) -> CallReply:

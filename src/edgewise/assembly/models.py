@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from edgewise.assembly import parts
-from edgewise.assembly.servers import address_of
+from edgewise.assembly.servers import is_elsewhere
 from edgewise.errors import (
     DeviceBusy,
     GenerationFailed,
@@ -24,7 +24,7 @@ from edgewise.errors import (
 )
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.local.generation import Generation
-from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.catalogue import MODELS, model_name, row_named
 from edgewise.local.store.gguf_header import cache_bytes_of
 from edgewise.local.store.ladder import free_memory
 from edgewise.local.store.store import InstalledModel, ModelStore
@@ -45,12 +45,13 @@ def pulled_chat_models(settings: Settings) -> list[InstalledModel]:
 
 
 def find_chat_model(settings: Settings, name: str) -> str:
-    """The full name of a pulled model, given that or its rung; a GGUF file or a running server is
-    named by its path or its address. A server's clients may name neither: see `find_pulled` there.
+    """The full name of a pulled model, given that or its rung; a GGUF file, a running server or
+    another engine's model is named by its path, its address or its engine. A server's clients may
+    name none of these: see `find_pulled` there.
 
     Raises ModelNotFound with the command that gets it, InvalidRequest if it cannot chat.
     """
-    if address_of(name) is not None:
+    if is_elsewhere(name):
         return name
     found = ModelStore(settings.models_dir).find(name)
     if not can_chat(found):
@@ -276,8 +277,8 @@ class PooledModel:
 
 def own_name(settings: Settings) -> str:
     """What the settings call the engine's own model, by its full name."""
-    row = row_named(settings.model)
-    return settings.model if row is None else row.name
+    name = model_name(settings.model, MODELS)
+    return settings.model if row_named(name.partition("@")[0]) is None else name
 
 
 def _gigabytes(size: int) -> str:

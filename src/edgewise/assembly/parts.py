@@ -11,8 +11,8 @@ from typing import Any
 
 from edgewise import plugins
 from edgewise.assembly.finders import open_finders
-from edgewise.assembly.servers import address_of, open_server
-from edgewise.cloud.breaker import Breaker
+from edgewise.assembly.servers import address_of, engine_of, open_server
+from edgewise.cloud.breaker import Breaker, SharedBreaker
 from edgewise.cloud.door import (
     Door,
     Lane,
@@ -42,7 +42,8 @@ from edgewise.local.store.store import (
     ModelStore,
 )
 from edgewise.record.audits import AUDIT_KEY
-from edgewise.record.budget import Budget, parse_budget
+from edgewise.record.book import Book, Shared
+from edgewise.record.budget import Budget, parse_amount, parse_budget
 from edgewise.record.cooldown import parse_interval
 from edgewise.record.ledger import Ledger
 from edgewise.settings import (
@@ -56,6 +57,8 @@ from edgewise.settings import (
 from edgewise.types.messages import Task, new_request_id
 
 _log = logging.getLogger("edgewise")
+
+LLAMA_CPP = "llama_cpp"  # the backend of models without an engine of their own
 
 _THAT_DO: dict[Task, str] = {"transcribe": "that transcribes", "embed": "that embeds"}
 
@@ -72,9 +75,12 @@ def open_backend(settings: Settings) -> ChatBackend:
     """The local model, not yet loaded. Raises ModelNotFound with the command that gets it."""
     if (address := address_of(settings.model)) is not None:
         return open_server(settings, address)
-    model = find_model(settings) if settings.backend == "llama_cpp" else _any_model(settings)
+    name, engine = engine_of(settings.model)
+    if engine:  # it finds its models itself
+        settings = settings.with_changes(model=name, backend=engine)
+    model = find_model(settings) if settings.backend == LLAMA_CPP else _any_model(settings)
     context = settings.context_tokens or (model.row.context_tokens if model.row else 2048)
-    opener = _runtime(settings, settings.backend)
+    opener = _runtime(settings, model, settings.backend)
     backend: ChatBackend = opener(
         model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
@@ -82,24 +88,30 @@ def open_backend(settings: Settings) -> ChatBackend:
 
 
 def open_function_model(settings: Settings) -> CallBackend:
-    """The model that writes function calls, not yet loaded. On llama.cpp, any chat model can."""
+    """The model that writes function calls, not yet loaded. Any chat model in the store can."""
     if (address := address_of(settings.function_model)) is not None:
         return open_server(settings, address, calls=True)
+    if engine := engine_of(settings.function_model)[1]:
+        raise ModelNotFound(f"{engine} cannot write calls: it gives no evidence for them")
     model = with_call_format(find_function_model(settings))
     if model.row is not None and model.row.kind != "text":
         raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
     context = model.row.context_tokens if model.row else 2048
-    opener = _runtime(settings, "llama_cpp")
+    opener = _runtime(settings, model, LLAMA_CPP)
     function_model: CallBackend = opener(
         model, threads=settings.threads, context_tokens=context, **_options(settings, opener)
     )
     return function_model
 
 
-def _runtime(settings: Settings, name: str) -> Callable[..., Any]:
-    """What opens a model: here, or llama.cpp in a process of its own."""
+def _runtime(settings: Settings, model: InstalledModel, backend: str) -> Callable[..., Any]:
+    """What opens a model: its own engine or else this backend, here or in a process of its own.
+
+    A plug-in of somebody else's stays here: it may not be able to start anew.
+    """
+    name = model.engine or backend
     opener: Callable[..., Any] = plugins.load("local_backends", name)
-    if name != "llama_cpp" or not settings.isolate:
+    if not settings.isolate or not (model.engine or name == LLAMA_CPP):
         return opener
     from edgewise.local.isolated import isolating  # noqa: PLC0415  # only servers need it
 
@@ -107,9 +119,10 @@ def _runtime(settings: Settings, name: str) -> Callable[..., Any]:
 
 
 def _options(settings: Settings, opener: Callable[..., object]) -> dict[str, Any]:
-    """Only for a runtime that takes them: requests at a time, and how a GPU is used."""
+    """Only for a runtime that takes them: requests at a time, and the device it computes on."""
     taken = inspect.signature(opener).parameters
-    given = {"slots": settings.slots, "gpu": settings.gpu}
+    names = ("slots", "gpu", "openvino_device")
+    given = {name: getattr(settings, name) for name in names}
     return {name: value for name, value in given.items() if name in taken}
 
 
@@ -176,13 +189,19 @@ def _any_model(settings: Settings) -> InstalledModel:
         return InstalledModel(path.name, path, quantisation="", sha256="", bytes=0)
 
 
-def open_ledger(settings: Settings) -> Ledger:
-    return Ledger(
-        settings.ledger_path,
-        budgets=[_budget(text) for text in settings.budgets] + _audit_budget(settings),
-        intervals=[parse_interval(text) for text in settings.cloud_every_s],
-        reservation_s=settings.total_s + 30.0,
-    )
+def open_ledger(settings: Settings) -> Book:
+    """The file, or the database that several processes share."""
+    rules: dict[str, Any] = {
+        "budgets": [_budget(text) for text in settings.budgets] + _audit_budget(settings),
+        "intervals": [parse_interval(text) for text in settings.cloud_every_s],
+        "reservation_s": settings.total_s + 30.0,
+    }
+    allowance = parse_amount(settings.store_away_allowance)
+    if not settings.ledger_url:
+        return Ledger(settings.ledger_path, **rules)
+    from edgewise.record.shared import SharedLedger  # noqa: PLC0415  # an extra
+
+    return SharedLedger(settings.ledger_url, settings.ledger_path, allowance=allowance, **rules)
 
 
 def _budget(text: str) -> Budget:
@@ -221,7 +240,7 @@ def open_door(
         Lane(
             config,
             plugins.load("cloud_providers", config.protocol),
-            breakers.setdefault(config.name, Breaker(settings.cooldown_s)),
+            breakers.setdefault(config.name, _breaker(settings, budget_guard, config.name)),
         )
         for config in provider_configs(settings, task)
         if config.key or not _row_needs_key(settings, config.name)
@@ -235,6 +254,14 @@ def open_door(
         own_id=own_id or new_request_id(),
         no_lanes="" if lanes else _why_no_lanes(settings, task),
     )
+
+
+def _breaker(settings: Settings, budget_guard: BudgetGuard, provider: str) -> Breaker:
+    """This process's own, or that of all processes with the same ledger."""
+    shared: Shared | None = getattr(budget_guard, "shared", None)
+    if shared is None:
+        return Breaker(settings.cooldown_s)
+    return SharedBreaker(provider, shared, settings.cooldown_s, lease_s=settings.total_s + 30.0)
 
 
 def _why_no_lanes(settings: Settings, task: Task) -> str:

@@ -65,7 +65,7 @@ def answer(
         yield from chat.answer(_for_model(request), parts, attempts, live=live)
         return
     seen_parts = see.Parts(
-        skill=lambda name: _skill(host, name),
+        skill=lambda name: find_skill(host, name),
         cloud=parts.cloud,
         policy=parts.policy,
         calibration=lambda vision_skill: find_sight_calibration(host.settings, vision_skill),
@@ -140,7 +140,8 @@ def find_sight_calibration(settings: Settings, vision_skill: VisionBackend) -> C
     return find_calibration(settings, vision_skill.facts().model.lower(), SIGHT)
 
 
-def _skill(host: Host, name: str) -> VisionBackend:
+def find_skill(host: Host, name: str) -> VisionBackend:
+    """A skill of the engine, opened when it is first asked for."""
     if name not in host._vision_skills:
         settings = host.settings
         host._vision_skills[name] = open_skill(

@@ -1,18 +1,23 @@
-"""A model that is a running server: where it is, and whether it counts as the device.
+"""Models that edgewise does not keep: those of a running server, and of engines with own stores.
 
-The model's name says where: a URL (`http://127.0.0.1:8080`, with `#NAME` for one of several
-models), or a server and a model (`ollama:qwen3:4b`).
+The model's name says where it is: a URL (`http://127.0.0.1:8080`, with `#NAME` for one of several
+models), a server and a model (`ollama:qwen3:4b`), or a folder or a name and an engine
+(`/models/smol@cactus`). Whether a server counts as the device is decided here too.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from edgewise.assembly.calibrations import model_key
 from edgewise.cloud.providers import is_loopback
 from edgewise.errors import ModelNotFound, SettingsError
+from edgewise.local.store.store import ModelStore
 from edgewise.settings import Settings
 
 if TYPE_CHECKING:  # brings an HTTP client, which loads with the first model
@@ -28,6 +33,10 @@ USUAL_URLS: Mapping[str, str] = {
     "geniex": "http://127.0.0.1:18181",
     "cactus": "http://127.0.0.1:8080",
 }
+
+
+# Engines in process whose models edgewise neither pulls nor converts.
+OWN_STORES = frozenset({"cactus", "geniex"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,17 @@ def address_of(name: str) -> Address | None:
     return Address(USUAL_URLS[kind], model, kind) if colon and kind in USUAL_URLS else None
 
 
+def engine_of(name: str) -> tuple[str, str]:
+    """A model's name without its engine, and an engine with a store of its own; empty: none."""
+    model, at, engine = name.rpartition("@")
+    return (model, engine) if at and engine in OWN_STORES else (name, "")
+
+
+def is_elsewhere(name: str) -> bool:
+    """Whether the name says that edgewise does not keep the model."""
+    return address_of(name) is not None or bool(engine_of(name)[1])
+
+
 def open_server(settings: Settings, address: Address, *, calls: bool = False) -> RunningServer:
     """The server as a backend. `calls`: it must write function calls under our grammars."""
     host = urlsplit(address.url).hostname or ""
@@ -65,9 +85,25 @@ def open_server(settings: Settings, address: Address, *, calls: bool = False) ->
         context_tokens=settings.context_tokens,
         slots=settings.slots,
     )
+    if is_loopback(address.url) and (key := _same_file(settings, server)):
+        server.know_bits(key)
     if calls and server.facts().backend != "llama-server":
         server.close()
         raise ModelNotFound(
             f"{server.facts().backend} cannot write calls under a grammar of ours; llama-server can"
         )
     return server
+
+
+def _same_file(settings: Settings, server: RunningServer) -> str:
+    """The key of the pulled model whose very file the server has loaded; empty: another file.
+
+    The store has verified its own files, so nothing is read here.
+    """
+    facts, path = server.facts(), server.model_path
+    for model in ModelStore(settings.models_dir).installed() if path else ():
+        with contextlib.suppress(OSError):  # a server in a container has other paths
+            if model.quantisation == facts.quantisation and os.path.samefile(model.path, path):
+                home = replace(facts, backend="llama_cpp", model=model.name)
+                return model_key(home)
+    return ""

@@ -29,12 +29,14 @@ from edgewise.calibrate.traces import (
     Trace,
     key_of,
     pack_token,
+    rating_of,
     read_answers,
     readings_of,
     request_of,
     write_answer,
 )
 from edgewise.decide.calibration import FORMAT, Calibration, parse_calibration
+from edgewise.decide.gate import Gate
 from edgewise.decide.meter import Reading
 from edgewise.decide.score import Head
 from edgewise.errors import InvalidRequest
@@ -65,7 +67,9 @@ class Answered:
 
     @cached_property
     def readings(self) -> list[Reading]:
-        return readings_of(token for token in self.trace.tokens if token.has_evidence)
+        found = readings_of(token for token in self.trace.tokens if token.has_evidence)
+        rating = self.trace.engine
+        return found if found or rating is None else [Reading(engine=rating)]
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -129,6 +133,7 @@ def _generate(backend: ChatBackend, question: Question, layer: int) -> dict[str,
         "tokens": [pack_token(token) for token in tokens],
         "ended": any(isinstance(item, Finish) and item.reason == "stop" for item in items),
         "states": kept,
+        **rating_of(items),
     }
 
 
@@ -142,7 +147,8 @@ def _answered(question: Question, entry: Mapping[str, Any]) -> Answered:
         int(count): np.frombuffer(base64.b64decode(packed), "<f2").astype(np.float32)
         for count, packed in entry["states"].items()
     }
-    return Answered(Trace(question, tokens, entry["ended"]), states)
+    rating = entry.get("engine")
+    return Answered(Trace(question, tokens, entry["ended"], engine=rating), states)
 
 
 # -- heads -----------------------------------------------------------------------------------------
@@ -283,7 +289,8 @@ class Outcome:
 
 def fit_builtin(answers: Sequence[Answered], in_force: Calibration, source: Source) -> Outcome:
     """The contents of the file, what it is worth, and how it compares with what is in force."""
-    names = tuple((transfer_document("chat") or {})["final"]["weights"])
+    rated = all(each.trace.engine is not None for each in answers)
+    names = ("engine",) if rated else tuple((transfer_document("chat") or {})["final"]["weights"])
     material = make_material(answers, names)
     rows = material.rows
     right = [bool(each) for each in rows.right]
@@ -322,6 +329,8 @@ def _chances(rows: Rows, *, with_state: bool) -> Numbers:
 
 def _in_force(calibration: Calibration, answered: Answered) -> float:
     """The confidence that a user would be shown today."""
+    if not answered.readings[-1].tokens:
+        return Gate(calibration, 0.0).confidence(answered.readings[-1])
     features = answered.readings[-1].features()
     head: Head | None = calibration.heads.get("state")
     if head is not None and 0 in answered.states:
@@ -352,9 +361,15 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "questions": report["questions"],
         "kinds": outcome.document["data"]["kinds"],
         "right_share": report["accuracy"],
-        "score": "words and states" if "with_state" in outcome.document else "words",
+        "score": _what_is_weighed(outcome.document),
         **outcome.comparison.after.to_dict(),
         "auroc_words": outcome.words.after.to_dict()["auroc"],
         "risk": [each for each in report["promises"] if each["max_error"] >= 0.05],
         "in_force": outcome.comparison.before.to_dict(),
     }
+
+
+def _what_is_weighed(document: Mapping[str, Any]) -> str:
+    if "engine" in document["final"]["weights"]:
+        return "the runtime's own confidence"
+    return "words and states" if "with_state" in document else "words"

@@ -30,7 +30,7 @@ from edgewise.decide.score import Score
 from edgewise.types.measured import NOTHING_CLEAR, Boundaries, Stops, write_boundaries
 
 # `tokens` is left out: scores of long answers would be extrapolated. Traces hold no states.
-_LEFT_OUT = ("tokens", "state", "before")
+_LEFT_OUT = ("tokens", "state", "before", "engine")
 FEATURES = tuple(field.name for field in fields(Reading) if field.name not in _LEFT_OUT)
 MOST_FEATURES = 7
 LEAST_GAIN = 0.0005  # nats per answer that a feature must save on held-out rows

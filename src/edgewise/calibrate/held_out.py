@@ -103,7 +103,7 @@ def fit_sound(names: Sequence[str], features: Numbers, targets: Numbers, folds: 
 def _sign(name: str) -> int:
     if "entropy" in name:
         return -1
-    return 1 if name.endswith(SURETIES) or name in ("state", "before") else 0
+    return 1 if name.endswith(SURETIES) or name in ("state", "before", "engine") else 0
 
 
 # -- the gate --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from random import Random
 from typing import Any
 
@@ -47,6 +46,7 @@ from edgewise.decide.calibration import (
     parse_calibration,
     state_document,
 )
+from edgewise.local.store.engines import runtime_of, split_engine
 from edgewise.local.store.store import InstalledModel
 from edgewise.record.audits import Audit
 from edgewise.settings import Settings
@@ -158,7 +158,7 @@ def _choose_chat(
             "model": model.name,
             "quantisation": model.quantisation,
             "sha256": model.sha256,
-            "runtime": {"xllamacpp": version("xllamacpp")},
+            "runtime": runtime_of(model.engine),
         }
         fitted = fit_calibration(fitting, fresh.name, fresh.seed, progress)
         document = document_of(fitted, source, fresh.data)
@@ -313,7 +313,8 @@ def used_part(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def calibration_name(model: InstalledModel) -> str:
     """The engine looks for a calibration file of this name."""
-    return f"{model.name}-{model.quantisation}".lower()
+    base, engine = split_engine(model.name)
+    return f"{base}-{model.quantisation}{engine and f'@{engine}'}".lower()
 
 
 def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:

@@ -40,6 +40,7 @@ class Trace:
     ended: bool  # False: cut at MAX_TOKENS
     states: tuple[float | None, ...] = ()  # what a head read after each token
     before: float | None = None
+    engine: float | None = None  # the runtime's own confidence
 
     @property
     def text(self) -> str:
@@ -52,10 +53,18 @@ class Trace:
     def readings(self) -> list[Reading]:
         """The meter's reading after each token, as the gate would have seen it."""
         readings = readings_of(self.tokens)
+        if self.engine is not None and readings:  # it comes with the end
+            readings[-1] = replace(readings[-1], engine=self.engine)
         if not self.states:
             return readings
         pairs = zip(readings, self.states, strict=True)
         return [replace(each, state=state, before=self.before) for each, state in pairs]
+
+
+def rating_of(items: Iterable[Token | Finish]) -> dict[str, float]:
+    """The runtime's own confidence, to be kept with an answer; empty if it gives none."""
+    found = [item.confidence for item in items if isinstance(item, Finish)]
+    return {} if not found or found[0] is None else {"engine": found[0]}
 
 
 def readings_of(tokens: Iterable[Token]) -> list[Reading]:
@@ -236,6 +245,7 @@ def _generate(
         "tokens": [pack_token(item) for item in items if isinstance(item, Token)],
         "ended": any(isinstance(item, Finish) and item.reason == "stop" for item in items),
     }
+    entry |= rating_of(items)
     return entry | ({"states": states, "before": meter.reading().before} if heads else {})
 
 
@@ -247,7 +257,7 @@ def pack_token(token: Token) -> list[Any]:
 def _parse_trace(question: Question, data: dict[str, Any]) -> Trace:
     tokens = tuple(Token(*packed) for packed in data["tokens"])
     states = tuple(data.get("states", ()))
-    return Trace(question, tokens, data["ended"], states, data.get("before"))
+    return Trace(question, tokens, data["ended"], states, data.get("before"), data.get("engine"))
 
 
 def _answered(

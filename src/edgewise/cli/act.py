@@ -291,7 +291,7 @@ def show_heard(heard: Transcript, side: Screen) -> None:
 def show_calls(reply: CallReply, side: Screen) -> None:
     for made in reply.calls:
         _say(side, "call", (call_line(made), "bold"))
-        side.print(about(made, verified=reply.decision.verified))
+        side.print(about(made, reply.decision))
     if not reply.calls:
         _say(side, "call", ("no tool fits this", "yellow"))
         if reply.text:

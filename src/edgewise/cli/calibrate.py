@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +23,24 @@ from rich.table import Table
 
 from edgewise.assembly.calibrations import (
     KindName,
-    find_calibration,
+    calibration_of,
     find_document,
+    is_home,
     model_key,
     own_path,
     transfer_document,
     undo_own,
     write_own,
 )
+from edgewise.assembly.servers import is_elsewhere
 from edgewise.cli import options
 from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.render import console, print_json
 from edgewise.cli.setup import at_a_terminal, choose_model
 from edgewise.decide.calibration import CHAT, STATE, parse_calibration, state_document
-from edgewise.errors import LocalError, ModelNotFound
+from edgewise.errors import InvalidRequest, LocalError, ModelNotFound
+from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, SpeechBackend
+from edgewise.local.store.engines import runtime_of
 from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from edgewise.types.measured import read_measured
@@ -198,13 +201,12 @@ def _fit_builtin_calls(settings: Settings, model: str | None, seed: int, most: i
 def _fit_labelled(
     settings: Settings, labelled: Labelled, model: str | None, seed: int, about: str
 ) -> New:
-    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
     from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
 
     refuse_few(len(labelled))
     settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
     installed = _installed(settings, labelled.task)
-    key, kind = calibration_name(installed), KINDS[labelled.task]
+    key, kind = _key(settings, labelled.task, installed), KINDS[labelled.task]
     data = {
         "description": about,
         "rows": len(labelled),
@@ -236,8 +238,10 @@ def _fit_builtin(
     backend = parts.open_backend(settings)
     try:
         facts = backend.facts()
-        key, weights = model_key(facts), _weights(settings)
-        in_use = find_calibration(settings, key, CHAT).seen(states=facts.states)
+        if not (facts.evidence or facts.rates):
+            raise InvalidRequest(f"{facts.backend} says nothing about how sure it is")
+        key, weights = model_key(facts), _weights(settings, facts.backend)
+        in_use = calibration_of(settings, facts, CHAT).seen(states=facts.states)
         layer = builtin.layer_to_read(facts, in_use)
         unique = (*weights.values(), builtin.MAX_TOKENS, layer, seed)
         path = traces.answers_path(settings, f"builtin-{key}", *unique)
@@ -263,15 +267,15 @@ def _fit_builtin(
     return New(key, "chat", outcome.document, builtin.summary(outcome))
 
 
-def _weights(settings: Settings) -> dict[str, Any]:
+def _weights(settings: Settings, backend: str) -> dict[str, Any]:
     """Which weights exactly, and what ran them. A file of the user's has no known hash."""
-    runtime = {"xllamacpp": version("xllamacpp")} if settings.backend == "llama_cpp" else {}
     try:
         found = ModelStore(settings.models_dir).find(settings.model)
     except LocalError:  # another runtime may have its own models
-        return {"sha256": settings.model, "runtime": {settings.backend: ""}}
+        return {"sha256": settings.model, "runtime": {backend: ""}}
     known = found.sha256 or f"{found.bytes} bytes of {found.path.stat().st_mtime_ns}"
-    return {"sha256": known, "runtime": runtime}
+    other = backend != "llama_cpp" and not found.engine
+    return {"sha256": known, "runtime": {backend: ""} if other else runtime_of(found.engine)}
 
 
 def _say_plan(model: str, minutes: float, known: int) -> None:
@@ -290,15 +294,21 @@ def _fit_chat(
     from edgewise.assembly import parts  # noqa: PLC0415
     from edgewise.calibrate import own, traces  # noqa: PLC0415
 
-    key, longest = own.calibration_name(installed), settings.max_tokens
+    key, longest = _key(settings, "chat", installed), settings.max_tokens
     system = installed.row.default_system if installed.row else ""
     base = own.base_in_use(settings, key, "chat")
     backend = parts.open_backend(settings)
     try:
-        states = backend.facts().states
-        heads = parse_calibration(base, key).seen(states=states).heads
+        facts, in_use = backend.facts(), parse_calibration(base, key)
+        if not (facts.evidence or in_use.at_end):
+            raise InvalidRequest(
+                f"{facts.backend} sends no log-probabilities; "
+                + ("first run calibrate --builtin" if facts.rates else "nothing can be learnt")
+            )
+        heads = in_use.seen(states=facts.states).heads
         # What heads read belongs to them.
-        unique = (installed.sha256, version("xllamacpp"), longest, system, *heads.values())
+        runtime = runtime_of(installed.engine).values()
+        unique = (installed.sha256, *runtime, longest, system, *heads.values())
         path = traces.answers_path(settings, key, *unique)
         with progress("asking", len(labelled)) as step:
             samples = traces.answer_chat(backend, labelled.questions, path, longest, step, heads)
@@ -313,7 +323,7 @@ def _fit_scored(
 ) -> dict[str, Any]:
     from edgewise.calibrate import own, traces  # noqa: PLC0415
 
-    key, kind = own.calibration_name(installed), KINDS[labelled.task]
+    key, kind = _key(settings, labelled.task, installed), KINDS[labelled.task]
     base = own.base_in_use(settings, key, kind)
     unique = (installed.sha256, base["name"], base.get("fitted_at"), json.dumps(base.get("map")))
     path = traces.answers_path(settings, key, *unique)
@@ -331,7 +341,7 @@ def _fit_audits(settings: Settings, task: str, model: str | None, seed: int) -> 
     from edgewise.calibrate import own  # noqa: PLC0415
 
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
-    key, kind = own.calibration_name(_installed(settings, task)), KINDS[task]
+    key, kind = _key(settings, task, _installed(settings, task)), KINDS[task]
     base = own.base_in_use(settings, key, kind)
     ledger = parts.open_ledger(settings)
     try:
@@ -357,15 +367,46 @@ def _fit_audits(settings: Settings, task: str, model: str | None, seed: int) -> 
     return New(key, kind, document, _told(document))
 
 
-def _installed(settings: Settings, task: str) -> InstalledModel:
+def _key(settings: Settings, task: str, installed: InstalledModel) -> str:
+    """What the file of the model is called: another runtime has its own."""
+    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
 
+    facts = _facts(settings, task)
+    return calibration_name(installed) if is_home(facts) else model_key(facts)
+
+
+def _facts(settings: Settings, task: str) -> DeviceFacts:
+    from edgewise.assembly import parts  # noqa: PLC0415
+
+    openers: dict[str, Callable[[Settings], ChatBackend | CallBackend | SpeechBackend]] = {
+        "chat": parts.open_backend,
+        "call": parts.open_function_model,
+        "transcribe": parts.open_transcriber,
+    }
+    model = openers[task](settings)  # loads nothing
+    try:
+        return model.facts()
+    finally:
+        model.close()
+
+
+def _installed(settings: Settings, task: str) -> InstalledModel:
     ensure = {
         "chat": ensure_model,
         "call": ensure_function_model,
         "transcribe": ensure_transcriber,
     }[task]
-    settings = ensure(settings, "local_only")
-    return ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
+    return _find(ensure(settings, "local_only"), task)
+
+
+def _find(settings: Settings, task: str) -> InstalledModel:
+    name = getattr(settings, _SETTING[task])
+    try:
+        return ModelStore(settings.models_dir).find(name)
+    except LocalError:
+        if task == "transcribe" or not is_elsewhere(name):
+            raise
+    return InstalledModel(name, Path(name), "", sha256=name, bytes=0)
 
 
 def _fresh(key: str, data: dict[str, Any], seed: int) -> Fresh:
@@ -421,16 +462,9 @@ def _say_change(document: dict[str, Any], in_use: Mapping[str, Any]) -> None:
 
 
 def _undo(settings: Settings, task: str, model: str | None, as_json: bool) -> None:
-    from edgewise.assembly import parts  # noqa: PLC0415
-    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
-
     settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
-    if task == "chat" and settings.backend != "llama_cpp":  # it may have its own models
-        key = model_key(parts.open_backend(settings).facts())
-    else:
-        installed = ModelStore(settings.models_dir).find(getattr(settings, _SETTING[task]))
-        key = calibration_name(installed)
-    kind = KINDS[task]
+    settings = settings.with_changes(fetch_default_model=False)
+    key, kind = _key(settings, task, _find(settings, task)), KINDS[task]
     path = own_path(settings, key, kind)
     if not undo_own(path):
         raise click.ClickException(f"nothing to undo: no calibration of yours in {path}")
@@ -536,14 +570,14 @@ def print_calibrations(settings: Settings, as_json: bool) -> None:
 
 
 def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
-    from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
-
     model = getattr(settings, setting)
+    task = next(task for task, each in _SETTING.items() if each == setting)
+    settings = settings.with_changes(fetch_default_model=False)
     try:
-        installed = ModelStore(settings.models_dir).find(model)
+        installed, facts = _find(settings, task), _facts(settings, task)
     except ModelNotFound:
         return _row(kind, model, "not installed", {})
-    key = calibration_name(installed)
+    key = _key(settings, task, installed)
     document = dict(find_document(settings, key, kind) or {})
     if kind == "chat" and settings.calibration:
         return _row(kind, key, f"settings: {settings.calibration}", {})
@@ -551,6 +585,8 @@ def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
     origin = (
         str(path) if path.exists() else "shipped" if document else "unverified: none of its own"
     )
+    if not document and facts.same_bits_as and find_document(settings, facts.same_bits_as, kind):
+        origin = f"borrowed from {facts.same_bits_as}: the same bits"
     return _row(kind, key, origin, document)
 
 

@@ -45,7 +45,7 @@ from edgewise.record.tool_counts import ToolRecord
 from edgewise.settings import Settings
 from edgewise.types.calls import Complaint, Intent
 from edgewise.types.messages import RunnableTool, Tool, ToolCall
-from edgewise.types.replies import CallReply, ToolResult
+from edgewise.types.replies import CallReply, Decision, ToolResult
 
 TIERS = {
     "local": "easy: the device, and one narrower try if it fails",
@@ -265,7 +265,7 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
     side = console(stderr=True)
     for each in reply.calls:
         click.echo(call_line(each))
-        side.print(about(each, verified=reply.decision.verified))
+        side.print(about(each, reply.decision))
     if reply.signalled:
         side.say(("hand this off: ", "magenta"), reply.decision.reason)
     elif reply.needs:
@@ -290,14 +290,17 @@ def call_line(made: ToolCall) -> str:
     return printable(f"{made.name} {json_text(dict(made.arguments), compact=True)}")
 
 
-def about(made: ToolCall, *, verified: bool = True) -> Text:
+def about(made: ToolCall, decision: Decision) -> Text:
     """Who wrote a call, how sure, what was changed and what is still wrong."""
     line = Text("  ")
     line.append(printable(made.name), style="bold")
     line.append(": ")
     line.append(PLACES[made.source], style=COLOURS[made.source])
     if made.confidence is not None:  # the cloud's own is unknown
-        line.append(f" · confidence {confidence(made.confidence, verified=verified)}")
+        sure = confidence(
+            made.confidence, verified=decision.verified, calibration=decision.calibration
+        )
+        line.append(f" · confidence {sure}")
     if made.repairs:
         line.append(f" · repairs {' '.join(made.repairs)}", style="dim")
     if made.complaints:

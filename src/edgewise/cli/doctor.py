@@ -21,8 +21,8 @@ from edgewise import (
     plugins,
 )
 from edgewise.assembly import parts
-from edgewise.assembly.calibrations import find_calibration, model_key
-from edgewise.assembly.servers import Address, address_of, open_server
+from edgewise.assembly.calibrations import calibration_of
+from edgewise.assembly.servers import Address, address_of, engine_of, open_server
 from edgewise.cli import extras, options
 from edgewise.cli.main import EXIT_FAILED
 from edgewise.cli.render import (
@@ -36,12 +36,14 @@ from edgewise.cli.render import (
 from edgewise.cli.setup import best_installed
 from edgewise.cli.streams import command, python
 from edgewise.credentials import Credentials
-from edgewise.decide.calibration import CHAT
+from edgewise.decide.calibration import CHAT, Calibration
 from edgewise.decide.objective import promises
-from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError
+from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError, StoreAway
+from edgewise.local.backend import DeviceFacts
 from edgewise.local.gpu import find_gpus
 from edgewise.local.llama_api import why_no_api
 from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.engines import ENGINES, runtime_of, split_engine
 from edgewise.local.store.ladder import propose, read_machine
 from edgewise.local.store.store import ModelStore
 from edgewise.monitor.drift import (
@@ -52,6 +54,7 @@ from edgewise.settings import (
     DEFAULT_FUNCTION_MODEL,
     Settings,
 )
+from edgewise.types.measured import is_borrowed
 from edgewise.types.messages import Message, Request
 
 MARKS = {
@@ -60,6 +63,9 @@ MARKS = {
     "absent": ("·", "dim"),
     "broken": ("✗", "red"),
 }
+
+
+State = Literal["ok", "note", "absent", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class Finding:
     """
 
     what: str
-    state: Literal["ok", "note", "absent", "broken"]
+    state: State
     detail: str
     fix: str = ""
     extra: str = ""
@@ -180,7 +186,11 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
         yield from _gpus(settings)
     except PackageNotFoundError:
-        yield Finding("llama.cpp", "broken", "not installed", python("-m pip install edgewise"))
+        state: State = "note" if split_engine(settings.model)[1] else "broken"
+        yield Finding("llama.cpp", state, "not installed", python("-m pip install edgewise"))
+    for engine in ENGINES.values():
+        if engine.made_with:
+            yield Finding(engine.title, "ok", " ".join(*runtime_of(engine.name).items()))
     if importlib.util.find_spec("pip") is None:
         yield Finding(
             "pip",
@@ -232,6 +242,8 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     """Returns whether there is a model to go on with."""
     if (address := address_of(settings.model)) is not None:
         return (yield from _server(settings, address))
+    if engine_of(settings.model)[1]:
+        return (yield from _elsewhere(settings))
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
     except LocalError as error:
@@ -239,6 +251,17 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
         return False
     size = megabytes(model.bytes)
     yield Finding("model", "ok", f"{model.name} {model.quantisation}, {size}, {model.path}")
+    return True
+
+
+def _elsewhere(settings: Settings) -> Generator[Finding, None, bool]:
+    """A model that another engine keeps."""
+    try:
+        facts = parts.open_backend(settings).facts()
+    except LocalError as error:
+        yield Finding("model", "broken", str(error), "see docs/engines.md")
+        return False
+    yield Finding("model", "ok", f"{facts.model} on {facts.backend}, in this process")
     return True
 
 
@@ -274,6 +297,9 @@ def _function_model(settings: Settings) -> Iterator[Finding]:
 
 
 def _get_it(name: str) -> str:
+    base, engine = split_engine(name)
+    if engine:
+        return command(f"pull {base} --engine {engine}")
     known = row_named(name)
     if known is None:
         return f"{command('models')}   (lists those to have)"
@@ -305,7 +331,7 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         facts = parts.open_backend(settings).facts()  # loads nothing
     except LocalError:
         return  # reported above
-    calibration = find_calibration(settings, model_key(facts), CHAT).seen(states=facts.states)
+    calibration = calibration_of(settings, facts, CHAT).seen(states=facts.states)
     if calibration.verified and calibration.fitted:
         promised, anything = promises(calibration, settings.error_probability)
         detail = (
@@ -318,9 +344,25 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
     yield Finding(
         "calibration",
         "note",
-        "none of this model: its confidence is unverified, learnt from other models, and promises "
-        "no risk",
+        _without_calibration(facts, calibration),
         f"{command('calibrate --builtin')}   (up to 15 minutes, once)",
+    )
+
+
+def _without_calibration(facts: DeviceFacts, calibration: Calibration) -> str:
+    """What the confidence of a model is worth that nobody has measured with its runtime."""
+    if is_borrowed(calibration.name):
+        return (
+            f"none of {facts.backend}: borrowed from {facts.same_bits_as}, the same bits; it "
+            "decides, and promises no risk"
+        )
+    if facts.rates:
+        return f"none: {facts.backend}'s own confidence is shown as unverified, and judges nothing"
+    if not facts.evidence:
+        return f"none: {facts.backend} says nothing about how sure it is, so no answer is judged"
+    return (
+        "none of this model: its confidence is unverified, learnt from other models, and promises "
+        "no risk"
     )
 
 
@@ -375,7 +417,15 @@ def _keys(settings: Settings) -> Iterator[Finding]:
 def _ledger(settings: Settings) -> Iterator[Finding]:
     ledger = parts.open_ledger(settings)
     try:
-        problems = ledger.verify()
+        try:
+            problems = ledger.verify()
+        except StoreAway as error:
+            here = f"{ledger.waiting():,} rows of this machine wait in {ledger.path}"
+            fix = (
+                "start it, or correct EDGEWISE_LEDGER; until then nothing that has a budget leaves"
+            )
+            yield Finding("ledger", "broken", f"{error}; {here}", fix)
+            return
         if problems:
             fix = f"move {ledger.path} away; a new one is made"
             yield Finding("ledger", "broken", problems[0], fix)
@@ -388,7 +438,9 @@ def _ledger(settings: Settings) -> Iterator[Finding]:
         report = ledger.report()
         extra = f", {swept} abandoned reservations settled" if swept else ""
         count = "1 request" if report.requests == 1 else f"{report.requests:,} requests"
-        yield Finding("ledger", "ok", f"{count} in {ledger.path}{extra}")
+        if waiting := ledger.waiting():
+            extra += f", {waiting:,} rows of this machine not sent yet"
+        yield Finding("ledger", "ok", f"{count} in {ledger.where}{extra}")
     finally:
         ledger.close()
 

@@ -34,6 +34,7 @@ FOR_DEVELOPERS = ("dev", "docs")
 class Facts:
     """What it is for, how many MB it adds (see docs/extras.md), and what must load for it.
 
+    No modules: they take seconds to load, or print, or report to their maker.
     `library` is the part that the system brings, and `library_fix` says how to get it.
     """
 
@@ -45,7 +46,9 @@ class Facts:
 
 
 FACTS = {
+    "cluster": Facts("deploy", 288, ()),
     "embed": Facts("embed, index and find", 78, ("onnxruntime", "tokenizers")),
+    "executorch": Facts("models on ExecuTorch", 1068, ()),
     "mcp": Facts("mcp, and for tools of MCP servers", 4, ("mcp",)),
     "microphone": Facts(
         "listen and act from a microphone",
@@ -54,7 +57,12 @@ FACTS = {
         "the PortAudio library",
         "on Debian and Ubuntu: apt install libportaudio2",
     ),
+    "onnx": Facts(
+        "models on ONNX Runtime", 166, ("llguidance", "onnx", "onnxruntime", "tokenizers")
+    ),
+    "openvino": Facts("models on OpenVINO", 203, ()),
     "otel": Facts("traces in OpenTelemetry", 4, ("opentelemetry.sdk",)),
+    "postgres": Facts("a ledger in PostgreSQL", 21, ("psycopg",)),
     "redact": Facts("names in redact, with a spaCy model of yours", 218, ("presidio_analyzer",)),
     "server": Facts("serve", 1, ("starlette", "uvicorn", "websockets")),
     "speech": Facts("transcribe, listen and act", 336, ("faster_whisper",)),

@@ -70,8 +70,16 @@ def _completer(names: Callable[[], list[str]]) -> Completer:
 def model_names() -> list[str]:
     # Only <Tab> needs the list.
     from edgewise.local.store.catalogue import MODELS, ladder  # noqa: PLC0415
+    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
 
-    return [*ladder(), *MODELS]
+    here = ModelStore(Settings.load().models_dir).installed()
+    return [*ladder(), *MODELS, *(model.name for model in here if model.engine)]
+
+
+def _engine_names() -> list[str]:
+    from edgewise.local.store.engines import ENGINES  # noqa: PLC0415
+
+    return list(ENGINES)
 
 
 def _provider_names() -> list[str]:
@@ -81,6 +89,7 @@ def _provider_names() -> list[str]:
 
 
 complete_models = _completer(model_names)
+complete_engines = _completer(_engine_names)
 
 
 def complete_models_and_files(

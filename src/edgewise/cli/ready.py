@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from edgewise.assembly.servers import address_of
+from edgewise.assembly.servers import is_elsewhere
 from edgewise.cli.render import (
     console,
     download_bar,
@@ -77,7 +77,7 @@ def _ensure(
 ) -> Settings:
     if (policy or settings.policy) == "cloud_only":
         return settings.with_changes(fetch_default_model=False)
-    if address_of(name) is not None:  # a server has its own models
+    if is_elsewhere(name):  # a server or an engine has its own models
         return settings
     store = ModelStore(settings.models_dir)
     row = row_named(name)

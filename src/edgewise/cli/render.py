@@ -16,6 +16,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from edgewise.cli.streams import print_json, printable
+from edgewise.types.measured import doubt_of
 from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta
 
 __all__ = [
@@ -213,20 +214,21 @@ def megabytes(value: int) -> str:
     return f"{value / 1e6:,.0f} MB"
 
 
-def confidence(value: float | None, *, verified: bool = True) -> str:
-    """A number that nobody has verified for its model says so."""
+def confidence(value: float | None, *, verified: bool = True, calibration: str = "") -> str:
+    """A number that nobody has verified for its model says so; `calibration` is whose it is."""
     if value is None:
         return "-"
-    return f"{value:.2f}" if verified else f"{value:.2f} (unverified)"
+    return f"{value:.2f}" if verified else f"{value:.2f} ({doubt_of(calibration)})"
 
 
 def summary(reply: Reply) -> Text:
     """One line under an answer: source, confidence, time, tokens, cost, and warnings."""
-    usage = reply.usage
+    usage, name = reply.usage, reply.decision.calibration
+    sure = confidence(reply.confidence, verified=reply.confidence_verified, calibration=name)
     whose = "" if reply.source == "local" else "device's "  # the cloud's own is unknown
     facts = [
         reply.model,
-        f"{whose}confidence {confidence(reply.confidence, verified=reply.confidence_verified)}",
+        f"{whose}confidence {sure}",
         milliseconds(reply.total_ms),
         f"{usage.input_tokens}+{usage.output_tokens} tokens",
         dollars(usage.cost_microdollars),
@@ -263,7 +265,7 @@ def why(reply: Reply) -> Text:
         text.append(f", decided after {_count(decision.decided_after_tokens, 'token')}", "dim")
     text.append(f", calibration {decision.calibration or '-'}", style="dim")
     if reply.confidence is not None and not reply.confidence_verified:
-        text.append(", unverified", style="yellow")
+        text.append(f", {doubt_of(decision.calibration)}", style="yellow")
     for attempt in reply.attempts:
         text.append(
             f"\n  {attempt.place}: {attempt.backend}/{attempt.model} {attempt.outcome}, "

@@ -19,8 +19,9 @@ from edgewise.decide.explain import (
     Pull,
 )
 from edgewise.monitor.why import explain_row
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.settings import Settings
+from edgewise.types.measured import doubt_of
 
 HALF_BAR = 18  # characters on each side of the middle
 LINE = 50  # characters from 0 to 1
@@ -56,7 +57,7 @@ def why(request_id: str | None, last: bool, as_json: bool) -> None:
     _print(told, row, console())
 
 
-def _latest(book: Ledger) -> dict[str, Any]:
+def _latest(book: Book) -> dict[str, Any]:
     rows = book.recent(1)
     if not rows:
         raise click.ClickException(f"nothing asked yet: {book.path} is empty")
@@ -70,7 +71,9 @@ def _print(told: Explanation, row: dict[str, Any], screen: Screen) -> None:
     screen.say((" · ".join(fact for fact in facts if fact), "dim"))
     if told.confidence is not None:
         screen.say()
-        for line in confidence_line(told.confidence, told.threshold, verified=told.verified):
+        for line in confidence_line(
+            told.confidence, told.threshold, "" if told.verified else doubt_of(told.calibration)
+        ):
             screen.say(line)
     if told.pulls:
         screen.say()
@@ -86,15 +89,13 @@ def _print(told: Explanation, row: dict[str, Any], screen: Screen) -> None:
         screen.say((f"! {note}", "yellow"))
 
 
-def confidence_line(
-    confidence: float, threshold: float | None, *, verified: bool = True
-) -> list[str]:
+def confidence_line(confidence: float, threshold: float | None, doubt: str = "") -> list[str]:
     """Both numbers on one line from 0 to 1: `o` is the confidence, `|` the threshold."""
     cells = ["─"] * (LINE + 1)
     if threshold is not None:
         cells[_place(threshold)] = "|"
     cells[_place(confidence)] = "o"
-    words = f"o {'' if verified else 'unverified '}confidence {confidence:.2f}"
+    words = f"o {doubt} confidence {confidence:.2f}".replace("  ", " ")
     if threshold is not None:
         words += f"   | threshold {threshold:.2f}"
     return [f"0 {''.join(cells)} 1", f"  {words}"]

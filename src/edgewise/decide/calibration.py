@@ -16,6 +16,7 @@ from edgewise.decide.meter import Reading
 from edgewise.decide.score import Head, Score, read_head
 from edgewise.errors import SettingsError
 from edgewise.types.measured import (
+    BORROWED,
     NO_BOUNDARIES,
     UNCALIBRATED,
     UNMEASURED,
@@ -72,6 +73,21 @@ class Calibration:
     def verified(self) -> bool:
         """Whether it was measured on answers of the model that it is used for."""
         return is_verified(self.name)
+
+    @property
+    def at_end(self) -> bool:
+        """Chat: whether it reads the runtime's own confidence, which comes with the end."""
+        return "final" in self.scores and "engine" in self.final.weights
+
+    def borrowed(self) -> Calibration:
+        """The same for another runtime that runs the very same bits: it decides, and promises no
+        risk, because nobody has counted that runtime's errors."""
+        return replace(
+            self,
+            name=f"{self.name}{BORROWED}",
+            measured=replace(self.measured, risk={}, risk_rows=0),
+            with_state=None if self.with_state is None else self.with_state.borrowed(),
+        )
 
     def chance(self, score: str, features: Mapping[str, float]) -> float:
         """The chance by one of its scores; 0.5 if it has no such score."""

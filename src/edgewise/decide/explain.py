@@ -13,6 +13,8 @@ from edgewise.types.measured import (
     TRANSFER,
     UNCALIBRATED,
     Measured,
+    doubt_of,
+    is_borrowed,
 )
 from edgewise.types.objectives import (
     ERROR_PROBABILITY,
@@ -63,6 +65,10 @@ _UNVERIFIED = {
     TRANSFER: "the confidence is unverified: learnt from other models, it promises no risk; "
     "`edgewise calibrate --builtin` measures this one",
 }
+_BORROWED = (
+    "the confidence is borrowed: measured on the same bits in another runtime, it promises no "
+    "risk here; `edgewise calibrate --builtin` measures this one"
+)
 # If a row records the least sure part of an answer, this is that part's own confidence.
 LEAST = "least_confidence"
 _STATES = ("state", "before")  # features that a head reads from hidden states
@@ -227,7 +233,8 @@ def explain(case: Case, known: Known) -> Explanation:
     pulls = _pulls(known.scores[name], decision.features, means) if name else ()
     notes = [note] if note else []
     if decision.confidence is not None and decision.calibration and not decision.verified:
-        notes.append(_UNVERIFIED[decision.calibration])
+        borrowed = is_borrowed(decision.calibration)
+        notes.append(_BORROWED if borrowed else _UNVERIFIED[decision.calibration])
     if pulls and not means:
         notes.append("the calibration holds no means, so contributions are weight x value")
     asked = Asked(
@@ -382,7 +389,7 @@ def _comparison(decision: Decision) -> str:
     low = decision.confidence < decision.threshold
     verb = "is below" if low else "reaches"
     digits = 2 if f"{decision.confidence:.2f}" != f"{decision.threshold:.2f}" or not low else 4
-    sure = "confidence" if decision.verified else "unverified confidence"
+    sure = f"{doubt_of(decision.calibration)} confidence".lstrip()
     return (
         f"its {sure} of {decision.confidence:.{digits}f} {verb} "
         f"the threshold of {decision.threshold:.{digits}f}"

@@ -47,6 +47,8 @@ class Gate:
         if self.threshold <= 0.0:
             return Verdict.KEEP
         calibration = self.calibration
+        if calibration.at_end:  # nothing is known before
+            return Verdict.HOLD
         chance = self.early_confidence(reading)
         if held_tokens >= calibration.hold_tokens:
             return Verdict.KEEP if chance >= self.threshold else Verdict.HAND_OFF
@@ -79,8 +81,15 @@ class Gate:
         return self.calibration.early.of(reading) if reading.tokens else 0.0
 
     def confidence(self, reading: Reading) -> float:
-        """The chance that the whole answer is right; 0 if the model gives no evidence."""
-        return self.calibration.final.of(reading) if reading.tokens else 0.0
+        """The chance that the whole answer is right; 0 if the model gives no evidence.
+
+        The runtime's own number, if no calibration has said what that is worth.
+        """
+        if self.calibration.at_end:
+            return 0.0 if reading.engine is None else self.calibration.final.of(reading)
+        if reading.tokens or reading.engine is None:
+            return self.calibration.final.of(reading) if reading.tokens else 0.0
+        return reading.engine
 
     def doubts(self, confidence: float) -> bool:
         return confidence < self.threshold

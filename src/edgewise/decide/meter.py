@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgewise.decide.score import Head
-from edgewise.types.tokens import Token
+from edgewise.types.tokens import Finish, Token
 
 WINDOW = 8  # tokens in the rolling entropy window
 
@@ -22,6 +22,7 @@ class Reading:
     piece_share   share of tokens that continue a word: invented names come in pieces
     state         what a head reads from the mean hidden state of the answer; None: nothing
     before        what a head reads from the hidden state behind the prompt; None: nothing
+    engine        the runtime's own confidence in the whole answer; None: it gives none, or goes on
     """
 
     tokens: int = 0
@@ -40,6 +41,7 @@ class Reading:
     piece_share: float = 0.0
     state: float | None = None
     before: float | None = None
+    engine: float | None = None
 
     def get(self, name: str, default: float = 0.0) -> float:
         """One feature, as of a mapping: a score looks at a few of them, at every token."""
@@ -75,6 +77,7 @@ class Meter:
         self._numbers = 0
         self._pieces = 0
         self._first: Token | None = None
+        self._engine: float | None = None
 
     def add(self, token: Token) -> None:
         if not token.has_evidence:
@@ -105,10 +108,15 @@ class Meter:
         self._states = state if self._states is None else self._states + state
         self._state_count += 1
 
+    def finish(self, end: Finish) -> None:
+        """Take in what comes with the end: the last state, the runtime's own confidence."""
+        self.end(end.state)
+        self._engine = end.confidence
+
     def reading(self) -> Reading:
         count = len(self._sorted)
         if self._first is None:
-            return Reading()
+            return Reading(engine=self._engine)
         return Reading(
             tokens=count,
             mean_logprob=self._sum_logprob / count,
@@ -126,6 +134,7 @@ class Meter:
             piece_share=self._pieces / count,
             state=self._read_state(),
             before=self._before,
+            engine=self._engine,
         )
 
     def _read_state(self) -> float | None:

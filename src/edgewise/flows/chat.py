@@ -64,9 +64,10 @@ def answer(
         objective = find_objective(request, calibration, judged, paced=True)
         gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
         misfit = misfit or objective.misfit
-    if backend is not None and not backend.facts().evidence:
+    unjudged = backend is not None and not (backend.facts().evidence or calibration.at_end)
+    if unjudged:
         gate = replace(gate, threshold=0.0)  # nothing can be judged: policy and time decide
-    if backend is not None and (gate.threshold > 0 or not backend.facts().evidence):
+    if backend is not None and (gate.threshold > 0 or unjudged):
         misfit = misfit or _find_slowness(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
     yield from route(flow)
@@ -307,7 +308,8 @@ class Chat(TextFlow):
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
         self.fault = ""  # where the answer breaks its schema, in words
-        self.judged = backend is None or backend.facts().evidence
+        self.judged = backend is None or backend.facts().evidence or gate.calibration.at_end
+        self.rated = backend is not None and backend.facts().rates
 
     @override
     def adjust(self, plan: Plan) -> Plan:
@@ -350,9 +352,10 @@ class Chat(TextFlow):
         if self.judged or self.draft.doubted:
             super().conclude_kept(plan)
             return
-        self.draft.conclude(
-            "kept_unjudged", "the runtime sends no log-probabilities: the answer was not judged"
-        )
+        why = "the runtime sends no log-probabilities"
+        if self.rated:
+            why = "nobody has calibrated the runtime's own confidence"
+        self.draft.conclude("kept_unjudged", f"{why}: the answer was not judged")
 
     @override
     def fall_back(self) -> Iterator[Event]:
@@ -406,7 +409,7 @@ class Chat(TextFlow):
             for item in tokens:
                 if isinstance(item, Finish):
                     draft.finish = attempt.finish = item
-                    draft.meter.end(item.state)
+                    draft.meter.finish(item)
                     self.local_done = True
                     break
                 attempt.count()
@@ -470,7 +473,8 @@ class Chat(TextFlow):
     def _measure(self) -> None:
         draft = self.draft
         confidence = draft.gate.confidence(draft.meter.reading())
-        draft.confidence = confidence if self.judged else None
+        rated = self.rated and draft.meter.reading().engine is not None
+        draft.confidence = confidence if self.judged or rated else None
         failed = bool(self.repeats or self.fault)
         draft.doubted = draft.doubted or failed or draft.gate.doubts(confidence)
 

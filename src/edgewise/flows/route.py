@@ -27,7 +27,7 @@ from edgewise.errors import (
     SchemaUnsupported,
 )
 from edgewise.local.backend import DeviceFacts
-from edgewise.types.measured import is_verified
+from edgewise.types.measured import doubt_of, is_verified
 from edgewise.types.messages import Request, Source
 from edgewise.types.objectives import high_enough, is_below, needed
 from edgewise.types.progress import Progress, watched
@@ -78,7 +78,7 @@ class Draft:
     @property
     def sureness(self) -> str:
         """What to call its confidence: of a model that nobody has calibrated, it is a guess."""
-        return "confidence" if is_verified(self.calibration) else "unverified confidence"
+        return f"{doubt_of(self.calibration)} confidence".lstrip()
 
     def switched(self, to: Place, code: str, reason: str) -> Switched:
         sure = self.confidence

@@ -50,6 +50,10 @@ class DeviceFacts:
     chunk_s: float = LONGEST_CHUNK_S  # the longest sound that suits a speech model
     word_times: bool = True  # False: a speech model only guesses when each word was said
     evidence: bool = True  # False: its tokens come without log-probabilities
+    rates: bool = False  # says with the end of an answer how sure it is: `Finish.confidence`
+    # The key of the model whose bits these are, converted or served without any change:
+    # `smollm2-135m-instruct-q8_0`. Its calibration may be borrowed. Empty: none is known.
+    same_bits_as: str = ""
     space: str = ""  # of the vectors that an embedding model makes
     # Measured while serving, as moving averages; None until something has run.
     prompt_tokens_per_second: float | None = None

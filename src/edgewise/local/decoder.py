@@ -1,27 +1,28 @@
-"""The decode loop over llama.cpp's C API: batches, slots, drafts, evidence, kept prefixes.
+"""The decode loop of every runtime that gives logits: slots, drafts, evidence, kept prefixes.
 
 Read from the bottom: `Decoder` runs all requests of one model on one thread, as long as there are
-any. In each step it puts the next tokens of every request into one batch, lets the model read it,
-and hands each request its logits. `Job` is one request: it chooses tokens and proposes drafts.
-A draft is verified in the same pass: a drafted token counts only if the model chooses it as well,
-so the answer is the same as without a draft.
+any. In each step it lets the runtime read the next tokens of every request, and hands each request
+its logits. `Job` is one request: it chooses tokens and proposes drafts. A draft is verified in the
+same pass: a drafted token counts only if the model chooses it as well, so the answer is the same as
+without a draft. `Runtime` is what the loop needs of a runtime: llama.cpp is one
+(llama_runtime.py), and any `Steps` is another (engines/logits_loop.py).
 """
 
 from __future__ import annotations
 
 import codecs
-import ctypes
 import hashlib
 import math
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +30,6 @@ import numpy.typing as npt
 from edgewise.errors import GenerationFailed
 from edgewise.local.forks import abandon
 from edgewise.local.generation import Channel
-from edgewise.local.llama_api import (
-    LAYER_ARCHITECTURES,
-    RELEASES,
-    Api,
-    Batch,
-    Candidate,
-    Candidates,
-    c_function,
-    quiet,
-)
 from edgewise.types.tokens import Finish, FinishReason, Token
 
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
@@ -57,131 +48,146 @@ LONGEST_DRAFT = 64
 KEPT_BYTES = 48 * 2**20  # of prefixes in memory
 LEAST_KEPT = 32  # tokens: computing fewer is as fast as restoring them
 MOST_FILES, MOST_FILE_BYTES = 16, 256 * 2**20  # of prefixes on disk
-MOST_VIEWS = 1_000
 _DIGEST_BYTES = 32
 
 Floats = npt.NDArray[np.float32]
 BLOCK = 8_192  # logits at a time: what fits into the fastest cache is read from memory once
-_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
-class Weights:
-    """A loaded model: its vocabulary, its template, and what it says about itself."""
+class Rules(ABC):
+    """What may be written next, by a grammar. Only grammars that we wrote come here."""
 
-    def __init__(self, api: Api, path: Path, *, gpu_layers: int = 0) -> None:
-        self.api, self.path = api, path
-        params = api.model_default_params()
-        params.n_gpu_layers = gpu_layers
-        self.pointer = api.model_load_from_file(os.fsencode(path), params)
-        if not self.pointer:
-            raise GenerationFailed(f"llama.cpp could not load {path}")
-        self.vocab = api.model_get_vocab(self.pointer)
-        self.size = int(api.vocab_n_tokens(self.vocab))
-        self.width = int(api.model_n_embd(self.pointer))
-        self.layers = int(api.model_n_layer(self.pointer))
-        self.template = (api.model_chat_template(self.pointer, None) or b"").decode(
-            "utf-8", "replace"
-        )
-        self.gives_layers = self.told("general.architecture") in LAYER_ARCHITECTURES
-        self._pieces: dict[tuple[int, bool], bytes] = {}
-
-    def told(self, name: str) -> str:
-        """A value of the file's metadata as text; empty if it has none."""
-        room = ctypes.create_string_buffer(256)
-        length = self.api.model_meta_val_str(self.pointer, name.encode(), room, len(room))
-        return room.value.decode("utf-8", "replace") if length >= 0 else ""
-
-    def tokenize(self, text: str, *, start: bool = True) -> list[int]:
-        """The tokens of a text, special ones included. `start`: with what begins every prompt."""
-        data = text.encode("utf-8", "replace")
-        room = (ctypes.c_int32 * (len(data) + 8))()
-        count = self.api.tokenize(self.vocab, data, len(data), room, len(room), start, True)
-        if count < 0:
-            raise GenerationFailed("llama.cpp could not read the prompt's text")
-        return list(room[:count])
-
-    def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes of a token; of a special one only if asked for."""
-        key = (token, special)
-        if key not in self._pieces:
-            room = ctypes.create_string_buffer(256)
-            call = self.api.token_to_piece
-            length = call(self.vocab, token, room, len(room), 0, special)
-            if length < 0:
-                room = ctypes.create_string_buffer(-length)
-                length = call(self.vocab, token, room, len(room), 0, special)
-            self._pieces[key] = room.raw[:length]
-        return self._pieces[key]
-
-    def name_of(self, token: int) -> str:
-        return self.piece(token, special=True).decode("utf-8", "replace")
-
-    def ends(self, token: int) -> bool:
-        return bool(self.api.vocab_is_eog(self.vocab, token))
-
-    @property
-    def bos(self) -> str:
-        token = int(self.api.vocab_bos(self.vocab))
-        return self.name_of(token) if token >= 0 else ""
-
-    @property
-    def eos(self) -> str:
-        token = int(self.api.vocab_eos(self.vocab))
-        return self.name_of(token) if token >= 0 else ""
-
-    @property
-    def adds_bos(self) -> bool:
-        return bool(self.api.vocab_get_add_bos(self.vocab))
-
-    def close(self) -> None:
-        if self.pointer:
-            self.api.model_free(self.pointer)
-            self.pointer = None
-
-
-class Grammar:
-    """What may be written next, by llama.cpp's grammar. Only grammars that we wrote come here."""
-
-    def __init__(self, weights: Weights, text: str) -> None:
-        self._api = weights.api
-        with quiet():
-            self._pointer = self._api.sampler_init_grammar(weights.vocab, text.encode(), b"root")
-        if not self._pointer:
-            raise GenerationFailed("llama.cpp could not read the grammar")
-
+    @abstractmethod
     def allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        rows = np.zeros(len(tokens), _CANDIDATE)
-        rows["id"] = tokens
-        pointer = rows.ctypes.data_as(ctypes.POINTER(Candidate))
-        self._api.sampler_apply(
-            self._pointer, ctypes.byref(Candidates(pointer, len(rows), -1, False))
-        )
-        fitting: npt.NDArray[np.bool_] = rows["logit"] == 0
-        return fitting
+        """Which of these tokens may come next."""
+
+    @abstractmethod
+    def accept(self, token: int) -> None:
+        """Only for a token that is allowed: another one may end the process."""
+
+    @abstractmethod
+    def none_left(self) -> GenerationFailed:
+        """The error that no token is allowed."""
+
+    @abstractmethod
+    def close(self) -> None: ...
 
     def best(self, logits: Floats) -> int:
         """The likeliest token that may come next. Likelier ones are tried first: that is quick."""
         for count in (1, FEW, len(logits)):
-            tokens = _best(logits, count)
+            tokens = best_tokens(logits, count)
             fitting = tokens[self.allowed(tokens)]
             if len(fitting):
                 return int(fitting[0])
-        raise GenerationFailed("llama.cpp: the grammar allows no token")
+        raise self.none_left()
 
     def mask(self, logits: Floats) -> Floats:
+        """The logits of the tokens that may come next; the others are minus infinity."""
         allowed = self.allowed(np.arange(len(logits)))
         if not allowed.any():
-            raise GenerationFailed("llama.cpp: the grammar allows no token")
+            raise self.none_left()
         return np.where(allowed, logits, np.float32(-np.inf))
 
-    def accept(self, token: int) -> None:
-        """Only for a token that is allowed: another one would end the process."""
-        self._api.sampler_accept(self._pointer, token)
 
-    def close(self) -> None:
-        if self._pointer:
-            self._api.sampler_free(self._pointer)
-            self._pointer = None
+class Words(Protocol):
+    """A model's vocabulary, and its template."""
+
+    size: int
+    template: str
+
+    @property
+    def bos(self) -> str: ...
+
+    @property
+    def eos(self) -> str: ...
+
+    @property
+    def adds_bos(self) -> bool:
+        """Whether `tokenize` begins a prompt with `bos`."""
+        ...
+
+    def tokenize(self, text: str, *, start: bool = True) -> list[int]:
+        """The tokens of a text, special ones included. `start`: with what begins every prompt."""
+        ...
+
+    def piece(self, token: int, *, special: bool = False) -> bytes:
+        """The bytes of a token; of a special one only if asked for."""
+        ...
+
+    def name_of(self, token: int) -> str: ...
+
+    def ends(self, token: int) -> bool:
+        """Whether it ends an answer."""
+        ...
+
+    def grammar(self, text: str) -> Rules:
+        """Raises GenerationFailed if it cannot be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A slot's tokens in one pass, from a position on. The last `answers` of them give logits."""
+
+    slot: int
+    position: int
+    tokens: list[int]
+    answers: int
+
+
+class Rows(Protocol):
+    """What a pass says about the answers of one part; valid until the next one is read."""
+
+    def logits(self, number: int) -> Floats: ...
+
+    def state(self, number: int, layer: int) -> Floats | None:
+        """The input of a layer; None if the runtime has none."""
+        ...
+
+
+class Saver(Protocol):
+    """Saves what the slots of a runtime hold."""
+
+    prefixes: PrefixFiles
+
+    def save(self, slot: int) -> Any:
+        """What a slot holds, as bytes that `restore` takes."""
+        ...
+
+    def restore(self, slot: int, state: Any) -> bool:
+        """Fill an empty slot. Returns whether that worked."""
+        ...
+
+
+class Runtime(Protocol):
+    """A loaded model, as this loop needs it. The loop calls it from one thread at a time."""
+
+    name: str  # as errors call it
+    slots: int  # sequences that it holds
+    room: int  # tokens of each
+    saver: Saver | None  # None: what a slot holds cannot be saved
+
+    @property
+    def vocabulary(self) -> Words: ...
+
+    def read(self, parts: Sequence[Part], layers: set[int]) -> Iterator[Rows]:
+        """One pass. Yields the answers part by part; what it does not yield was called off.
+
+        `layers` are those whose input somebody wants.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """From any thread: end the pass that runs as soon as possible, until `resume`."""
+        ...
+
+    def resume(self) -> None: ...
+
+    def cut(self, slot: int, length: int) -> int:
+        """Forget what a slot holds from here on. Returns how much is left: it may be less."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Dice:
@@ -192,7 +198,7 @@ class Dice:
         self._random = np.random.default_rng(abs(seed))
 
     def draw(self, logits: Floats) -> int:
-        tokens = _best(logits, TOP_K)
+        tokens = best_tokens(logits, TOP_K)
         chances = _softmax(logits[tokens])
         within = np.cumsum(chances) - chances < TOP_P
         tokens = tokens[within & (chances >= MIN_P * chances[0])]
@@ -213,7 +219,7 @@ def _log_total(logits: Floats, peak: np.float32) -> float:
     return float(peak) + math.log(total)
 
 
-def _best(logits: Floats, count: int) -> npt.NDArray[np.int64]:
+def best_tokens(logits: Floats, count: int) -> npt.NDArray[np.int64]:
     """The likeliest tokens, best first."""
     if count == 1:
         return np.array([logits.argmax()])
@@ -243,7 +249,7 @@ class Job:
     prompt: Sequence[int]
     answer: Answer
     max_tokens: int
-    grammar: Grammar | None = None
+    grammar: Rules | None = None
     dice: Dice | None = None
     stop: tuple[str, ...] = ()
     drafts: Sequence[Sequence[int]] = ()  # what the answer probably is, the likeliest first
@@ -256,6 +262,7 @@ class Job:
     prefix: int = 0  # tokens of the prompt that later requests share, worth a file
     owner: str = ""  # what is kept of the prompt serves nobody else
 
+    runtime: str = ""  # as errors call it
     cached: int = 0
     written: list[int] = field(default_factory=list)
     passes: int = 0
@@ -274,9 +281,9 @@ class Job:
             if isinstance(item, GenerationFailed):
                 raise item
             if isinstance(item, BaseException):
-                raise GenerationFailed(f"llama.cpp: {item}") from item
+                raise GenerationFailed(f"{self.runtime}: {item}") from item
             if item is None:
-                raise GenerationFailed("llama.cpp stopped before the answer was finished")
+                raise GenerationFailed(f"{self.runtime} stopped before the answer was finished")
             yield item
             if isinstance(item, Finish):
                 return
@@ -310,22 +317,30 @@ class Job:
         behind = _behind(self.prompt, last) if len(last) == self.copied_after else None
         return [] if behind is None else list(self.prompt[behind : behind + room])
 
-    def take(self, weights: Weights, logits: Floats, state: Floats | None) -> int:
+    @property
+    def watched(self) -> int:
+        """The layer whose input comes with the next token; 0: none."""
+        return self.layer if self.written else self.prompt_layer
+
+    def take(self, words: Words, logits: Floats, state: Floats | None) -> int:
         """Choose the next token, and send it out with its evidence."""
-        best = _best(logits, ALTERNATIVES)
-        total = _log_total(logits, logits[best[0]])
+        best = best_tokens(logits, ALTERNATIVES)
+        peak = logits[best[0]]
+        total = _log_total(logits, peak) if math.isfinite(peak) else math.nan
+        if math.isnan(total):
+            raise GenerationFailed(f"{self.runtime} gave logits that are no numbers")
         token = self._choose(logits, int(best[0]))
         if not self.written:
             self.answering = time.monotonic()
         self.written.append(token)
-        ended = weights.ends(token)
-        piece = weights.piece(token, special=self.names_special)
+        ended = words.ends(token)
+        piece = words.piece(token, special=self.names_special)
         text, stopped = ("", False) if ended else self._text(piece)
         if not ended or self.tells_end:
             logprobs = [float(logits[each]) - total for each in best]
             margin, entropy = _spread(logprobs)
             named = tuple(
-                (weights.name_of(int(each)), logprob)
+                (words.name_of(int(each)), logprob)
                 for each, logprob in zip(best, logprobs, strict=True)
                 if self.alternatives
             )
@@ -484,10 +499,11 @@ class PrefixFiles:
     Which tools a client has is its own affair too: each owner has its own files.
     """
 
-    def __init__(self, weights: Path, cache_type: str) -> None:
+    def __init__(self, weights: Path, runtime: str) -> None:
+        """`runtime` is whatever else decides what a state looks like."""
         self._folder = weights.parent / "prefixes"
         about = weights.stat()
-        model = f"{RELEASES} {weights.name} {about.st_size} {about.st_mtime_ns} {cache_type}"
+        model = f"{runtime} {weights.name} {about.st_size} {about.st_mtime_ns}"
         self._model = model.encode()
 
     def read(self, owner: str, tokens: Sequence[int]) -> bytes | None:
@@ -526,55 +542,34 @@ class PrefixFiles:
 class Decoder:
     """Runs jobs on one model. Its thread lives as long as there is a job."""
 
-    def __init__(self, weights: Weights, *, threads: int, context_tokens: int, slots: int) -> None:
-        api = self._api = weights.api
-        self.weights = weights
-        params = api.context_default_params()
-        params.n_ctx, params.n_seq_max = context_tokens * slots, slots
-        params.n_batch = params.n_ubatch = params.n_outputs_max_per_seq = BATCH
-        params.n_threads = params.n_threads_batch = threads
-        self._context = api.init_from_model(weights.pointer, params)
-        if not self._context:
-            raise GenerationFailed(f"llama.cpp has no memory for {weights.path.name}")
-        self._check(threads, slots)
-        self._memory = api.get_memory(self._context)
-        self._room = int(api.n_ctx_seq(self._context))  # of each slot
-        # Read by the runtime between operations: any digit but 0 makes it stop. No Python runs.
-        self._flag = ctypes.create_string_buffer(b"0")
-        api.set_abort_callback(
-            self._context, c_function("atoi"), ctypes.cast(self._flag, ctypes.c_void_p)
-        )
-        self._batch = _Arrays(BATCH)
-        self._slots = [Slot(number) for number in range(slots)]
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.vocabulary = runtime.vocabulary
+        self._slots = [Slot(number) for number in range(runtime.slots)]
         self._kept = KeptStates()
-        self._files = PrefixFiles(weights.path, f"{params.type_k}/{params.type_v}")
         self._lock = threading.Lock()
         self._waiting: list[Job] = []
         self._worker: threading.Thread | None = None
         self.passes = 0  # through the model, for all jobs
-        self._views: dict[tuple[int, int], Floats] = {}
-        self._layers: set[int] = set()
         self._closed = False
 
     def submit(self, job: Job) -> None:
         with self._lock:
             if self._closed:
-                raise GenerationFailed("llama.cpp was closed")
-            job.answer.interrupt = self._interrupt
+                raise GenerationFailed(f"{self._runtime.name} was closed")
+            job.runtime = self._runtime.name
+            job.answer.interrupt = self._runtime.interrupt
             self._waiting.append(job)
             if self._worker is None:
                 self._worker = threading.Thread(
-                    target=self._work, name="edgewise-llama", daemon=True
+                    target=self._work, name="edgewise-decoder", daemon=True
                 )
                 self._worker.start()
 
     def cancel(self, job: Job) -> None:
-        """Stop a job soon, even inside a pass. Other jobs repeat that pass."""
+        """Stop a job soon, if the runtime can even inside a pass. Other jobs repeat that pass."""
         if not job.done:
             job.answer.cancel()
-
-    def _interrupt(self) -> None:
-        self._flag.value = b"1"
 
     def close(self) -> None:
         """Stop everything and free the memory."""
@@ -587,33 +582,19 @@ class Decoder:
         if worker is not None:
             worker.join()
         with self._lock:
-            if self._context:
-                self._api.free(self._context)
-                self._context = None
-                self.weights.close()
+            self._runtime.close()
 
     def orphan(self) -> None:
         """In a forked child: nobody works on these jobs here. The memory stays as it is."""
         abandon(self)
+        words = f"{self._runtime.name} works in the parent process, not in this fork"
         for job in (*self._waiting, *(slot.job for slot in self._slots if slot.job)):
-            job.fail(GenerationFailed("llama.cpp works in the parent process, not in this fork"))
-
-    def _check(self, threads: int, slots: int) -> None:
-        """What was asked for must be what is there: a field that moved shows here."""
-        api, context = self._api, self._context
-        found = (
-            api.n_batch(context),
-            api.n_ubatch(context),
-            api.n_seq_max(context),
-            api.n_threads(context),
-        )
-        if found != (BATCH, BATCH, slots, threads):
-            raise GenerationFailed(f"llama.cpp took other settings than it was given: {found}")
+            job.fail(GenerationFailed(words))
 
     def _work(self) -> None:
         while True:
             with self._lock:
-                self._flag.value = b"0"
+                self._runtime.resume()
                 self._admit()
                 busy = [slot for slot in self._slots if slot.job is not None]
                 if not busy:
@@ -642,59 +623,62 @@ class Decoder:
 
     def _place(self, job: Job, free: Sequence[Slot]) -> None:
         """Give a job the slot that has most of its prompt, or fill one from what was kept."""
-        prompt = list(job.prompt)
         slot = max(free, key=lambda each: (each.shared(job), -each.used))
-        shared = slot.shared(job)
-        if len(slot.tokens) - shared >= LEAST_KEPT:  # else another request's work would be lost
-            self._kept.put(slot.owner, slot.tokens, self._state_of(slot))
-        kept, tokens = self._kept.longest(job.owner, prompt)
-        if kept >= shared + LEAST_KEPT:
-            self._restore(slot, job.owner, tokens, self._kept.get(job.owner, tokens))
-        elif job.prefix >= shared + LEAST_KEPT:
-            head = prompt[: job.prefix]
-            state = self._files.read(job.owner, head)
-            if state is not None:
-                self._restore(slot, job.owner, head, state)
-        self._cut(slot, min(slot.shared(job), len(prompt) - 1))
+        if self._runtime.saver is None:
+            job.prefix = 0
+        else:
+            self._fill(slot, job, self._runtime.saver)
+        self._cut(slot, min(slot.shared(job), len(job.prompt) - 1))
         slot.owner = job.owner
         job.cached, job.began = len(slot.tokens), time.monotonic()
         if job.cached >= job.prefix:
             job.prefix = 0  # nothing to save
         slot.job = job
 
+    def _fill(self, slot: Slot, job: Job, saver: Saver) -> None:
+        """Keep what another request computed; bring what was kept of this one, if it is more."""
+        prompt, shared = list(job.prompt), slot.shared(job)
+        if len(slot.tokens) - shared >= LEAST_KEPT:
+            self._kept.put(slot.owner, slot.tokens, saver.save(slot.number))
+        kept, tokens = self._kept.longest(job.owner, prompt)
+        if kept >= shared + LEAST_KEPT:
+            self._restore(slot, saver, job.owner, tokens, self._kept.get(job.owner, tokens))
+        elif job.prefix >= shared + LEAST_KEPT:
+            head = prompt[: job.prefix]
+            state = saver.prefixes.read(job.owner, head)
+            if state is not None:
+                self._restore(slot, saver, job.owner, head, state)
+
     def _step(self, busy: Sequence[Slot]) -> None:
         """One pass: the next tokens of every job; those that answer come first."""
         for slot in busy:
             if slot.job is not None and slot.job.answer.cancelled.is_set():
                 self._release(slot, None)
-        batch, plans = self._batch, []
-        batch.clear()
+        plans, room = list[_Plan](), BATCH
         jobs = [slot for slot in busy if slot.job is not None]
         for slot in sorted(jobs, key=lambda each: not (each.job and each.job.written)):
-            plan = self._plan(slot, BATCH - len(batch))
+            plan = self._plan(slot, room)
             if plan is not None:
                 plans.append(plan)
+                room -= len(plan.part.tokens)
         if not plans:
             return
-        self._watch_layers(plans)
-        status = self._api.decode(self._context, batch.filled())
-        if status == 2:  # called off in the middle; nothing counts
-            for plan in plans:
-                self._cut(plan.slot, len(plan.slot.tokens))
-            return
-        if status != 0:
-            raise GenerationFailed(f"llama.cpp failed in a pass ({status})")
-        self.passes += 1
-        for plan in plans:
-            self._hear(plan)
+        heard = 0
+        reading = self._runtime.read([plan.part for plan in plans], _layers(plans))
+        for plan, rows in zip(plans, reading, strict=False):
+            self.passes += heard == 0
+            heard += 1
+            self._hear(plan, rows)
+        for plan in plans[heard:]:  # called off in the middle: these do not count
+            self._cut(plan.slot, len(plan.slot.tokens))
 
     def _plan(self, slot: Slot, room: int) -> _Plan | None:
         job = slot.job
         assert job is not None, "only busy slots are planned"
         have = len(slot.tokens)
-        room = min(room, self._room - have)
+        room = min(room, self._runtime.room - have)
         if room <= 0:
-            if have >= self._room:
+            if have >= self._runtime.room:
                 job.cut()
                 self._release(slot, None)
             return None
@@ -706,70 +690,41 @@ class Decoder:
         else:
             tokens, whole = [job.written[-1]], True
         drafted, copied = job.proposal(room - len(tokens)) if whole else ([], False)
-        first = self._batch.add(slot.number, have, tokens, outputs=1 if whole else 0)
-        self._batch.add(slot.number, have + len(tokens), drafted, outputs=len(drafted))
-        answers = range(first + len(tokens) - 1, first + len(tokens) + len(drafted))
-        return _Plan(slot, tokens, drafted, answers if whole else range(0), copied)
+        part = Part(slot.number, have, [*tokens, *drafted], len(drafted) + 1 if whole else 0)
+        return _Plan(slot, part, drafted, copied)
 
-    def _hear(self, plan: _Plan) -> None:
-        slot, job = plan.slot, plan.slot.job
+    def _hear(self, plan: _Plan, rows: Rows) -> None:
+        slot, job, drafted = plan.slot, plan.slot.job, plan.drafted
         assert job is not None, "a planned slot has a job"
-        slot.tokens += plan.tokens
+        slot.tokens += plan.part.tokens[: len(plan.part.tokens) - len(drafted)]
         job.passes += 1
         if job.prefix and len(slot.tokens) == job.prefix:
-            self._files.write(slot.owner, slot.tokens, bytes(self._state_of(slot)))
+            self._write_prefix(slot)
             job.prefix = 0
         right = 0
         try:
-            for number, row in enumerate(plan.answers):
-                token = job.take(self.weights, self._logits(row), self._state(job, row))
-                if job.done or number == len(plan.drafted) or plan.drafted[number] != token:
+            for number in range(plan.part.answers):
+                state = rows.state(number, layer) if (layer := job.watched) else None
+                token = job.take(self.vocabulary, rows.logits(number), state)
+                if job.done or number == len(drafted) or drafted[number] != token:
                     break
                 right += 1
         except GenerationFailed as error:
             self._release(slot, error)
             return
-        slot.tokens += plan.drafted[:right]
-        if len(plan.drafted) > right:
+        slot.tokens += drafted[:right]
+        if len(drafted) > right:
             self._cut(slot, len(slot.tokens))
         if plan.copied:
-            job.judge_copy(len(plan.drafted), right)
+            job.judge_copy(len(drafted), right)
         if job.done:
             self._release(slot, None)
 
-    def _logits(self, row: int) -> Floats:
-        address = self._api.get_logits_ith(self._context, row)
-        if not address:
-            raise GenerationFailed("llama.cpp gave no logits")
-        return self._floats_at(address, self.weights.size)
-
-    def _floats_at(self, address: int, count: int) -> Floats:
-        """The runtime's own memory as an array; it mostly gives out the same places."""
-        if (address, count) not in self._views:
-            if len(self._views) > MOST_VIEWS:
-                self._views.clear()
-            floats: Any = (ctypes.c_float * count).from_address(address)
-            self._views[address, count] = np.frombuffer(floats, np.float32)
-        return self._views[address, count]
-
-    def _watch_layers(self, plans: Sequence[_Plan]) -> None:
-        jobs = [plan.slot.job for plan in plans if plan.slot.job]
-        wanted = {layer for job in jobs for layer in (job.layer, job.prompt_layer) if layer}
-        if wanted != self._layers and self.weights.gives_layers:
-            for layer in wanted ^ self._layers:
-                self._api.set_embeddings_layer_inp(self._context, layer, layer in wanted)
-            self._layers = wanted
-
-    def _state(self, job: Job, row: int) -> Floats | None:
-        layer = job.layer if job.written else job.prompt_layer
-        if layer not in self._layers:
-            return None
-        address = self._api.get_embeddings_layer_inp(self._context, layer)
-        if not address:
-            return None
-        width = self.weights.width
-        start = address + row * width * ctypes.sizeof(ctypes.c_float)
-        return self._floats_at(start, width).copy()
+    def _write_prefix(self, slot: Slot) -> None:
+        saver = self._runtime.saver
+        if saver is not None:
+            state = bytes(saver.save(slot.number))
+            saver.prefixes.write(slot.owner, slot.tokens, state)
 
     def _release(self, slot: Slot, error: BaseException | None) -> None:
         job, slot.job, slot.used = slot.job, None, self.passes
@@ -784,75 +739,27 @@ class Decoder:
 
     def _cut(self, slot: Slot, length: int) -> None:
         """Forget what a slot holds from here on."""
-        if not self._api.memory_seq_rm(self._memory, slot.number, length, -1):
-            self._api.memory_seq_rm(self._memory, slot.number, -1, -1)
-            length = 0
-        del slot.tokens[length:]
+        del slot.tokens[self._runtime.cut(slot.number, length) :]
 
-    def _state_of(self, slot: Slot) -> Any:
-        size = self._api.state_seq_get_size(self._context, slot.number)
-        room = (ctypes.c_uint8 * size)()
-        self._api.state_seq_get_data(self._context, room, size, slot.number)
-        return room
-
-    def _restore(self, slot: Slot, owner: str, tokens: Sequence[int], state: Any) -> None:
+    def _restore(
+        self, slot: Slot, saver: Saver, owner: str, tokens: Sequence[int], state: Any
+    ) -> None:
         self._cut(slot, 0)
-        size = len(state)
-        room = (
-            (ctypes.c_uint8 * size).from_buffer_copy(state) if isinstance(state, bytes) else state
-        )
-        read = self._api.state_seq_set_data(self._context, room, size, slot.number)
+        read = saver.restore(slot.number, state)
         slot.owner, slot.tokens = owner, list(tokens) if read else []
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A slot's part of one batch: its tokens, its draft, and the rows that answer."""
+    """A slot's part of one pass, and the draft at its end."""
 
     slot: Slot
-    tokens: list[int]
+    part: Part
     drafted: list[int]
-    answers: range
     copied: bool  # the draft is a copy of the prompt
 
 
-class _Arrays:
-    """The arrays that a batch points to, made once."""
-
-    def __init__(self, most: int) -> None:
-        self._batch = Batch()
-        self._token = (ctypes.c_int32 * most)()
-        self._position = (ctypes.c_int32 * most)()
-        self._sequence = (ctypes.c_int32 * most)()
-        self._sequences = (ctypes.POINTER(ctypes.c_int32) * most)()
-        self._counts = (ctypes.c_int32 * most)(*([1] * most))
-        self._output = (ctypes.c_int8 * most)()
-        size, start = ctypes.sizeof(ctypes.c_int32), ctypes.addressof(self._sequence)
-        for place in range(most):
-            one = ctypes.cast(start + place * size, ctypes.POINTER(ctypes.c_int32))
-            self._sequences[place] = one
-        batch = self._batch
-        batch.token, batch.pos, batch.n_seq_id = self._token, self._position, self._counts
-        batch.seq_id, batch.logits = self._sequences, self._output
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def clear(self) -> None:
-        self._length = 0
-
-    def add(self, sequence: int, position: int, tokens: Sequence[int], *, outputs: int) -> int:
-        """Append tokens; the last `outputs` of them give logits. Returns where they begin."""
-        first = self._length
-        for number, token in enumerate(tokens):
-            place = first + number
-            self._token[place], self._position[place] = token, position + number
-            self._sequence[place] = sequence
-            self._output[place] = number >= len(tokens) - outputs
-        self._length += len(tokens)
-        return first
-
-    def filled(self) -> Batch:
-        self._batch.n_tokens = self._length
-        return self._batch
+def _layers(plans: Sequence[_Plan]) -> set[int]:
+    """The layers whose inputs somebody wants."""
+    jobs = [plan.slot.job for plan in plans if plan.slot.job]
+    return {layer for job in jobs for layer in (job.layer, job.prompt_layer) if layer}

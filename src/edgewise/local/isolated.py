@@ -653,7 +653,7 @@ def as_error(told: Mapping[str, Any]) -> EdgewiseError:
     """The error that the process met, as it would be raised here."""
     words, tokens = str(told.get("words", "")), told.get("tokens")
     if tokens is not None:
-        return ContextExceeded(int(tokens[0]), int(tokens[1]))
+        return ContextExceeded(int(tokens[0]), int(tokens[1]), counted=bool(tokens[2]))
     kind = getattr(errors, str(told.get("error", "")), None)
     if not (isinstance(kind, type) and issubclass(kind, EdgewiseError)):
         kind = GenerationFailed
@@ -697,7 +697,7 @@ def _floats(state: bytes) -> Any:
     return np.frombuffer(state, "<f4")
 
 
-def _plain(request: Request) -> Request:
+def plain_request(request: Request) -> Request:
     """What a model reads of a request: functions of the user's program stay here."""
     wanted = request.response_format
     return replace(
@@ -740,14 +740,14 @@ class IsolatedModel:
         return facts
 
     def generate(self, request: Request, **options: Any) -> Generation:
-        return self._stream(_Call("generate", (_plain(request),), options))
+        return self._stream(_Call("generate", (plain_request(request),), options))
 
     def write_call(self, prompt: str, **options: Any) -> Generation:
         return self._stream(_Call("write_call", (prompt,), options))
 
     def count_tokens(self, request: Request) -> int | None:
         """None if the runtime cannot count."""
-        count = self._value(_Call("count_tokens", (_plain(request),)))
+        count = self._value(_Call("count_tokens", (plain_request(request),)))
         return None if count is None else int(count)
 
     def load(self) -> None:

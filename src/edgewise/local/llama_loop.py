@@ -1,42 +1,23 @@
-"""llama.cpp driven by our own decode loop (decoder.py): chat and function calls."""
+"""llama.cpp driven by our own decode loop: chat and function calls."""
 
 from __future__ import annotations
 
-import functools
-import threading
-import time
-import weakref
-from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from edgewise.calls.grammar import PLAIN_BYTES
-from edgewise.errors import ContextExceeded, GenerationFailed, SchemaUnsupported
-from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
-from edgewise.local.forks import forget_at_fork
-from edgewise.local.generation import Channel, Generation, with_speeds
+from typing_extensions import override
+
 from edgewise.local.gpu import layers_on_gpu
 from edgewise.local.llama_api import LAYER_ARCHITECTURES, load_api
-from edgewise.local.response_grammar import compile_answer
+from edgewise.local.loop_backend import LoopBackend
 from edgewise.local.store.gguf_header import architecture_of, layers_of, spelt_bytes
 from edgewise.local.store.store import InstalledModel
-from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish
 
 if TYPE_CHECKING:  # brings numpy, which loads slowly: with the first model
-    from edgewise.local.decoder import Answer, Decoder, Job
-
-WORDS_COPIED_AFTER = 2  # tokens: the values of a call are mostly words of the request
-_KEPT_PREFIXES = 32  # texts whose tokens are remembered
+    from edgewise.local.decoder import Runtime
 
 
-class LlamaLoop:
-    """One model, loaded when first used. Its slots share each pass through the weights.
-
-    A request goes to the slot whose last prompt begins like its own, and reuses that if it is of
-    the same owner. If all slots are busy, it waits. Every slot has the whole context window.
-    """
+class LlamaLoop(LoopBackend):
+    """One GGUF file. Its slots share each pass through the weights."""
 
     def __init__(
         self,
@@ -47,225 +28,39 @@ class LlamaLoop:
         slots: int = 1,
         gpu: str = "auto",
     ) -> None:
-        self._system = model.row.default_system if model.row else ""
-        states = architecture_of(model.path) in LAYER_ARCHITECTURES
-        self._facts = DeviceFacts(
-            backend="llama_cpp",
-            model=model.name,
-            quantisation=model.quantisation,
+        super().__init__(
+            model,
+            engine="llama_cpp",
+            threads=threads,
             context_tokens=context_tokens,
-            schemas=True,
-            call_format=model.call_format,
-            chat_template=model.chat_template,
-            states=states,
-            layers=layers_of(model.path) if states else 0,
             slots=slots,
-            ahead=slots,  # answers of one length end together: then a whole batch must be waiting
+            layers=_layers_given(model),
         )
         self._path = model.path
-        self._threads = threads
         self._gpu = gpu
-        self._opened: list[Decoder] = []
-        self._loading = threading.Lock()
-        self._prefix_tokens = functools.lru_cache(_KEPT_PREFIXES)(self._tokenize)
-        # Also at the interpreter's exit: a thread inside the runtime would then abort it.
-        self._end = weakref.finalize(self, _close, self._opened)
-        forget_at_fork(self)
 
-    def facts(self) -> DeviceFacts:
-        return self._facts
+    @override
+    def _open(self) -> Runtime:
+        from edgewise.local.decoder import BATCH  # noqa: PLC0415
+        from edgewise.local.llama_runtime import LlamaRuntime, Weights  # noqa: PLC0415
 
-    def generate(
-        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
-    ) -> Generation:
-        rules = ""
-        if request.response_format is not None:
-            if already:
-                raise GenerationFailed("llama.cpp: a grammar cannot go on where a text broke off")
-            rules = compile_answer(request.response_format.schema)
-            if not self._spells_plain_text:
-                raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
-        channel: Answer = Channel()
-        layers = prompt_layer or layer, layer
-        return Generation(self._chat(request, already, rules, layers, channel), channel.abort)
-
-    def count_tokens(self, request: Request) -> int:
-        """The tokens of the prompt that `generate` would read, and of the tools' descriptions."""
-        weights = self.load().weights
-        count = len(weights.tokenize(self._prompt(request)))
-        if request.tools:
-            from edgewise.calls.prompt import render_tools  # noqa: PLC0415 - only with tools
-
-            count += len(weights.tokenize(render_tools(request.tools), start=False))
-        return count
-
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,  # greedy: chance plays no part
-        already: str = "",
-        drafts: Sequence[str] = (),
-        prefix: str = "",
-        owner: str = "",
-    ) -> Generation:
-        """A raw completion, greedy. Log-probabilities are those before the grammar's mask."""
-        if grammar and not self._spells_plain_text:
-            raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
-        channel: Answer = Channel()
-        begun = [draft.removeprefix(already) for draft in drafts if draft.startswith(already)]
-        text = prompt + already
-        written = self._call(text, prefix, grammar, max_tokens, begun, owner, channel)
-        return Generation(written, channel.abort)
-
-    def close(self) -> None:
-        """Stop what still runs and free the model. The next request loads it again."""
-        with self._loading:
-            _close(self._opened)
-            self._prefix_tokens.cache_clear()
-
-    def _forget(self) -> None:
-        self._loading = threading.Lock()
-        while self._opened:
-            self._opened.pop().orphan()
-
-    def load(self) -> Decoder:
-        """Load the weights unless they are loaded; a fifth of a second for the default model."""
-        from edgewise.local.decoder import BATCH, Decoder, Weights  # noqa: PLC0415
-
-        with self._loading:
-            if not self._opened:
-                facts = self._facts
-                layers = layers_on_gpu(
-                    self._gpu,
-                    self._path,
-                    context_tokens=facts.context_tokens,
-                    slots=facts.slots,
-                    batch=BATCH,
-                )
-                weights = Weights(load_api(), self._path, gpu_layers=layers)
-                try:
-                    decoder = Decoder(
-                        weights,
-                        threads=self._threads,
-                        context_tokens=facts.context_tokens,
-                        slots=facts.slots,
-                    )
-                except BaseException:
-                    weights.close()
-                    raise
-                self._opened.append(decoder)
-            return self._opened[0]
-
-    def passes(self) -> int:
-        """How often the weights were gone through: whoever watches sees that it does not hang."""
-        return self._opened[0].passes if self._opened else 0
-
-    @cached_property
-    def _spells_plain_text(self) -> bool:
-        """Otherwise a grammar could require text without tokens, and the runtime would abort."""
-        return spelt_bytes(self._path) >= PLAIN_BYTES
-
-    def _chat(
-        self,
-        request: Request,
-        already: str,
-        rules: str,
-        layers: tuple[int, int],
-        answer: Answer,
-    ) -> TokenStream:
-        from edgewise.local.decoder import Dice, Grammar, Job  # noqa: PLC0415
-
-        weights = self.load().weights
-        drawn = request.temperature > 0
-        yield from self._run(
-            Job(
-                prompt=self._fitting(weights.tokenize(self._prompt(request) + already)),
-                answer=answer,
-                max_tokens=request.max_tokens,
-                grammar=Grammar(weights, rules) if rules else None,
-                dice=Dice(request.temperature, request.seed) if drawn else None,
-                stop=request.stop,
-                alternatives=request.evidence,
-                prompt_layer=layers[0],
-                layer=layers[1],
-                owner=request.owner,
-            )
+        tokens, slots = self._facts.context_tokens, self._facts.slots
+        layers = layers_on_gpu(
+            self._gpu, self._path, context_tokens=tokens, slots=slots, batch=BATCH
         )
-
-    def _prompt(self, request: Request) -> str:
-        """The conversation as the model's template writes it."""
-        weights = self.load().weights
-        turns = with_system(plain_turns(request.messages), self._system)
-        prompt = render_turns(weights.template, turns, bos=weights.bos, eos=weights.eos)
-        # The tokenizer adds it again.
-        return prompt.removeprefix(weights.bos) if weights.adds_bos else prompt
-
-    def _call(
-        self,
-        prompt: str,
-        prefix: str,
-        grammar: str,
-        max_tokens: int,
-        drafts: Sequence[str],
-        owner: str,
-        answer: Answer,
-    ) -> TokenStream:
-        from edgewise.local.decoder import Grammar, Job  # noqa: PLC0415
-
-        weights = self.load().weights
-        shared = self._prefix_tokens(prefix) if prefix and prompt.startswith(prefix) else ()
-        rest = prompt.removeprefix(prefix) if shared else prompt
-        tokens = [*shared, *weights.tokenize(rest, start=not shared)]
-        yield from self._run(
-            Job(
-                prompt=self._fitting(tokens),
-                answer=answer,
-                max_tokens=max_tokens,
-                grammar=Grammar(weights, grammar) if grammar else None,
-                drafts=[weights.tokenize(draft, start=False) for draft in drafts if draft],
-                copied_after=WORDS_COPIED_AFTER,
-                alternatives=True,  # those of the first token say how likely `none` was
-                tells_end=True,
-                names_special=True,
-                prefix=len(shared),
-                owner=owner,
-            )
-        )
-
-    def _tokenize(self, text: str) -> tuple[int, ...]:
-        return tuple(self.load().weights.tokenize(text))
-
-    def _fitting(self, prompt: list[int]) -> list[int]:
-        room = self._facts.context_tokens
-        if len(prompt) >= room:
-            raise ContextExceeded(len(prompt), room)
-        return prompt
-
-    def _run(self, job: Job) -> TokenStream:
-        decoder = self.load()
-        decoder.submit(job)
+        weights = Weights(load_api(), self._path, gpu_layers=layers)
         try:
-            for item in job.items():
-                if isinstance(item, Finish):
-                    self._measure(job)
-                yield item
-        finally:
-            decoder.cancel(job)
+            return LlamaRuntime(weights, threads=self._threads, context_tokens=tokens, slots=slots)
+        except BaseException:
+            weights.close()
+            raise
 
-    def _measure(self, job: Job) -> None:
-        now, fresh, written = time.monotonic(), len(job.prompt) - job.cached, len(job.written)
-        self._facts = with_speeds(
-            self._facts,
-            read=fresh,
-            read_per_s=fresh / max(job.answering - job.began, 1e-6),
-            written=written,
-            written_per_s=written / max(now - job.answering, 1e-6),
-        )
+    @override
+    def _spelt_bytes(self) -> frozenset[int]:
+        return spelt_bytes(self._path)
 
 
-def _close(opened: list[Decoder]) -> None:
-    while opened:
-        opened.pop().close()
+def _layers_given(model: InstalledModel) -> int:
+    """How many layers a file has whose inputs llama.cpp can give; 0 if it cannot."""
+    given = architecture_of(model.path) in LAYER_ARCHITECTURES
+    return layers_of(model.path) if given else 0

@@ -188,7 +188,7 @@ class LlamaServer:
     ) -> TokenStream:
         handle = getattr(self.load(), endpoint)
         worker = threading.Thread(
-            target=self._run, args=(handle, body, channel), name="edgewise-llama", daemon=True
+            target=self._run, args=(handle, body, channel), name="edgewise-decoder", daemon=True
         )
         self._workers[worker] = channel.cancelled
         worker.start()

@@ -182,7 +182,7 @@ def told_error(error: Exception) -> dict[str, Any]:
     if isinstance(error, EdgewiseError):
         told: dict[str, Any] = {"error": type(error).__name__, "words": str(error)}
         if isinstance(error, ContextExceeded):
-            told["tokens"] = [error.prompt_tokens, error.context_tokens]
+            told["tokens"] = [error.prompt_tokens, error.context_tokens, error.counted]
         return told
     place = traceback.extract_tb(error.__traceback__)[-1]
     words = f"{type(error).__name__} in {os.path.basename(place.filename)}:{place.lineno}"

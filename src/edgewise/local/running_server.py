@@ -90,6 +90,15 @@ class RunningServer:
     def facts(self) -> DeviceFacts:
         return self._facts
 
+    @property
+    def model_path(self) -> str:
+        """The file that the server says it has loaded; empty: it does not say."""
+        return self._dialect.model_path
+
+    def know_bits(self, key: str) -> None:
+        """Its file is that of the model with this key."""
+        self._facts = replace(self._facts, same_bits_as=key)
+
     def generate(
         self,
         request: Request,
@@ -246,6 +255,8 @@ def refused(body: bytes) -> LocalError:
 class Dialect(ABC):
     """How one kind of server is asked and read."""
 
+    model_path = ""  # of the loaded file, if the server tells it
+
     def __init__(self, http: Http, kind: str) -> None:
         self.http, self.kind, self.reuse = http, kind, Reuse()
 
@@ -357,6 +368,7 @@ class LlamaServerDialect(OpenAI):
         told = self.http.get("/props" + (f"?model={self._id}" if len(listed) > 1 else ""))
         room = int(told["default_generation_settings"]["n_ctx"])
         template = str(told.get("chat_template") or "")
+        self.model_path = str(told.get("model_path") or "")
         return DeviceFacts(
             backend="llama-server",
             model=_plain(str(told.get("model_alias") or told.get("model_path") or self._id)),

@@ -13,7 +13,7 @@ from edgewise.local.backend import EmbedBackend
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.store.store import ModelStore
 from edgewise.monitor.open_streams import OpenStreams
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.record.recorder import Watcher
 from edgewise.settings import (
     DEFAULT_EMBEDDER,
@@ -29,7 +29,7 @@ class Host(Protocol):
     """What audits need of the engine."""
 
     settings: Settings
-    ledger: Ledger
+    ledger: Book
 
     def _open_embedder(self) -> EmbedBackend: ...
 

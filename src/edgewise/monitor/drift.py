@@ -14,7 +14,7 @@ from edgewise.decide.drift import read_reference as parse_reference
 from edgewise.errors import LedgerError
 from edgewise.monitor.open_streams import OpenStreams
 from edgewise.monitor.why import document_of
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.record.recorder import (
     Every,
     Watcher,
@@ -33,7 +33,7 @@ NOTE = "drift"
 COMPARED = ("chat",)
 
 
-def open_watch(settings: Settings, ledger: Ledger, streams: OpenStreams) -> DriftWatch:
+def open_watch(settings: Settings, ledger: Book, streams: OpenStreams) -> DriftWatch:
     """A watch that ends with its engine."""
     watch = DriftWatch(settings, ledger)
     streams.add(watch)
@@ -43,7 +43,7 @@ def open_watch(settings: Settings, ledger: Ledger, streams: OpenStreams) -> Drif
 class DriftWatch:
     """Holds the latest findings, by calibration."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, ledger: Book) -> None:
         self._settings = settings
         self._ledger = ledger
         self._checking: threading.Thread | None = None

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from edgewise.errors import LedgerError
 from edgewise.monitor.drift import DriftWatch
+from edgewise.record.book import Book
 from edgewise.record.budget import Budget, BudgetState
-from edgewise.record.ledger import Ledger
 from edgewise.record.report import Traffic
 from edgewise.settings import Settings
 from edgewise.types.messages import Request
@@ -27,7 +27,7 @@ FRESH_S = 60.0  # how long an expectation is valid; what is left is read every t
 
 
 def open_steer(
-    settings: Settings, ledger: Ledger, watch: DriftWatch
+    settings: Settings, ledger: Book, watch: DriftWatch
 ) -> Callable[[Request], Request] | None:
     """None if nothing is to be steered, which is the default."""
     if not settings.pace_budget and settings.on_drift == "report":
@@ -41,7 +41,7 @@ class Steer:
     def __init__(
         self,
         settings: Settings,
-        ledger: Ledger,
+        ledger: Book,
         watch: DriftWatch,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

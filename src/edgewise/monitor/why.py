@@ -23,7 +23,7 @@ from edgewise.decide.score import Score
 from edgewise.errors import SettingsError
 from edgewise.record.rows import mask_secrets
 from edgewise.settings import Settings
-from edgewise.types.measured import read_measured
+from edgewise.types.measured import BORROWED, read_measured
 from edgewise.types.messages import Task
 from edgewise.types.replies import Decision, Reply
 
@@ -92,6 +92,7 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
 
 def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
     """The file, or its part for hidden states, that holds a calibration of exactly this name."""
+    name = name.removesuffix(BORROWED)
     key = name.removesuffix(STATE).partition(OWN)[0]  # files are named after the model only
     places: list[Callable[[], Mapping[str, Any] | None]] = [
         lambda: find_document(settings, key, kind),

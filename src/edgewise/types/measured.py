@@ -16,6 +16,7 @@ QUANTILES = 21  # 0, 5, ... 100 %
 # Calibrations that were not measured on the model that answers: a plain order of answers, and what
 # other models showed. Their numbers are called unverified wherever they are shown.
 UNCALIBRATED, TRANSFER = "uncalibrated", "transfer"
+BORROWED = ":borrowed"  # behind the name of one that was measured on the same bits, run elsewhere
 
 NOTHING_CLEAR = (0.0, 1.0)  # no score is below the first or above the second
 Stops = Mapping[int, tuple[float, float]]  # tokens seen: (drop_below, keep_above)
@@ -76,7 +77,20 @@ class Measured:
 
 def is_verified(calibration: str) -> bool:
     """Whether the confidences of a calibration were measured on answers of the same model."""
-    return bool(calibration) and calibration not in (UNCALIBRATED, TRANSFER)
+    told = bool(calibration) and calibration not in (UNCALIBRATED, TRANSFER)
+    return told and not is_borrowed(calibration)
+
+
+def is_borrowed(calibration: str) -> bool:
+    """Whether it was measured on the same bits in another runtime. Nothing is promised then."""
+    return calibration.endswith(BORROWED)
+
+
+def doubt_of(calibration: str) -> str:
+    """The word before a confidence that is not verified; empty: it is."""
+    if is_verified(calibration):
+        return ""
+    return "borrowed" if is_borrowed(calibration) else "unverified"
 
 
 UNMAPPED = ScoreMap()

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal
 from typing_extensions import TypeVar, override
 
 from edgewise.types.calls import Complaint, Intent
-from edgewise.types.measured import is_verified
+from edgewise.types.measured import doubt_of, is_verified
 from edgewise.types.messages import Handoff, Source, ToolCall
 from edgewise.types.tokens import FinishReason, Token
 
@@ -117,6 +117,8 @@ class Reply(Generic[Parsed]):
         """False: nobody has measured what this model's confidence is worth, or there is none.
 
         Such a number comes from other models' answers, or only orders answers (docs/calibrate.md).
+        If it comes from the same bits in another runtime, `decision.calibration` ends with
+        `:borrowed`.
         """
         return self.confidence is not None and self.decision.verified
 
@@ -136,8 +138,8 @@ class Reply(Generic[Parsed]):
         """One line: where it came from, how sure it is, and how it begins."""
         facts: list[str] = [self.source]
         if self.confidence is not None:
-            unverified = "" if self.confidence_verified else " (unverified)"
-            facts.append(f"confidence {self.confidence:.2f}{unverified}")
+            doubt = doubt_of(self.decision.calibration)
+            facts.append(f"confidence {self.confidence:.2f}" + (f" ({doubt})" if doubt else ""))
         if self.needs_cloud_handoff and self.source == "local":
             facts.append("in doubt")
         if self.degraded:

@@ -47,6 +47,8 @@ class Finish:
     audio_seconds  of sound that was charged for; if unknown, that was sent
     passes         of the model, for prompt and answer; 0 if unknown
     state          the hidden state behind the last token of the answer, as in `Token`
+    confidence     the runtime's own, of the whole answer, if it has one; what it is worth only a
+                   calibration can say
     """
 
     reason: FinishReason = "stop"
@@ -57,4 +59,5 @@ class Finish:
     audio_tokens: int = 0
     audio_seconds: float = 0.0
     passes: int = field(default=0, compare=False)
+    confidence: float | None = None
     state: Any = field(default=None, compare=False, repr=False)

@@ -164,9 +164,13 @@ def row_named(name: str) -> ModelRow | None:
 
 
 def model_name(name: str, rows: Mapping[str, ModelRow]) -> str:
-    """A model's own name. This is the one place that knows what `tiny` or `standard` means."""
-    tidy = name.strip().lower()
-    return next((row.name for row in rows.values() if row.rung == tidy != ""), tidy)
+    """A model's own name. This is the one place that knows what `tiny` or `standard` means.
+
+    The engine behind an @ stays: `tiny@onnx` is the model of that rung on that engine.
+    """
+    tidy, at, engine = name.strip().lower().partition("@")
+    found = next((row.name for row in rows.values() if row.rung == tidy != ""), tidy)
+    return f"{found}{at}{engine}"
 
 
 def ladder(rows: Mapping[str, ModelRow] | None = None) -> dict[str, ModelRow]:

