@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,7 @@ LOCAL = "The device says that it may well be near the sea."
 CLOUD = "The cloud says that it is in the mountains, far from any sea."
 # Only a time limit ends these. All others end by themselves, however slow this machine is.
 ENDLESS = ("black hole", "silence")
+AWAY: dict[str, Any] = {"ledger": "postgresql://nobody@127.0.0.1:1/none", "budgets": ("$1/day",)}
 PATIENT = {"connect_s": 60.0, "first_token_s": 60.0, "total_s": 120.0, "patience_s": 60.0}
 
 
@@ -63,6 +65,7 @@ def in_the_hole() -> Iterator[str]:
 FAULTS: dict[str, Callable[[], contextlib.AbstractContextManager[str]]] = {
     "none": lambda: scripted(Answer(text=CLOUD)),
     "no key": lambda: at(""),
+    "budget store away": lambda: scripted(Answer(text=CLOUD)),
     "no such host": lambda: at(unresolvable_url()),
     "refused": lambda: at(refused_url()),
     "black hole": in_the_hole,
@@ -99,6 +102,7 @@ def ask(url: str, fault: str, policy: str, live: bool, folder: Path) -> Cell:
         data_dir=folder / "data",
         config_dir=folder / "config",
         cooldown_s=600.0,
+        **(AWAY if fault == "budget store away" else {}),
     )
     limits = {"first_token_s": 2.0} if fault in ENDLESS else PATIENT
     settings = settings.with_changes(**limits)

@@ -228,3 +228,19 @@ def test_an_answer_that_is_not_recorded_says_so(
     ran = run("ask", "--local", "--max-tokens", "2", "Hello?")
     assert (ran.code, "not recorded (edgewise doctor)" in ran.err) == (0, True), ran
     assert run("ask", "--local", "--max-tokens", "2", "--json", "Hello?").json["recorded"] is False
+
+
+AWAY = "postgresql://somebody:hidden-word@127.0.0.1:1/none"
+
+
+def test_a_database_that_is_away_is_said_and_its_password_is_not(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_LEDGER", AWAY)
+    told = run("ledger")
+    assert (
+        "this machine alone: " in told.out and "postgresql://somebody@127.0.0.1:1/none" in told.out
+    )
+    assert "127.0.0.1:1" in run("ledger", "--json").json["away"]
+    found = run("doctor", "--json")
+    assert "wait in" in found.out and "hidden-word" not in told.out + found.out

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from edgewise.cloud.provider import ProviderConfig
+from edgewise.record.ledger import Ledger
+from edgewise.record.postgres import PostgresLedger
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, Decision, Reply, Usage
 
@@ -77,3 +80,22 @@ def replying(request_id: str, **options: Any) -> Reply:
         "first_token_ms": 40.0,
     }
     return Reply(**(facts | options))
+
+
+@dataclass(frozen=True)
+class Books:
+    """One ledger, wherever it is."""
+
+    path: Path
+    url: str
+
+    opened: list[Ledger] = field(default_factory=list)
+
+    def open(self, **rules: Any) -> Ledger:
+        book = PostgresLedger(self.url, **rules) if self.url else Ledger(self.path, **rules)
+        self.opened.append(book)
+        return book
+
+    def close(self) -> None:
+        for book in self.opened:
+            book.close()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgewise.errors import LedgerUnavailable
 from edgewise.record.audits import AUDIT_KEY, Audit, wilson
 from edgewise.record.ledger import Ledger
 from tests.record.ledger_cases import (
     DAY,
     NOON,
     PROVIDER,
+    Books,
     TurnedClock,
     asking,
     cloud_attempt,
@@ -44,8 +44,8 @@ def clock() -> TurnedClock:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: TurnedClock) -> Ledger:
-    return Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+def ledger(books: Books, clock: TurnedClock) -> Ledger:
+    return books.open(clock=clock)
 
 
 def test_an_audit_is_read_as_it_was_written(ledger: Ledger) -> None:
@@ -125,7 +125,5 @@ def test_a_known_interval() -> None:
 def test_an_agreement_outside_of_0_and_1_cannot_be_written(ledger: Ledger) -> None:
     ledger.record_audit(replace(AUDIT, agree=1.7))
     assert ledger.audits()[0].agree == 1.0
-    ledger.close()
-    with sqlite3.connect(ledger.path) as connection, pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(LedgerUnavailable), ledger._store.writing() as connection:
         connection.execute("UPDATE audits SET agree = 2")
-    connection.close()

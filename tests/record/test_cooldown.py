@@ -14,7 +14,7 @@ from edgewise.record.cooldown import Interval, parse_interval
 from edgewise.record.ledger import Ledger
 from edgewise.types.messages import Message, Request, Task
 from edgewise.types.replies import Attempt
-from tests.record.ledger_cases import PROVIDER, cloud_attempt
+from tests.record.ledger_cases import PROVIDER, Books, cloud_attempt
 
 HOUR = (Interval(3600.0),)
 
@@ -38,9 +38,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, clock: Clock) -> Callable[..., Ledger]:
+def opened(books: Books, clock: Clock) -> Callable[..., Ledger]:
     def make(*intervals: Interval) -> Ledger:
-        return Ledger(tmp_path / "ledger.sqlite3", intervals=intervals, clock=clock)
+        return books.open(intervals=intervals, clock=clock)
 
     return make
 

@@ -140,6 +140,7 @@ def test_who_cannot_write_says_so_in_the_reply_and_once_in_the_log(
 ) -> None:
     with engine_in(tmp_path) as engine:
         assert engine.complete("One?").unrecorded == ""
+        assert isinstance(engine.ledger, Ledger)
         with engine.ledger._store.reading() as connection:
             connection.execute("PRAGMA query_only = ON")  # as a read-only file: root may write
         with caplog.at_level(logging.WARNING, "edgewise"):

@@ -24,6 +24,7 @@ from tests.record.ledger_cases import (
     DAY,
     NOON,
     PROVIDER,
+    Books,
     TurnedClock,
     asking,
     cloud_attempt,
@@ -38,8 +39,8 @@ def clock() -> TurnedClock:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: TurnedClock) -> Iterator[Ledger]:
-    opened = Ledger(tmp_path / "ledger.db", budgets=[Budget(1_000, "day")], clock=clock)
+def ledger(books: Books, clock: TurnedClock) -> Iterator[Ledger]:
+    opened = books.open(budgets=[Budget(1_000, "day")], clock=clock)
     yield opened
     opened.close()
 

@@ -21,7 +21,7 @@ from edgewise.cli.render import (
 from edgewise.decide.drift import Drift
 from edgewise.monitor.drift import DriftWatch
 from edgewise.record.audits import AuditReport
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.record.report import (
     Report,
     parse_since,
@@ -48,7 +48,7 @@ OF_AN_ATTEMPT = (
 )
 
 
-def find_request(book: Ledger, request_id: str) -> dict[str, Any]:
+def find_request(book: Book, request_id: str) -> dict[str, Any]:
     """The whole row with its attempts. Raises if no request, or more than one, begins like this."""
     entry = book.get(request_id)
     if entry is None and request_id:
@@ -99,14 +99,18 @@ def ledger(
             _print_request(find_request(book, request_id), as_json)
         elif last:
             _print_recent(book.recent(last), as_json)
+            if not as_json:
+                _print_away(book)
         else:
             report = book.report(moment)
             drifted = [each for each in DriftWatch(settings, book).compare_all() if each.drifted]
             if as_json:
                 drift = [asdict(each) for each in drifted]
-                print_json(report.to_dict() | {"drift": drift, "lost": book.lost()})
+                facts = {"drift": drift, "lost": book.lost(), "away": book.away()}
+                print_json(report.to_dict() | facts)
             else:
                 _print_report(report)
+                _print_away(book)
                 _print_lost(book.lost())
                 _print_drift(drifted, book)
     finally:
@@ -125,6 +129,12 @@ def _print_lost(lost: str) -> None:
     if lost:
         closed = "nothing that has a budget leaves until `edgewise ledger --accept`"
         console().say(("lost: ", "bold yellow"), f"{lost}; {closed}")
+
+
+def _print_away(book: Book) -> None:
+    if why := book.away():
+        waiting = f"{book.waiting():,} rows wait to be sent"
+        console().say(("this machine alone: ", "bold yellow"), f"{why}; {waiting}")
 
 
 def _print_request(entry: dict[str, Any], as_json: bool) -> None:
@@ -175,7 +185,11 @@ def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
             _when(row["created_at"], "%m-%d %H:%M"),
             row["id"][:SHORT_ID],
             row["source"],
-            confidence(row["confidence"], verified=row["confidence_verified"]),
+            confidence(
+                row["confidence"],
+                verified=row["confidence_verified"],
+                calibration=row["calibration"],
+            ),
             milliseconds(row["total_ms"]),
             dollars(row["cost_microdollars"]),
             row["error_code"] or row["decision_code"],
@@ -212,7 +226,7 @@ def _print_report(report: Report) -> None:
     _print_reasons(report)
 
 
-def _print_drift(drifted: list[Drift], book: Ledger) -> None:
+def _print_drift(drifted: list[Drift], book: Book) -> None:
     for each in drifted:
         note = book.noted("drift", each.calibration)
         since = f" (since {_when(note.created_at, '%m-%d %H:%M')})" if note and note.words else ""

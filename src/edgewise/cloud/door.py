@@ -37,6 +37,7 @@ from edgewise.errors import (
     CloudTimeout,
     EdgewiseError,
     LedgerError,
+    StoreAway,
     TooSoon,
 )
 from edgewise.types.messages import Image, Request, ToolCall, new_request_id
@@ -102,7 +103,7 @@ class Door:
         try:
             wait_s = self.budget_guard.wait_s(request)
         except LedgerError as error:
-            return CloudClosed(str(error), code="ledger_unavailable")
+            return CloudClosed(str(error), code=_closing_code(error))
         if not wait_s:
             return None
         words = f"a handoff left moments ago; the next may leave in {wait_s:.1f} s (cloud_every_s)"
@@ -218,8 +219,7 @@ class Door:
             self.budget_guard.reserve(trip.attempt_id, request, config, bound)
         except LedgerError as error:
             trip.lane.breaker.released()
-            known = isinstance(error, BudgetExceeded | TooSoon)
-            code = error.code if known else "ledger_unavailable"
+            code = _closing_code(error)
             raise CloudClosed(str(error), provider=config.name, code=code) from error
 
     def _settle(self, trip: _Trip, attempt: Attempt) -> None:
@@ -408,6 +408,11 @@ class ThreadedStream:
 
 class _Stopped(Exception):
     """Another thread ended the wait. Never leaves the door."""
+
+
+def _closing_code(error: LedgerError) -> str:
+    known = isinstance(error, BudgetExceeded | TooSoon | StoreAway)
+    return error.code if known else "ledger_unavailable"
 
 
 def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> float | None:

@@ -15,6 +15,9 @@ from edgewise.record.rows import Window, window_name
 _BUDGET = re.compile(r"\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*/\s*([a-z]+)")
 
 
+_AMOUNT = re.compile(r"(?:\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?)?")
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """At most this much per window. Key "" counts all requests, any other key only its own."""
@@ -59,6 +62,17 @@ def parse_budget(text: str, *, key: str = "") -> Budget:
         )
     microdollars = int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
     return Budget(microdollars, "day" if window == "day" else "month", key)
+
+
+def parse_amount(text: str) -> int:
+    """Read "$0.50" as micro-dollars; empty is nothing. Raises SettingsError."""
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise SettingsError(
+            f"store_away_allowance = {text!r}: write an amount with at most six decimals, "
+            "like '$0.50'"
+        )
+    return int(match[1] or 0) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
 
 
 def dollars(microdollars: int) -> str:

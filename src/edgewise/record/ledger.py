@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.audits import MOST_AUDITS, Audit, read_audits, write_audit
+from edgewise.record.book import Payee, Shared
 from edgewise.record.budget import Budget, BudgetState, budget_states, refuse_if_over
 from edgewise.record.cooldown import Interval, handoff_of, refuse_if_too_soon, wait_s
 from edgewise.record.report import (
@@ -44,18 +47,8 @@ from edgewise.record.rows import (
 )
 from edgewise.record.store import Store
 from edgewise.record.tool_counts import Counts, ToolKey, add_counts, read_counts
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, new_request_id
 from edgewise.types.replies import Attempt, Reply
-
-
-class Payee(Protocol):
-    """What the ledger reads of a provider's configuration."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def model(self) -> str: ...
 
 
 class Ledger:
@@ -85,6 +78,22 @@ class Ledger:
     def path(self) -> Path:
         return self._store.path
 
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    @property
+    def shared(self) -> Shared | None:
+        """A file has no state of other machines."""
+        return None
+
+    def away(self) -> str:
+        """A file of one's own is never away."""
+        return ""
+
+    def waiting(self) -> int:
+        return 0
+
     def close(self) -> None:
         """Close the file. The next use opens it again."""
         self._store.close()
@@ -100,7 +109,7 @@ class Ledger:
         with self._store.writing() as connection:
             # Read the clock under the lock, so that windows follow the order of writing.
             now = self._clock()
-            _settle_expired(connection, now)
+            settle_expired(connection, now)
             if _known(connection, "attempts", "id", attempt_id):
                 return
             refuse_if_too_soon(*wait_s(connection, self._intervals, request, now))
@@ -136,13 +145,7 @@ class Ledger:
         now = self._clock()
         columns = settled_columns(attempt, now)
         with self._store.writing() as connection:
-            changes = ", ".join(f"{column} = :{column}" for column in columns)
-            cursor = connection.execute(
-                f"UPDATE attempts SET {changes} WHERE id = :id"
-                " AND (state = 'reserved' OR outcome = 'abandoned')",
-                {name: bindable(value) for name, value in (columns | {"id": attempt_id}).items()},
-            )
-            if cursor.rowcount == 0:
+            if not settle_open(connection, attempt_id, columns):
                 request_id = attempt_id.rpartition("/")[0] or attempt_id
                 key = _budget_key(connection, request_id)
                 row = opened_attempt(attempt_id, request_id, key, now, 0)
@@ -151,7 +154,7 @@ class Ledger:
     def sweep(self, now: float | None = None) -> int:
         """Settle every expired reservation at its full amount; return how many there were."""
         with self._store.writing() as connection:
-            return _settle_expired(connection, self._clock() if now is None else now)
+            return settle_expired(connection, self._clock() if now is None else now)
 
     def seen(self, request_id: str) -> bool:
         """Whether this id was used: by a recorded request, or by a cloud call of a lost one."""
@@ -191,11 +194,19 @@ class Ledger:
             if insert_once(connection, "requests", row):
                 for one in local:
                     insert_once(connection, "attempts", one)
+                self._changed(connection, "request", request.id)
+
+    def _changed(
+        self, connection: sqlite3.Connection, kind: str, subject: str, body: str = ""
+    ) -> None:
+        """For a ledger whose rows go on to another one."""
 
     def count_calls(self, changes: Mapping[ToolKey, Counts]) -> None:
         """Add to the counts of tools."""
         with self._store.writing(durable=False) as connection:
             add_counts(connection, changes)
+            rows = [[*astuple(key), *astuple(change)] for key, change in changes.items()]
+            self._changed(connection, "counts", new_request_id(), json.dumps(rows))
 
     def tool_counts(self) -> dict[ToolKey, Counts]:
         """The counts of every tool."""
@@ -205,7 +216,8 @@ class Ledger:
     def record_audit(self, audit: Audit) -> None:
         """Record how a kept answer compares with the cloud's. A known id changes nothing."""
         with self._store.writing(durable=False) as connection:
-            write_audit(connection, audit, self._clock())
+            if write_audit(connection, audit, self._clock()):
+                self._changed(connection, "audit", audit.id)
 
     def audits(self, since: float = 0.0, task: str = "", most: int = MOST_AUDITS) -> list[Audit]:
         """The latest audits, newest first."""
@@ -271,7 +283,9 @@ class Ledger:
             before = latest_note(connection, kind, subject)
             news = bool(words) != bool(before and before.words)
             if news:
-                write_note(connection, Note(self._clock(), kind, subject, words))
+                note = Note(self._clock(), kind, subject, words)
+                write_note(connection, note)
+                self._changed(connection, "note", new_request_id(), json.dumps(astuple(note)))
             return news
 
     def noted(self, kind: str, subject: str) -> Note | None:
@@ -288,7 +302,7 @@ class Ledger:
         with self._store.reading() as connection:
             found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
             problems = [] if found == ["ok"] else found
-            return problems + _wrong_totals(connection)
+            return problems + wrong_totals(connection)
 
 
 def _lost(connection: sqlite3.Connection) -> str:
@@ -304,7 +318,18 @@ def _refuse_if_lost(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _settle_expired(connection: sqlite3.Connection, now: float) -> int:
+def settle_open(connection: sqlite3.Connection, attempt_id: str, columns: Row) -> bool:
+    """Whether there was a reservation, or the guess of a sweep; then this is how it ended."""
+    changes = ", ".join(f"{column} = :{column}" for column in columns)
+    cursor = connection.execute(
+        f"UPDATE attempts SET {changes} WHERE id = :id"
+        " AND (state = 'reserved' OR outcome = 'abandoned')",
+        {name: bindable(value) for name, value in (columns | {"id": attempt_id}).items()},
+    )
+    return cursor.rowcount == 1
+
+
+def settle_expired(connection: sqlite3.Connection, now: float) -> int:
     # The money may have been spent: the amount stands until more is known.
     cursor = connection.execute(
         "UPDATE attempts SET state = 'settled', outcome = 'abandoned', settled_at = :now"
@@ -331,7 +356,7 @@ def _budget_key(connection: sqlite3.Connection, request_id: str) -> str:
     return str(row[0]) if row else ""
 
 
-def _wrong_totals(connection: sqlite3.Connection) -> list[str]:
+def wrong_totals(connection: sqlite3.Connection) -> list[str]:
     """Windows whose running total is not the sum of their attempts."""
     wrong = connection.execute(
         """
@@ -343,8 +368,8 @@ def _wrong_totals(connection: sqlite3.Connection) -> list[str]:
             UNION ALL SELECT window_name, '', state, cost_microdollars FROM charges
         ), sums AS (
             SELECT window_name, budget_key,
-                SUM(cost_microdollars * (state = 'settled')) AS settled,
-                SUM(cost_microdollars * (state = 'reserved')) AS reserved
+                SUM(CASE state WHEN 'settled' THEN cost_microdollars ELSE 0 END) AS settled,
+                SUM(CASE state WHEN 'reserved' THEN cost_microdollars ELSE 0 END) AS reserved
             FROM both_keys GROUP BY window_name, budget_key
         )
         SELECT window_name, budget_key FROM sums LEFT JOIN spend USING (window_name, budget_key)

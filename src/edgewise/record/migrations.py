@@ -159,6 +159,19 @@ CREATE TABLE notes (
 """
 
 
+# What goes on to a shared ledger, in the order of writing: rows by their id, the rest as JSON.
+# `stuck`: why it cannot go on.
+_OUTBOX = """
+CREATE TABLE outbox (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL,
+    stuck TEXT NOT NULL DEFAULT ''
+)
+"""
+
+
 def _charge(row: str, sign: str) -> str:
     """Add an attempt to (or take it from) its day and month, for its key and for all keys."""
     return f"""
@@ -201,6 +214,7 @@ MIGRATIONS = (
     Migration("m005_notes", (_NOTES,)),
     Migration("m006_redacted", _REDACTED),
     Migration("m007_handoffs", _HANDOFFS),
+    Migration("m008_outbox", (_OUTBOX,)),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from edgewise.errors import Cancelled, EdgewiseError, LedgerError
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.record.rows import avoided_microdollars
 from edgewise.types.messages import Request
 from edgewise.types.replies import Attempt, Reply
@@ -41,7 +41,7 @@ class RequestRecorder:
     must be quick, and do slow work on their own thread.
     """
 
-    ledger: Ledger
+    ledger: Book
     rates: Callable[[], tuple[int, int]]
     watchers: Sequence[Watcher] = ()
     _told: str = ""  # the trouble with the ledger that the log has already

@@ -1,4 +1,7 @@
-"""Reads the ledger: totals, shares, percentiles, history, and what the monitors need."""
+"""Reads the ledger: totals, shares, percentiles, history, and what the monitors need.
+
+The SQL is what SQLite and PostgreSQL both have; `postgres.py` names the few exceptions.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import math
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -179,12 +183,13 @@ def make_report(
     by_source = read.counts("source")
     answered = sum(count for source, count in by_source.items() if source != "none")
     requests, failed, degraded, avoided = read.row(
-        "SELECT COUNT(*), TOTAL(error_code <> ''), TOTAL(degraded),"
+        "SELECT COUNT(*), COUNT(*) FILTER (WHERE error_code <> ''),"
+        " COUNT(*) FILTER (WHERE degraded <> 0),"
         " COALESCE(SUM(cost_avoided_microdollars), 0) FROM requests WHERE created_at >= :since"
     )
     spent, estimated, reserved, abandoned = read.row(
         f"""SELECT COALESCE(SUM(cost_microdollars) FILTER (WHERE {_OVER}), 0),
-            COALESCE(SUM(cost_microdollars) FILTER (WHERE {_OVER} AND estimated), 0),
+            COALESCE(SUM(cost_microdollars) FILTER (WHERE {_OVER} AND estimated <> 0), 0),
             COALESCE(SUM(cost_microdollars) FILTER (WHERE NOT {_OVER}), 0),
             COUNT(*) FILTER (WHERE {_OVER} AND (state = 'reserved' OR outcome = 'abandoned'))
         FROM attempts WHERE started_at >= :since"""
@@ -193,10 +198,10 @@ def make_report(
         since=since,
         until=now,
         requests=requests,
-        failed=int(failed),
+        failed=failed,
         by_source=by_source,
         share_on_device=by_source.get("local", 0) / answered if answered else None,
-        degraded=int(degraded),
+        degraded=degraded,
         spent_microdollars=spent,
         estimated_microdollars=estimated,
         reserved_microdollars=reserved,
@@ -266,7 +271,7 @@ def timeline(
         FROM requests WHERE created_at >= :since GROUP BY 1, 2""",
         {"since": since, "width": width},
     ):
-        counts = found[min(index, stretches - 1)].counts  # a clock may run ahead
+        counts = found[min(int(index), stretches - 1)].counts  # a clock may run ahead
         counts[source] = counts.get(source, 0) + count
     return found
 
@@ -401,12 +406,13 @@ class _Reader:
 
     def redacted(self) -> dict[str, int]:
         """Values that left as placeholders, by kind."""
-        return dict(
-            self.rows(
-                "SELECT key, SUM(value) FROM attempts, json_each(redacted)"
-                " WHERE started_at >= :since AND place = 'cloud' GROUP BY 1 ORDER BY 1"
-            )
-        )
+        found: Counter[str] = Counter()
+        for redacted, count in self.rows(
+            "SELECT redacted, COUNT(*) FROM attempts"
+            " WHERE started_at >= :since AND place = 'cloud' AND redacted <> '{}' GROUP BY 1"
+        ):
+            found.update({kind: value * count for kind, value in json.loads(redacted).items()})
+        return dict(sorted(found.items()))
 
     def percentiles(self, column: str) -> dict[str, Percentiles]:
         """Per source, and for all answers together. Requests without an answer have no latency."""
@@ -430,6 +436,7 @@ def _as_dicts(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """As booleans and mappings, which SQLite does not have."""
+    row.pop("rowid", None)  # PostgreSQL has it as a column
     for name in _FLAGS:
         if name in row:
             row[name] = bool(row[name])

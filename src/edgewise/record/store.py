@@ -16,6 +16,7 @@ from pathlib import Path
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.migrations import check_known, has_tables, migrate
 from edgewise.record.report import LOST, Note, write_note
+from edgewise.record.turns import Turns
 
 # POSIX drops all locks of a process on a file when it closes any descriptor of that file. So a new
 # file is created under this lock, before anyone in this process can have it open.
@@ -25,6 +26,7 @@ _creating = threading.Lock()
 _inherited: list[sqlite3.Connection] = []
 
 _NEW = ".new"
+LOOK_S = 0.0005  # between two looks at the lock of whose turn it is
 _NONSENSE = "it is damaged (it holds what no ledger holds); move it away or restore a copy"
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -55,6 +57,7 @@ class Store:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
+        self._turns = Turns(self.path.parent)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -77,13 +80,14 @@ class Store:
         if self._process != os.getpid():
             if self._connection is not None:
                 _inherited.append(self._connection)
+            self._turns.close()
             self._forget()
         with self._lock, self._named_errors():
             connection = self._open()
             if not durable:
                 connection.execute("PRAGMA synchronous = NORMAL")
             try:
-                connection.execute(begin)
+                self._begin(connection, begin)
                 yield connection
                 connection.execute("COMMIT")
             finally:
@@ -93,11 +97,25 @@ class Store:
                 if not durable:
                     connection.execute("PRAGMA synchronous = FULL")
 
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        if begin == "BEGIN":  # readers wait for nobody
+            connection.execute(begin)
+            return
+        with self._turns.first(self._busy_s / 2):
+            # Only the first in the queue looks, and often. SQLite itself would sleep for longer and
+            # longer between two looks.
+            connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._until_free(lambda: connection.execute(begin), LOOK_S)
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_s)}")
+
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         if self._process != os.getpid():
             return
         with self._lock, self._named_errors():
+            self._turns.close()
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
@@ -192,21 +210,25 @@ class Store:
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         # SQLite does not wait for a lock on this statement, so several first users collide.
-        give_up_at = time.monotonic() + self._busy_s
-        while True:
-            try:
-                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                break
-            except sqlite3.OperationalError as error:
-                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not busy or time.monotonic() > give_up_at:
-                    raise
-                time.sleep(0.005)
+        found = self._until_free(lambda: connection.execute("PRAGMA journal_mode = WAL"), 0.005)
+        (mode,) = found.fetchone()
         if mode != "wal":
             raise LedgerUnavailable(
                 f"the ledger {str(self.path)!r}: this file system cannot hold a write-ahead log; "
                 "put the ledger on a local disk"
             )
+
+    def _until_free(self, execute: Callable[[], sqlite3.Cursor], pause_s: float) -> sqlite3.Cursor:
+        """Repeat a statement while another process holds the lock; raises if it takes too long."""
+        give_up_at = time.monotonic() + self._busy_s
+        while True:
+            try:
+                return execute()
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(pause_s)
 
     def _look(self) -> tuple[int, int]:
         status = os.stat(self.path)
