@@ -6,10 +6,12 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator
 
 import pytest
 
+from edgewise import bridge
 from edgewise.bridge import BACKLOG, Cancellation, Worker, current
 from edgewise.errors import Cancelled
 
@@ -27,7 +29,7 @@ def test_what_the_work_yields_arrives_in_order_and_its_end_is_told_on_its_thread
             lambda failure: ended.append((threading.current_thread().name, failure)),
             name="a-worker",
         )
-        worker.thread.start()
+        worker.start()
         return [piece async for piece in worker.pieces()]
 
     assert asyncio.run(collect()) == list(range(3 * BACKLOG))
@@ -40,7 +42,7 @@ def test_a_piece_may_be_nothing() -> None:
 
     async def collect() -> list[None]:
         worker = Worker(Cancellation(), work, lambda _: None, name="a-worker")
-        worker.thread.start()
+        worker.start()
         return [piece async for piece in worker.pieces()]
 
     assert asyncio.run(collect()) == [None, None]
@@ -55,7 +57,7 @@ def test_what_breaks_is_handed_to_whoever_made_the_worker() -> None:
 
     async def collect() -> list[int]:
         worker = Worker(Cancellation(), work, failures.append, name="a-worker")
-        worker.thread.start()
+        worker.start()
         return [piece async for piece in worker.pieces()]
 
     assert asyncio.run(collect()) == [1]
@@ -79,14 +81,14 @@ def test_leaving_wakes_the_work_wherever_it_waits_and_closes_it() -> None:
 
     async def leave_after_one() -> Worker[int]:
         worker = Worker(Cancellation(), work, lambda _: None, name="a-worker")
-        worker.thread.start()
+        worker.start()
         async for piece in worker.pieces():
             assert piece == 1
             worker.leave()
         return worker
 
     worker = asyncio.run(leave_after_one())
-    worker.thread.join(60)
+    worker.join(60)
     assert closed.is_set() and worker.cancellation.gone
 
 
@@ -106,3 +108,57 @@ def test_it_needs_no_web_framework() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"starlette", "uvicorn", "pydantic"} & set(found)
+
+
+def test_a_thread_that_is_done_takes_the_next_work_under_its_name() -> None:
+    seen: list[tuple[int, str]] = []
+
+    def work() -> Generator[int, None, None]:
+        seen.append((threading.get_ident(), threading.current_thread().name))
+        yield 1
+
+    async def one(name: str) -> None:
+        worker = Worker(Cancellation(), work, lambda _: None, name=name)
+        worker.start()
+        assert [piece async for piece in worker.pieces()] == [1]
+        worker.join(60)
+
+    async def two() -> None:
+        await one("first")
+        while not bridge._threads._idle:  # it is told of the end just before
+            await asyncio.sleep(0.001)
+        await one("second")
+
+    bridge._threads.forget()
+    asyncio.run(two())
+    assert [name for _, name in seen] == ["first", "second"]
+    assert seen[0][0] == seen[1][0], "one thread did both"
+
+
+def test_a_thread_without_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "IDLE_S", 0.01)
+    threads = bridge._Threads()
+    ran: list[threading.Thread] = []
+    threads.run(lambda: ran.append(threading.current_thread()), "short")
+    while not ran:
+        threading.Event().wait(0.001)
+    ran[0].join(60)
+    assert not ran[0].is_alive() and not threads._idle
+
+
+def test_the_loop_is_not_woken_for_a_piece_that_more_follows() -> None:
+    """Both come together, with the end."""
+
+    def work() -> Generator[str, None, None]:
+        yield "head"
+        time.sleep(0.05)
+        yield "body"
+
+    async def collect() -> list[list[str]]:
+        worker = Worker(
+            Cancellation(), work, lambda _: None, name="a", waits=lambda piece: piece == "head"
+        )
+        worker.start()
+        return [batch async for batch in worker.batches()]
+
+    assert asyncio.run(collect())[0] == ["head", "body"]

@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, suppress
-from threading import Thread
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from edgewise.assembly.arguments import Prompt, takes
@@ -27,7 +26,7 @@ from edgewise.engine import Engine
 from edgewise.errors import Cancelled
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.settings import Settings
 from edgewise.shared_engine import SharedEngine
 from edgewise.types.embeddings import Embeddings, EmbedOptions
@@ -65,7 +64,7 @@ class AsyncEngine:
         backend: ChatBackend | None = None,
         function_model: CallBackend | None = None,
         cloud: Cloud | None = None,
-        ledger: Ledger | None = None,
+        ledger: Book | None = None,
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
     ) -> None:
@@ -139,7 +138,7 @@ class AsyncEngine:
         running = list(self._running)
         for worker in running:
             worker.leave()
-        await asyncio.to_thread(_join, [worker.thread for worker in running])
+        await asyncio.to_thread(_join, running)
         await asyncio.to_thread(self.engine.close)
 
     async def __aenter__(self) -> Self:
@@ -163,7 +162,7 @@ class AsyncEngine:
 
         worker = Worker(Cancellation(), work, done, name="edgewise-async")
         self._running.add(worker)
-        worker.thread.start()
+        worker.start()
         try:
             async for piece in worker.pieces():
                 yield piece
@@ -190,10 +189,10 @@ class AsyncEngine:
         raise AssertionError("work yields its result or fails")
 
 
-def _join(threads: Sequence[Thread]) -> None:
+def _join(workers: Sequence[Worker[Any]]) -> None:
     until = time.monotonic() + LEAVING_S
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
+    for worker in workers:
+        worker.join(max(0.0, until - time.monotonic()))
 
 
 class AsyncConversation:

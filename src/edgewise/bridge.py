@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
+import queue
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
@@ -22,6 +24,8 @@ from typing import Any, Generic, TypeVar
 from edgewise.errors import Cancelled
 
 BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
+IDLE_S = 10.0  # a thread without work waits so long for more
+MOST_IDLE = 64  # threads that wait
 
 
 class End(Enum):
@@ -129,10 +133,60 @@ def _has_running_loop() -> bool:
     return True
 
 
+class _Threads:
+    """Threads that have done their work and wait for more: to start one costs as much as a whole
+    small request. The last one that became free is taken first; the others end after a while.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[queue.SimpleQueue[tuple[Callable[[], object], str]]] = []
+
+    def run(self, work: Callable[[], object], name: str) -> None:
+        """On a thread that has this name meanwhile. Raises RuntimeError: the system has none."""
+        with self._lock:
+            inbox = self._idle.pop() if self._idle else None
+        if inbox is not None:
+            inbox.put((work, name))
+            return
+        threading.Thread(target=self._serve, args=(work, name), name=name, daemon=True).start()
+
+    def _serve(self, work: Callable[[], object], name: str) -> None:
+        thread = threading.current_thread()
+        inbox: queue.SimpleQueue[tuple[Callable[[], object], str]] = queue.SimpleQueue()
+        while True:
+            thread.name = name
+            work()
+            del work  # and with it all that it holds
+            thread.name = "edgewise-idle"
+            with self._lock:
+                if len(self._idle) >= MOST_IDLE:
+                    return
+                self._idle.append(inbox)
+            try:
+                work, name = inbox.get(timeout=IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return
+                work, name = inbox.get()  # it was chosen at the last moment
+
+    def forget(self) -> None:
+        """In a child after fork(), which has none of them."""
+        self.__init__()  # type: ignore[misc]
+
+
+_threads = _Threads()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_threads.forget)
+
+
 class Worker(Generic[Piece]):
     """Runs work on a thread and hands what it yields to the event loop that made this.
 
     `done` is called on the thread when the work has ended, with what it raised, if anything.
+    `waits` says of a piece that more comes at once: the loop is not woken for it alone.
     """
 
     def __init__(
@@ -142,30 +196,52 @@ class Worker(Generic[Piece]):
         done: Callable[[Exception | None], None],
         *,
         name: str,
+        waits: Callable[[Piece], bool] = lambda _: False,
     ) -> None:
         self.cancellation = cancellation
         self._work = work
         self._done = done
+        self._name = name
+        self._waits = waits
         self._loop = asyncio.get_running_loop()
         self._pieces: deque[Piece | End] = deque()
         self._room = threading.Semaphore(BACKLOG)
         self._told = False  # the loop has been woken and has not looked yet
         self._ready = asyncio.Event()
-        context = contextvars.copy_context()
-        self.thread = threading.Thread(
-            target=context.run, args=(self._run,), name=name, daemon=True
-        )
+        self._ended = threading.Event()
+        self._context = contextvars.copy_context()
 
-    async def pieces(self) -> AsyncIterator[Piece]:
-        """What the work yields; ends early where the client has left."""
+    def start(self) -> None:
+        """Raises RuntimeError where the system has no thread to spare."""
+        _threads.run(lambda: self._context.run(self._run), self._name)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the work to end, on another thread."""
+        self._ended.wait(seconds)
+
+    async def batches(self) -> AsyncIterator[list[Piece]]:
+        """What the work has yielded since the last look; ends early where the client has left."""
         while not self.cancellation.gone:
             await self._ready.wait()
             self._ready.clear()
             self._told = False
-            while self._pieces and not self.cancellation.gone:
+            batch: list[Piece] = []
+            while self._pieces:
                 piece = self._pieces.popleft()
-                self._room.release()
                 if piece is End.MARK:
+                    if batch:
+                        yield batch
+                    return
+                batch.append(piece)
+            if batch:
+                self._room.release(len(batch))
+                yield batch
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """The same one by one."""
+        async for batch in self.batches():
+            for piece in batch:
+                if self.cancellation.gone:
                     return
                 yield piece
 
@@ -183,19 +259,25 @@ class Worker(Generic[Piece]):
         try:
             with contextlib.closing(self._work()) as work:
                 for piece in work:
-                    if not self._offer(piece):
+                    if not self._offer(piece, wake=not self._waits(piece)):
                         break
         except Exception as error:  # noqa: BLE001 - a thread's end: nobody above could see it
             failure = error
         finally:
             self._done(failure)
             self._offer(End.MARK)
+            self._ended.set()
 
-    def _offer(self, piece: Piece | End) -> bool:
-        self._room.acquire()
+    def _offer(self, piece: Piece | End, *, wake: bool = True) -> bool:
+        if not self._room.acquire(blocking=False):
+            self._wake()  # for what waits already
+            self._room.acquire()
         if self.cancellation.gone:
             return False
         self._pieces.append(piece)
+        return self._wake() if wake else True
+
+    def _wake(self) -> bool:
         if not self._told:
             self._told = True
             try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, Unpack, overload
 from edgewise import plugins
 from edgewise.assembly import parts as assembly
 from edgewise.assembly.arguments import Prompt, check_part, checked, shown, takes
-from edgewise.assembly.calibrations import find_calibration, model_key
+from edgewise.assembly.calibrations import calibration_of
 from edgewise.assembly.finders import open_finders
 from edgewise.assembly.models import ChatModels, find_chat_model, own_name
 from edgewise.assembly.requests import new_request
@@ -38,7 +38,7 @@ from edgewise.monitor import (
     pacing,
 )
 from edgewise.monitor.open_streams import OpenStreams
-from edgewise.record.ledger import Ledger
+from edgewise.record.book import Book
 from edgewise.record.recorder import (
     Answer,
     RequestRecorder,
@@ -94,7 +94,7 @@ class Engine:
         backend: ChatBackend | None = None,
         function_model: CallBackend | None = None,
         cloud: Cloud | None = None,
-        ledger: Ledger | None = None,
+        ledger: Book | None = None,
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
     ) -> None:
@@ -374,10 +374,9 @@ class Engine:
         return RedactingCloud(cloud, Redactor(open_finders(self.settings)))
 
     def _calibration(self, backend: ChatBackend | None, other: str = "") -> Calibration:
-        name = "" if backend is None else model_key(backend.facts())
         # A file that the settings name is for the engine's own model.
         settings = self.settings.with_changes(calibration="") if other else self.settings
-        return find_calibration(settings, name, CHAT)
+        return calibration_of(settings, None if backend is None else backend.facts(), CHAT)
 
     def close(self) -> None:
         """Cancel open streams, free models and connections. The next request opens them again."""

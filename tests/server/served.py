@@ -92,7 +92,7 @@ def wait_until(so: Callable[[], bool], seconds: float = 90.0) -> None:
 
 
 def request_threads() -> int:
-    names = ("edgewise-request", "edgewise-openai", "edgewise-llama")
+    names = ("edgewise-request", "edgewise-openai", "edgewise-decoder")
     return sum(thread.name.startswith(names) for thread in threading.enumerate())
 
 

@@ -18,7 +18,7 @@ from edgewise.server.access import (
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
 from tests.server.conftest import Serving
-from tests.server.served import HELLO, Served, body_of, read_all
+from tests.server.served import HELLO, Served, body_of, read_all, wait_until
 
 
 @pytest.mark.parametrize(
@@ -244,3 +244,34 @@ def test_what_is_not_there_is_404_and_a_wrong_method_405(session_served: Served)
     assert session_served.http.post("/v1/nothing").status_code == 404
     wrong = session_served.http.get("/v1/chat/completions")
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/healthz", 200), ("/readyz", 200), ("/v1/models", 403)]
+)
+def test_a_load_balancer_may_ask_without_a_name_how_it_is(
+    served: Served, path: str, status: int
+) -> None:
+    with served.raw() as connection:
+        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        assert body_of(read_all(connection))[0] == status
+
+
+def test_only_a_trusted_proxy_says_who_asks(serving: Serving) -> None:
+    def names(served: Served, *forwarded: str) -> list[str]:
+        seen: list[str] = []
+        served.state.access_log.listeners.append(lambda each: seen.append(each.client))
+        for text in forwarded:
+            served.chat(headers={"x-forwarded-for": text})
+        wait_until(lambda: len(seen) == len(forwarded))
+        return seen
+
+    # The last one that is no proxy counts: what stands before it, a client may have made up.
+    trusting = serving(proxies=["127.0.0.1", "10.0.0.9"])
+    assert names(trusting, "10.1.1.1", "6.6.6.6, 10.2.2.2", "10.3.3.3, 10.0.0.9", "nonsense") == [
+        "10.1.1.1",
+        "10.2.2.2",
+        "10.3.3.3",
+        "127.0.0.1",
+    ]
+    assert names(serving(), "10.1.1.1") == ["127.0.0.1"]

@@ -15,6 +15,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from edgewise import bridge
 from edgewise.assembly import pictures
 from edgewise.bridge import Cancellation, current
 from edgewise.errors import Cancelled
@@ -232,6 +233,7 @@ def test_a_system_without_a_thread_to_spare_is_busy_and_nothing_stays_taken(
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", exhausted)
+        patched.setattr(bridge, "_threads", bridge._Threads())  # nor one that waits for work
         busy = served.chat()
         assert (busy.status_code, busy.json()["error"]["code"]) == (429, "server_busy")
         with session(served) as socket, pytest.raises(ConnectionClosed):

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from edgewise.decide.drift import Drift
-from edgewise.server.metrics import Metrics
+from edgewise.server.metrics import Gauge, Metrics, series_of
 from edgewise.server.serve import JsonLines
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
@@ -126,3 +126,25 @@ def test_models_can_be_listed_and_looked_up(served: Served) -> None:
         assert client.models.retrieve(name).id == name
     missing = served.http.get("/v1/models/nothing")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_counts_of_several_servers_are_written_as_one_with_their_replicas() -> None:
+    def gauges() -> list[Gauge]:
+        return [("edgewise_slots", {"model": "tiny"}, 4.0)]
+
+    here, there = Metrics(gauges, replica="front-1"), Metrics(gauges, replica="chat-1")
+    there.requests.labels("chat", "local", "kept", "200").inc()
+    # Whoever asks all replicas asks itself too.
+    here.others = lambda: [
+        *series_of(there.own(), but="front-1"),
+        *series_of(here.own(), but="front-1"),
+    ]
+    written = here.written().decode()
+    slots = [line for line in written.splitlines() if line.startswith("edgewise_slots")]
+    assert slots == [
+        'edgewise_slots{model="tiny",replica="front-1"} 4.0',
+        'edgewise_slots{model="tiny",replica="chat-1"} 4.0',
+    ]
+    assert written.count("# TYPE edgewise_slots gauge") == 1
+    assert written.count("# TYPE edgewise_requests_total counter") == 1
+    assert 'endpoint="chat",replica="chat-1"' in written

@@ -93,7 +93,7 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     wait_until(lambda: fair_queue.busy == 1)
     connection.close()
     wait_until(lambda: fair_queue.busy == 0)
-    wait_until(lambda: not any(each.name == "edgewise-llama" for each in threading.enumerate()))
+    wait_until(lambda: not any(each.name == "edgewise-decoder" for each in threading.enumerate()))
 
 
 def test_no_request_leads_the_runtime_into_a_dead_end(served: Served) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
@@ -59,6 +61,13 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     type=click.Choice(LOG_FORMATS),
     help="text is for people, json for programs; auto: text in a terminal.  [auto]",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes behind the one port; they share the ledger and the processors.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
 @click.option(
@@ -77,6 +86,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 @options.as_json
 def serve(
     as_json: bool,
+    workers: int,
     policy: str | None,
     model: str | None,
     hosts: tuple[str, ...],
@@ -113,25 +123,42 @@ def serve(
 
     runner.require_key(settings)  # before a model is fetched that nobody could ask
     settings = ensure_model(choose_model(settings))
-    runner.log_to(_log_handler(settings.server.log_format))
-    runner.serve(settings, lambda url: _announce(url, settings, as_json))
+    set_up_log(settings.server.log_format)
+    if workers == 1:
+        runner.serve(settings, lambda url: _announce(url, settings, as_json))
+        return
+    from edgewise.server.workers import serve_many  # noqa: PLC0415
+
+    serve_many(
+        settings,
+        lambda url, pids: _announce(url, settings, as_json, pids),
+        workers,
+        set_up_log=partial(set_up_log, settings.server.log_format),
+    )
 
 
-def _announce(url: str, settings: Settings, as_json: bool) -> None:
+def set_up_log(log_format: str) -> None:
+    """In every process that serves."""
+    from edgewise.server.serve import log_to  # noqa: PLC0415
+
+    log_to(_log_handler(log_format))
+
+
+def _announce(url: str, settings: Settings, as_json: bool, pids: Sequence[int] = ()) -> None:
     if as_json:
-        print_json(
-            {
-                "url": url,
-                "openai_base_url": f"{url}/v1",
-                "anthropic_base_url": url,
-                "ollama_base_url": url,
-            }
-        )
+        found: dict[str, Any] = {
+            "url": url,
+            "openai_base_url": f"{url}/v1",
+            "anthropic_base_url": url,
+            "ollama_base_url": url,
+        }
+        print_json(found | ({"workers": list(pids)} if pids else {}))
         return
     keyed = settings.server.key or settings.server.keys
     key = " -H 'authorization: Bearer YOUR-KEY'" if keyed else ""
     screen = console()
-    screen.say(("Listening on ", "green"), url, " (in a browser: the dashboard)")
+    many = f" with {len(pids)} processes: {', '.join(map(str, pids))}" if pids else ""
+    screen.say(("Listening on ", "green"), url, f"{many} (in a browser: the dashboard)")
     screen.say(CURL.format(url=url, key=key), to_copy=True)
 
 

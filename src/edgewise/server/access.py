@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableSequence
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER
-from edgewise.errors import SettingsError
+from edgewise.errors import SettingsError, StoreAway
 from edgewise.server.access_log import AccessLog
 from edgewise.server.errors import Fault, Refusal, error_body, refuse
 from edgewise.server.wire import JSON, Head, send_head, to_json
@@ -25,9 +27,16 @@ KEY_VARIABLE = "EDGEWISE_SERVER_KEY"
 KEY_PROTOCOL = "openai-insecure-api-key."
 # For load balancers, which have no key; and what is the same on every server: the description, and
 # the page that asks for a key, which shows nothing yet.
-OPEN_PATHS = ("/healthz", "/readyz", "/openapi.json", "/")
+HEALTH_PATHS = ("/healthz", "/readyz")
+OPEN_PATHS = (*HEALTH_PATHS, "/openapi.json", "/")
 OPEN_FOLDER = "/dashboard/"
 MOST_ENGINES = 4  # that a request comes through: more is a circle that somebody does not see
+
+
+class Rates(Protocol):
+    """How often each client may ask, counted for all processes. Raises StoreAway."""
+
+    def take(self, client: str, per_minute: int) -> float: ...
 
 
 @dataclass(slots=True)
@@ -37,11 +46,13 @@ class Allowance:
     per_minute: int
     clock: Callable[[], float] = time.monotonic
     lock: threading.Lock = field(default_factory=threading.Lock)
-    left: float = 0.0
-    counted_at: float = 0.0
+    # At `place`: what is left; after it, when that was counted. Several processes may share it,
+    # without a lock that one could die with: two in the same instant may count as one.
+    counts: MutableSequence[float] = field(default_factory=list)
+    place: int = 0
 
     def __post_init__(self) -> None:
-        self.left, self.counted_at = float(self.per_minute), self.clock()
+        self.counts = self.counts or [float(self.per_minute), self.clock()]
 
     def take(self) -> float:
         """0 where a request may pass; otherwise the seconds until one may."""
@@ -49,13 +60,28 @@ class Allowance:
             return 0.0
         with self.lock:
             now = self.clock()
-            gained = (now - self.counted_at) * self.per_minute / 60
-            self.left = min(float(self.per_minute), self.left + gained)
-            self.counted_at = now
-            if self.left >= 1:
-                self.left -= 1
-                return 0.0
-            return (1 - self.left) * 60 / self.per_minute
+            gained = (now - self.counts[self.place + 1]) * self.per_minute / 60
+            left = min(float(self.per_minute), self.counts[self.place] + gained)
+            passes = left >= 1
+            self.counts[self.place], self.counts[self.place + 1] = left - passes, now
+            return 0.0 if passes else (1 - left) * 60 / self.per_minute
+
+
+@dataclass(slots=True)
+class SharedAllowance(Allowance):
+    """The same for all processes with one ledger; this process's own while that is away."""
+
+    name: str = ""
+    rates: Rates | None = None
+
+    def take_shared(self) -> float:
+        """As `take`. Asks the database, so that it must not run on the event loop."""
+        if self.rates is None or not self.per_minute:
+            return self.take()
+        try:
+            return self.rates.take(self.name, self.per_minute)
+        except StoreAway:
+            return self.take()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +98,7 @@ class Client:
 class Clients:
     """The keys of a server. Without any, whoever reaches it may ask."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, rates: Rates | None = None) -> None:
         server = settings.server
         self._salt = secrets.token_bytes(16)
         self._known: list[tuple[bytes, Client]] = []
@@ -80,11 +106,23 @@ class Clients:
         if key := server.key or settings.environment.get(KEY_VARIABLE, "").strip():
             self._known.append((_digest(key), Client("key")))
         for name, row in server.keys.items():
-            self._known.append((_key_digest(name, row, settings), _client(name, row)))
+            self._known.append((_key_digest(name, row, settings), _client(name, row, rates)))
 
     @property
     def keyed(self) -> bool:
         return bool(self._known)
+
+    def counts(self) -> list[float]:
+        """Of all rates as they are now, one key after the other."""
+        return [each for allowance in self._allowances() for each in allowance.counts]
+
+    def share(self, counts: MutableSequence[float]) -> None:
+        """Count the rates together with other processes, in what `counts` was copied to."""
+        for number, allowance in enumerate(self._allowances()):
+            allowance.counts, allowance.place = counts, 2 * number
+
+    def _allowances(self) -> list[Allowance]:
+        return [client.allowance for _, client in self._known if client.allowance]
 
     def admit(self, headers: Mapping[str, str], address: str) -> Client:
         """Whose request this is. Raises Refusal: 401."""
@@ -108,9 +146,12 @@ class Clients:
         return found
 
 
-def check_rate(client: Client) -> None:
+async def check_rate(client: Client) -> None:
     """Raises Refusal: 429, with when to come again."""
-    wait = client.allowance.take() if client.allowance else 0.0
+    if isinstance(client.allowance, SharedAllowance):
+        wait = await asyncio.to_thread(client.allowance.take_shared)
+    else:
+        wait = client.allowance.take() if client.allowance else 0.0
     if wait:
         words = f"{client.name!r} asks too often"
         raise Refusal(
@@ -160,7 +201,7 @@ class Guard:
         headers = _joined(scope["headers"])
         origin = headers.get("origin", "")
         try:
-            self._check_host(headers.get("host", ""))
+            self._check_host(headers.get("host", ""), scope["path"])
             self._check_origin(origin, headers.get("host", ""))
             # Before the key: ours is none of this server's, and 401 would not say what is wrong.
             scope["edgewise.via"] = self._check_via(headers.pop(VIA_HEADER, ""))
@@ -169,23 +210,27 @@ class Guard:
             if scope.get("method") == "OPTIONS" and preflight:
                 client = Client("preflight")
             else:
-                client = self._admit(scope, headers)
+                client = await self._admit(scope, headers)
         except Refusal as refusal:
             await self._refuse(scope, receive, send, refusal.fault)
             return
         scope["edgewise.headers"], scope["edgewise.client"] = headers, client
         await self._app(scope, receive, send)
 
-    def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
+    async def _admit(self, scope: Scope, headers: dict[str, str]) -> Client:
         address = scope["client"][0] if scope.get("client") else "unknown"
+        if address in self._server.proxies:
+            address = _forwarded(headers.get("x-forwarded-for", ""), self._server.proxies, address)
         if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER):
             return Client(address)
         client = self._clients.admit(headers, address)
         if scope.get("method") != "GET":
-            check_rate(client)
+            await check_rate(client)
         return client
 
-    def _check_host(self, host: str) -> None:
+    def _check_host(self, host: str, path: str) -> None:
+        if not host and path in HEALTH_PATHS:
+            return  # load balancers check with HTTP/1.0, which has no Host; browsers always send it
         name = _host_name(host)
         if not (name == "localhost" or _is_address(name) or name in self._names):
             raise refuse(
@@ -261,13 +306,29 @@ def _is_address(name: str) -> bool:
     return True
 
 
+def _forwarded(header: str, proxies: tuple[str, ...], proxy: str) -> str:
+    """Who asked a proxy of ours: the last address that is none. What stands before it in the
+    header, the client may have written itself."""
+    for name in reversed([part.strip() for part in header.split(",")]):
+        if not _is_address(name):
+            return proxy
+        if name not in proxies:
+            return name
+    return proxy
+
+
 def _endpoint(path: str) -> str:
     known = path.startswith(("/v1/", "/api/")) and len(path) < 40 and path.isascii()
     return path if known else "other"
 
 
-def _client(name: str, row: KeySettings) -> Client:
-    allowance = Allowance(row.requests_per_minute) if row.requests_per_minute else None
+def _client(name: str, row: KeySettings, rates: Rates | None) -> Client:
+    allowance: Allowance | None = None
+    if row.requests_per_minute:
+        if rates is None:
+            allowance = Allowance(row.requests_per_minute)
+        else:
+            allowance = SharedAllowance(row.requests_per_minute, name=name, rates=rates)
     return Client(name, row.budget_key or name, allowance, row.redact, row.private_kinds)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgewise.server.metrics import Metrics
+from edgewise.types.measured import is_borrowed
 from edgewise.types.progress import Progress, watched
 from edgewise.types.replies import Reply
 
@@ -119,7 +120,8 @@ class AccessLog:
     def _count_reply(self, reply: Reply) -> None:
         metrics = self.metrics
         if reply.confidence is not None:
-            verified = str(reply.confidence_verified).lower()
+            borrowed = is_borrowed(reply.decision.calibration)
+            verified = "borrowed" if borrowed else str(reply.confidence_verified).lower()
             metrics.confidence.labels(verified=verified).observe(reply.confidence)
         if reply.degraded:
             metrics.degraded.labels(code=reply.decision.degraded_code).inc()

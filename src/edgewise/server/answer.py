@@ -27,6 +27,7 @@ from edgewise.server.wire import (
     report,
     report_headers,
     to_json,
+    whole,
 )
 from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Switched, TextDelta
@@ -89,8 +90,7 @@ def noted(
             served.code = Cancelled.code
         state.access_log.note(served)
     if fault is not None and not begun:
-        yield Head(fault.status, JSON | fault.all_headers())
-        yield to_json(error_body(fault))
+        yield whole(fault.status, JSON | fault.all_headers(), to_json(error_body(fault)))
 
 
 def fault_to_tell(error: EdgewiseError, cancellation: Cancellation) -> Fault | None:
@@ -117,8 +117,7 @@ def _loaded(
     if (model or state.local_model) and options.get("policy") != "cloud_only":
         state.engine.load(model)
     served.status, served.code = 200, "loaded"
-    yield Head(200, JSON)
-    yield to_json(body)
+    yield whole(200, JSON, to_json(body))
 
 
 def _whole(
@@ -138,8 +137,7 @@ def _whole(
                 reply = event.reply
     served.reply, served.status, served.code = reply, 200, reply.decision.code
     body = to_json(wire.whole(ask, reply, report(reply)))
-    yield Head(200, JSON | report_headers(reply) | {"content-length": str(len(body))})
-    yield body
+    yield whole(200, JSON | report_headers(reply), body)
 
 
 def _streamed(

@@ -40,7 +40,7 @@ from edgewise.server.openai.transcriptions import transcriptions
 from edgewise.server.openapi import description
 from edgewise.server.realtime import Realtime
 from edgewise.server.state import HeldBody, ServerState
-from edgewise.server.wire import Head, Wire, Work, send_head
+from edgewise.server.wire import Head, Wire, Work, send_head, whole
 
 log = logging.getLogger("edgewise.server")
 
@@ -88,17 +88,17 @@ def make_app(state: ServerState) -> Starlette:
         Route("/", page, methods=["GET"]),
         Route("/dashboard/{name}", page, methods=["GET"]),
     ]
-    return Starlette(
-        routes=routes,
-        lifespan=lifespan,
-        middleware=[
-            Middleware(
-                Guard,
-                server=state.server,
-                clients=state.clients,
-                log=state.access_log,
-                own_id=state.engine._id,
-            ),
+    middleware = [
+        Middleware(
+            Guard,
+            server=state.server,
+            clients=state.clients,
+            log=state.access_log,
+            own_id=state.engine._id,
+        )
+    ]
+    if state.server.origins:  # no other origin comes past the guard
+        middleware.append(
             Middleware(
                 CORSMiddleware,
                 allow_origins=state.server.origins,
@@ -106,8 +106,12 @@ def make_app(state: ServerState) -> Starlette:
                 allow_headers=("*",),
                 allow_private_network=True,  # that is where servers are that pages may ask
                 expose_headers=("*",),
-            ),
-        ],
+            )
+        )
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=middleware,
         exception_handlers={404: _no_such_path, 405: _wrong_method},
     )
 
@@ -117,8 +121,7 @@ def _chat(wire: Wire) -> Answerer:
 
 
 def _metrics(state: ServerState, _: Incoming) -> Work:
-    yield Head(200, {"content-type": CONTENT_TYPE})
-    yield state.metrics.written()
+    yield whole(200, {"content-type": CONTENT_TYPE}, state.metrics.written())
 
 
 # Method, path, name in logs and counts, and who answers on a thread.
@@ -215,15 +218,16 @@ class Endpoint:
 
         def ended(failure: Exception | None) -> None:
             held.free()
-            state.request_ended(failure)
+            state.request_ended(incoming.cancellation, failure)
 
         worker = Worker(
             incoming.cancellation,
             lambda: self._work(state, incoming),
             ended,
             name="edgewise-request",
+            waits=lambda piece: isinstance(piece, Head),  # its first text, or its end, is near
         )
-        if not state.inside.start(worker.thread, incoming.cancellation, server.requests):
+        if not state.inside.start(worker, server.requests):
             held.free()
             raise Refusal(FULL)
         watcher = asyncio.create_task(_watch(receive, worker))
@@ -243,16 +247,19 @@ class Endpoint:
 
 async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float) -> bool:
     """False where the work broke before it began to answer, and somebody still listens."""
-    begun = False
-    async for piece in worker.pieces():
-        if isinstance(piece, Head):
+    begun = ended = False
+    async for batch in worker.batches():
+        if isinstance(head := batch[0], Head):
             begun = True
-            await send_head(send, piece)
-        else:
+            await send_head(send, head)
+            batch[:1] = [] if head.body is None else [head.body]
+            ended = head.body is not None
+        if batch:
             # One that does not read what it asked for must not hold a slot.
             async with asyncio.timeout(stall_s):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-    if begun and not worker.cancellation.gone:
+                body = b"".join(batch)  # type: ignore[arg-type]
+                await send({"type": "http.response.body", "body": body, "more_body": not ended})
+    if begun and not ended and not worker.cancellation.gone:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     return begun or worker.cancellation.gone
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
@@ -36,11 +37,15 @@ Gauge = tuple[str, Mapping[str, str], float]  # name, labels, value
 class Metrics(Collector):
     """Thread-safe. Labels are words of ours (endpoints, codes, models), never a client's.
 
-    `gauges` says what is so at the moment; it is asked when the counts are written.
+    `gauges` says what is so at the moment; it is asked when the counts are written. Of several
+    servers that are one to their clients, `replica` is the label of this one's series, and
+    `others` brings the series of the rest.
     """
 
-    def __init__(self, gauges: Callable[[], list[Gauge]]) -> None:
+    def __init__(self, gauges: Callable[[], list[Gauge]], replica: str = "") -> None:
         self._gauges = gauges
+        self.replica = replica
+        self.others: Callable[[], Iterable[Metric]] = tuple
         self._registry = CollectorRegistry()
 
         def counter(name: str, words: str, *labels: str) -> Counter:
@@ -100,11 +105,24 @@ class Metrics(Collector):
         )
 
     def written(self) -> bytes:
-        """All of it in Prometheus's text form."""
+        """All of it in Prometheus's text form, that of the others included."""
+        return generate_latest(_Together([*self.collect(), *self.others()]))
+
+    def own(self) -> bytes:
+        """The same without the others."""
         return generate_latest(self)
 
     @override
     def collect(self) -> Iterator[Metric]:
+        for metric in self._collect():
+            if self.replica:
+                own = {"replica": self.replica}
+                metric.samples = [
+                    each._replace(labels=each.labels | own) for each in metric.samples
+                ]
+            yield metric
+
+    def _collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
             # When each series was made is for OpenMetrics. Here it would be series of its own.
             kept = [each for each in metric.samples if not each.name.endswith("_created")]
@@ -117,3 +135,26 @@ class Metrics(Collector):
                 families[name] = kind(name, GAUGES[name], labels=tuple(labels))
             families[name].add_metric(tuple(labels.values()), value)
         yield from families.values()
+
+
+class _Together(Collector):
+    """Families of several servers, each family once, as the text form wants it."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._families: dict[str, Metric] = {}
+        for metric in metrics:
+            family = self._families.setdefault(metric.name, metric)
+            if family is not metric:
+                family.samples += metric.samples
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families.values()
+
+
+def series_of(written: bytes, *, but: str) -> Iterator[Metric]:
+    """What another server wrote; `but` is the replica whose series are here already."""
+    for metric in text_string_to_metric_families(written.decode()):
+        metric.samples = [each for each in metric.samples if each.labels.get("replica") != but]
+        if metric.samples:
+            yield metric

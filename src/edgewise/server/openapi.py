@@ -243,7 +243,7 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             "id": WORD,
             "source": TypeAdapter(Source).json_schema(),
             **dict.fromkeys(("reason", "cost", "confidence", "degraded"), WORD),
-            "confidence-verified": {"const": "false"},
+            "confidence-verified": {"enum": ["false", "borrowed"]},
         }
         return {
             "operationId": name,

@@ -94,10 +94,10 @@ class Realtime:
         worker = Worker(
             cancellation,
             lambda: _answers(state, incoming, inbox),
-            state.request_ended,
+            lambda failure: state.request_ended(cancellation, failure),
             name="edgewise-request-live",
         )
-        if not state.start_live(worker.thread, cancellation):
+        if not state.start_live(worker):
             await send({"type": "websocket.accept"})  # otherwise it would be told 403, and no more
             await send({"type": "websocket.close", "code": BUSY, "reason": "server_busy"})
             return

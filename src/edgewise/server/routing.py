@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from typing_extensions import override
 
 from edgewise import plugins
-from edgewise.local.store.catalogue import row_named
+from edgewise.local.store.catalogue import MODELS, model_name
 from edgewise.server.body import BadField, DescribedBy, Model, parse_inner, read_model
 from edgewise.server.errors import refuse
 from edgewise.types.objectives import as_share
@@ -257,8 +257,8 @@ def resolve_model(
     if name in ("", AUTO, f"edgewise/{AUTO}"):
         return Route()
     if where == LOCAL:
-        row = row_named(rest)  # `local/standard` names the model on that rung
-        if rest in ("", local_model) or (row is not None and row.name == local_model):
+        # `local/standard` names the model on that rung
+        if rest in ("", local_model) or model_name(rest, MODELS) == local_model:
             return Route({"policy": LOCAL_ONLY})
         if found := other(rest):
             return Route({"policy": LOCAL_ONLY, "model": found})

@@ -45,20 +45,37 @@ log = logging.getLogger("edgewise.server")
 
 def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> None:
     """Serve until SIGTERM, SIGHUP or SIGINT; then finish what runs, at most `drain_s`."""
-    state, listener = _prepared(settings, parts)
-    _take_all_descriptors()
-    if settings.server.otel:
+    require_key(settings)
+    with listen(settings.server) as listener:
+        state = prepared(settings, listener, parts)
+        take_all_descriptors()
+        announce(url_of(listener))
+        run_until_stopped(state, listener)
+
+
+def run_until_stopped(
+    state: ServerState,
+    listener: socket.socket,
+    listen_for_stop: Callable[[Callable[[], None]], None] | None = None,
+) -> None:
+    """On the main thread, until a signal. `listen_for_stop` gets a thread, and what stops this."""
+    if state.server.otel:
         export_over_http()
         trace_requests(state)
-    with listener:
-        announce(url_of(listener))
-        # The runner gives signals back when it is done; by then they have done their work.
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        hangup = getattr(signal, "SIGHUP", None)  # Windows has none; `nohup` ignores it
-        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-            signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
-        with contextlib.suppress(KeyboardInterrupt):
-            _runner(state).run(sockets=[listener])
+    # The runner gives signals back when it is done; by then they have done their work.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none; `nohup` ignores it
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        signal.signal(hangup, lambda *_: signal.raise_signal(signal.SIGTERM))
+    runner = _runner(state)
+    if listen_for_stop is not None:
+
+        def stop() -> None:
+            runner.should_exit = True
+
+        threading.Thread(target=listen_for_stop, args=(stop,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        runner.run(sockets=[listener])
 
 
 @contextlib.contextmanager
@@ -69,13 +86,14 @@ def running(
 
     `look` is shown what the endpoints share.
     """
-    state, listener = _prepared(settings, parts)
-    look(state)
-    runner = _runner(state)
-    thread = threading.Thread(
-        target=runner.run, kwargs={"sockets": [listener]}, name="edgewise-server", daemon=True
-    )
-    with listener:
+    require_key(settings)
+    with listen(settings.server) as listener:
+        state = prepared(settings, listener, parts)
+        look(state)
+        runner = _runner(state)
+        thread = threading.Thread(
+            target=runner.run, kwargs={"sockets": [listener]}, name="edgewise-server", daemon=True
+        )
         thread.start()
         try:
             if not state.warm.wait(START_S):
@@ -99,7 +117,7 @@ def log_to(handler: logging.Handler | None = None) -> None:
         logger.propagate = False
 
 
-def _take_all_descriptors() -> None:
+def take_all_descriptors() -> None:
     """A thousand streams need two each; systems commonly start at 1,024."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415 - not on Windows
@@ -123,18 +141,17 @@ def require_key(settings: Settings) -> None:
         )
 
 
-def _prepared(settings: Settings, parts: dict[str, Any]) -> tuple[ServerState, socket.socket]:
+def prepared(settings: Settings, listener: socket.socket, parts: dict[str, Any]) -> ServerState:
+    """What the endpoints share, made and checked before the first request."""
     state = ServerState(settings, **parts)
     state.engine._cloud_for("chat")  # a chain that cannot be read is said now, not to a client
-    require_key(settings)
-    listener = _listen(settings.server)
     for lane in state.lanes():
         base_url = lane.config.base_url
         if _is_own_address(base_url, listener):
             log.warning(
                 "%s is not asked: its address, %s, is this server's own", lane.config.name, base_url
             )
-    return state, listener
+    return state
 
 
 def _is_own_address(url: str, listener: socket.socket) -> bool:
@@ -159,7 +176,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _listen(server: ServerSettings) -> socket.socket:
+def listen(server: ServerSettings, *, shared: bool = False) -> socket.socket:
+    """Raises SettingsError: the port is taken. `shared`: others of ours listen there too."""
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     # By protocol: the event loop switches Nagle's algorithm off only where it sees TCP, and with
     # it every small answer would wait 40 ms.
@@ -167,6 +185,8 @@ def _listen(server: ServerSettings) -> socket.socket:
     try:
         if sys.platform != "win32":  # there it would let two servers share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((server.host, server.port))
         listener.listen(BACKLOG)
     except OSError as error:

@@ -8,13 +8,13 @@ import os
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from edgewise.assembly.models import can_chat, pulled_chat_models
-from edgewise.bridge import Cancellation
+from edgewise.bridge import Cancellation, Worker
 from edgewise.cloud.door import Door, Lane
 from edgewise.errors import EdgewiseError
 from edgewise.local.store.catalogue import MODELS, model_name
@@ -34,45 +34,45 @@ LEAVING_S = 5.0  # for flows that were called off to end
 
 @dataclass(slots=True)
 class Inside:
-    """Requests being served: their threads, and how each is called off."""
+    """Requests being served, each by its cancellation."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    cancellations: dict[threading.Thread, Cancellation] = field(default_factory=dict)
+    workers: dict[Cancellation, Worker[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.cancellations)
+        return len(self.workers)
 
-    def enter(self, thread: threading.Thread, cancellation: Cancellation, most: int) -> bool:
+    def enter(self, worker: Worker[Any], most: int) -> bool:
         with self.lock:
-            if len(self.cancellations) >= most:
+            if len(self.workers) >= most:
                 return False
-            self.cancellations[thread] = cancellation
+            self.workers[worker.cancellation] = worker
             return True
 
-    def start(self, thread: threading.Thread, cancellation: Cancellation, most: int) -> bool:
+    def start(self, worker: Worker[Any], most: int) -> bool:
         """Enter, and begin to work; False also where the system has no thread to spare."""
-        if not self.enter(thread, cancellation, most):
+        if not self.enter(worker, most):
             return False
         try:
-            thread.start()
+            worker.start()
         except RuntimeError:
-            self.leave(thread)
+            self.leave(worker.cancellation)
             return False
         return True
 
-    def leave(self, thread: threading.Thread) -> None:
+    def leave(self, cancellation: Cancellation) -> None:
         with self.lock:
-            self.cancellations.pop(thread, None)
+            self.workers.pop(cancellation, None)
 
     def clear(self, seconds: float) -> None:
         """Call everything off, and wait a little for it to end."""
         with self.lock:
-            left = dict(self.cancellations)
-        for cancellation in left.values():
-            cancellation.leave()
+            left = list(self.workers.values())
+        for worker in left:
+            worker.cancellation.leave()
         until = time.monotonic() + seconds
-        for thread in left:
-            thread.join(max(0.0, until - time.monotonic()))
+        for worker in left:
+            worker.join(max(0.0, until - time.monotonic()))
 
 
 class BodyRoom:
@@ -129,7 +129,7 @@ class ServerState:
         )
         self.settings = settings
         self.engine = SharedEngine(settings, queue=server.queue, **parts)
-        self.clients = Clients(settings)
+        self.clients = Clients(settings, self.engine.ledger.shared)
         self.metrics = Metrics(self.gauges)
         self.access_log = AccessLog(self.metrics)
         self.inside = Inside()
@@ -192,24 +192,24 @@ class ServerState:
         door = door.door if isinstance(door, SharedCloud) else door
         return door.lanes if isinstance(door, Door) else ()
 
-    def start_live(self, thread: threading.Thread, cancellation: Cancellation) -> bool:
+    def start_live(self, worker: Worker[Any]) -> bool:
         """A live session begins; False where there are as many as there may be."""
-        if not self.live.enter(thread, cancellation, self.server.live_sessions):
+        if not self.live.enter(worker, self.server.live_sessions):
             return False
-        if not self.inside.start(thread, cancellation, self.server.requests):
-            self.live.leave(thread)
+        if not self.inside.start(worker, self.server.requests):
+            self.live.leave(worker.cancellation)
             return False
         return True
 
-    def request_ended(self, failure: Exception | None) -> None:
+    def request_ended(self, cancellation: Cancellation, failure: Exception | None) -> None:
         """On a request's thread, at its very end."""
         if failure is not None:
             # Where, but not with what: the message may quote somebody's words.
             where = "".join(traceback.format_tb(failure.__traceback__))
             log.error("a request failed: %s\n%s", type(failure).__name__, where)
         self.access_log.forget()
-        self.inside.leave(threading.current_thread())
-        self.live.leave(threading.current_thread())
+        self.inside.leave(cancellation)
+        self.live.leave(cancellation)
 
     def close(self) -> None:
         self.inside.clear(LEAVING_S)
@@ -224,16 +224,7 @@ class ServerState:
         with contextlib.suppress(OSError, IndexError, ValueError):  # Linux only
             pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
             found.append(("edgewise_resident_bytes", {}, pages * os.sysconf("SC_PAGE_SIZE")))
-        for model, supervisor in self.engine.supervisors.items():
-            own = {"model": model}
-            found.append(("edgewise_model_resident_bytes", own, supervisor.resident_bytes))
-            found.append(("edgewise_model_up", own, not supervisor.trouble))
-            found.append(("edgewise_model_restarts_total", own, supervisor.restarts))
-        for model, fair_queue in self.engine.fair_queues.items():
-            own = {"model": model}
-            found.append(("edgewise_slots", own, fair_queue.slots))
-            found.append(("edgewise_slots_busy", own, fair_queue.busy))
-            found.append(("edgewise_queue_waiting", own, fair_queue.waiting))
+        found += model_gauges(self.engine)
         for lane in self.lanes():
             shut = not lane.breaker.would_allow()
             found.append(("edgewise_breaker_open", {"provider": lane.config.name}, shut))
@@ -248,3 +239,17 @@ class ServerState:
                 own = {"key": left.budget.key, "window": left.budget.window}
                 found.append(("edgewise_budget_remaining_microdollars", own, left.remaining))
         return found
+
+
+def model_gauges(engine: SharedEngine) -> Iterator[Gauge]:
+    """What is so of the local models right now."""
+    for model, supervisor in engine.supervisors.items():
+        own = {"model": model}
+        yield "edgewise_model_resident_bytes", own, supervisor.resident_bytes
+        yield "edgewise_model_up", own, not supervisor.trouble
+        yield "edgewise_model_restarts_total", own, supervisor.restarts
+    for model, fair_queue in engine.fair_queues.items():
+        own = {"model": model}
+        yield "edgewise_slots", own, fair_queue.slots
+        yield "edgewise_slots_busy", own, fair_queue.busy
+        yield "edgewise_queue_waiting", own, fair_queue.waiting

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from edgewise.record.rows import short_error
 from edgewise.server.errors import Fault, shown_reason, without_folders
 from edgewise.server.routing import HEADER
+from edgewise.types.measured import is_borrowed
 from edgewise.types.messages import Handoff, Message, Source, ToolCall
 from edgewise.types.replies import Attempt, CallReply, Place, Reply, Switched, TextDelta, Usage
 
@@ -36,10 +37,11 @@ NotEmpty = Annotated[str, MinLen(1)]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The beginning of a response."""
+    """The beginning of a response; with a body, all of it."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
 Work = Generator[Head | bytes, None, None]
@@ -50,6 +52,11 @@ async def send_head(send: Send, head: Head) -> None:
         (name.encode("latin-1"), _header_value(value)) for name, value in head.headers.items()
     ]
     await send({"type": "http.response.start", "status": head.status, "headers": headers})
+
+
+def whole(status: int, headers: Mapping[str, str], body: bytes) -> Head:
+    """A response that is all there."""
+    return Head(status, {**headers, "content-length": str(len(body))}, body)
 
 
 def _header_value(value: str) -> bytes:
@@ -217,7 +224,8 @@ class Report(TypedDict):
     model: Annotated[str, Field(description="empty where only signalled")]
     confidence: Chance | None
     confidence_verified: Annotated[
-        bool, Field(description="false: a guess from other models, or none; see calibrate.md")
+        bool,
+        Field(description="false: a guess from other models, borrowed, or none; see calibrate.md"),
     ]
     cloud_handoff: bool
     needs_cloud_handoff: bool
@@ -299,7 +307,8 @@ def report_headers(reply: Reply) -> dict[str, str]:
         HEADER + "reason": reply.decision.code,
     }
     if reply.confidence is not None:
-        found |= _confidence(reply.confidence, reply.confidence_verified)
+        borrowed = is_borrowed(reply.decision.calibration)
+        found |= _confidence(reply.confidence, reply.confidence_verified, borrowed=borrowed)
     if reply.degraded:
         found[HEADER + "degraded"] = reply.decision.degraded_code
     if reply.signalled:
@@ -307,9 +316,10 @@ def report_headers(reply: Reply) -> dict[str, str]:
     return found
 
 
-def _confidence(value: float, verified: bool) -> dict[str, str]:
+def _confidence(value: float, verified: bool, *, borrowed: bool = False) -> dict[str, str]:
     found = {HEADER + "confidence": f"{value:.4f}"}
-    return found if verified else found | {HEADER + "confidence-verified": "false"}
+    said = {HEADER + "confidence-verified": "borrowed" if borrowed else "false"}
+    return found if verified else found | said
 
 
 def switch_note(event: Switched) -> dict[str, Any]:

@@ -47,12 +47,14 @@ class Options(TypedDict, total=False):
     context_tokens  overrides the facts; a longer prompt raises ContextExceeded
     fail_after      raise GenerationFailed after this many tokens of each generation
     delay_s         seconds each token takes
+    confidence      what the runtime itself says at the end of each answer
     """
 
     facts: DeviceFacts
     context_tokens: int
     fail_after: int
     delay_s: float
+    confidence: float
 
 
 class ScriptedBackend:
@@ -86,6 +88,7 @@ class ScriptedBackend:
         self._facts = replace(facts, context_tokens=context)
         self._fail_after = options.get("fail_after")
         self._delay_s = options.get("delay_s", 0.0)
+        self._confidence = options.get("confidence")
         self._lock = threading.Lock()
         self._taken = 0
         self._by_request: dict[str, tuple[Token, ...]] = {}
@@ -121,7 +124,8 @@ class ScriptedBackend:
         try:
             for token in tokens[: request.max_tokens]:
                 self._fail_if_told_to(count)
-                time.sleep(self._delay_s)
+                if self._delay_s:
+                    time.sleep(self._delay_s)
                 with self._lock:
                     self.generated += 1
                 count += 1
@@ -132,7 +136,8 @@ class ScriptedBackend:
             raise
         self._fail_if_told_to(count)
         reason: FinishReason = "length" if len(tokens) > request.max_tokens else "stop"
-        yield Finish(reason, input_tokens=prompt, output_tokens=count)
+        sure = self._confidence
+        yield Finish(reason, input_tokens=prompt, output_tokens=count, confidence=sure)
 
     def count_tokens(self, request: Request) -> int:
         return _count_words(request) + len(render_tools(request.tools).split())

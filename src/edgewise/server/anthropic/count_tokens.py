@@ -15,7 +15,7 @@ from edgewise.server.answer import Incoming, chat_options, noted
 from edgewise.server.anthropic.messages import read_count
 from edgewise.server.errors import anthropic_error
 from edgewise.server.state import ServerState
-from edgewise.server.wire import JSON, Head, NotEmpty, Work, to_json
+from edgewise.server.wire import JSON, NotEmpty, Work, to_json, whole
 from edgewise.types.messages import Message
 
 MOST_CHARACTERS = 1_000_000  # counted exactly; more are estimated
@@ -58,7 +58,6 @@ def count_tokens(state: ServerState, incoming: Incoming) -> Work:
             },
         }
         served.status, served.code = 200, "counted"
-        yield Head(200, JSON)
-        yield to_json(found)
+        yield whole(200, JSON, to_json(found))
 
     yield from noted(state, served, incoming.cancellation, work, anthropic_error)

@@ -17,7 +17,7 @@ from edgewise.server.answer import Incoming
 from edgewise.server.dashboard.events import in_flight
 from edgewise.server.errors import fault_of, openai_error, refuse, without_folders
 from edgewise.server.state import ServerState
-from edgewise.server.wire import JSON, Chance, Count, Head, NotEmpty, Work, to_json
+from edgewise.server.wire import JSON, Chance, Count, NotEmpty, Work, to_json, whole
 
 STRETCHES = 48
 RECENT = 200
@@ -95,6 +95,9 @@ class Overview(TypedDict):
     budgets: list[Budget]
     drift: list[DriftState]
     keyed: Annotated[bool, Field(description="whether clients need a key")]
+    away: Annotated[
+        str, Field(description="why this shows this process's machine alone; else empty")
+    ]
 
 
 class Confidences(TypedDict):
@@ -188,8 +191,7 @@ def _told(incoming: Incoming, found: Callable[[float], dict[str, Any]]) -> Work:
     except EdgewiseError as error:
         fault = fault_of(error)
         status, body = fault.status, to_json(openai_error(fault))
-    yield Head(status, HEADERS)
-    yield body
+    yield whole(status, HEADERS, body)
 
 
 def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str, Any]:
@@ -222,6 +224,7 @@ def _overview(state: ServerState, incoming: Incoming, since: float) -> dict[str,
         ],
         "providers": _providers(state, report.providers),
         "drift": _drift(state),
+        "away": ledger.away(),
         "budgets": [
             {
                 "key": state.budget.key,

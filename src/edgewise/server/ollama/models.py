@@ -37,7 +37,7 @@ from edgewise.server.openai.embeddings import (
 )
 from edgewise.server.openai.models import CREATED, models
 from edgewise.server.state import ServerState
-from edgewise.server.wire import JSON, Count, Head, NotEmpty, Work, report_headers, to_json
+from edgewise.server.wire import JSON, Count, NotEmpty, Work, report_headers, to_json, whole
 from edgewise.types.embeddings import Embeddings
 
 # Of Ollama: clients look here for what a server can do. Three numbers, as some of them count.
@@ -281,6 +281,4 @@ def _facts(state: ServerState, name: str) -> dict[str, Any]:
 
 
 def _told(value: object, headers: Mapping[str, str] = MappingProxyType({})) -> Work:
-    body = to_json(value)
-    yield Head(200, JSON | dict(headers) | {"content-length": str(len(body))})
-    yield body
+    yield whole(200, JSON | dict(headers), to_json(value))

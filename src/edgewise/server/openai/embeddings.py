@@ -22,12 +22,12 @@ from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     JSON,
     Count,
-    Head,
     Report,
     Work,
     report,
     report_headers,
     to_json,
+    whole,
 )
 from edgewise.types.embeddings import Embeddings
 from edgewise.types.objectives import OBJECTIVES
@@ -118,8 +118,7 @@ def embeddings(state: ServerState, incoming: Incoming) -> Work:
         served.reply, served.status, served.code = made, 200, made.decision.code
         served.id = made.id
         answer = to_json(_written(made, asked.encoding_format or "float"))
-        yield Head(200, JSON | report_headers(made) | {"content-length": str(len(answer))})
-        yield answer
+        yield whole(200, JSON | report_headers(made), answer)
 
     yield from noted(state, served, incoming.cancellation, work, openai_error)
 

@@ -11,7 +11,7 @@ from edgewise.server.answer import Incoming
 from edgewise.server.errors import fault_of, openai_error, refuse
 from edgewise.server.routing import AUTO
 from edgewise.server.state import ServerState
-from edgewise.server.wire import JSON, Count, Head, NotEmpty, Work, to_json
+from edgewise.server.wire import JSON, Count, NotEmpty, Work, to_json, whole
 
 CREATED = 1_760_000_000  # the shape wants a time; names have none
 
@@ -30,22 +30,19 @@ class ModelList(TypedDict):
 
 def model_list(state: ServerState, _: Incoming) -> Work:
     found: ModelList = {"object": "list", "data": models(state)}
-    yield Head(200, JSON)
-    yield to_json(found)
+    yield whole(200, JSON, to_json(found))
 
 
 def one_model(state: ServerState, incoming: Incoming) -> Work:
     name = incoming.path["model"]
     for model in models(state):
         if model["id"] == name:
-            yield Head(200, JSON)
-            yield to_json(model)
+            yield whole(200, JSON, to_json(model))
             return
     fault = fault_of(
         refuse(404, "model_not_found", f"model {name[:80]!r} not found", param="model")
     )
-    yield Head(404, JSON)
-    yield to_json(openai_error(fault))
+    yield whole(404, JSON, to_json(openai_error(fault)))
 
 
 def models(state: ServerState) -> list[ModelEntry]:

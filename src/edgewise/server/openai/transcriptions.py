@@ -42,6 +42,7 @@ from edgewise.server.wire import (
     report_headers,
     sse,
     to_json,
+    whole,
 )
 from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.types.messages import Audio, SpeechOptions
@@ -271,8 +272,7 @@ def _whole(state: ServerState, incoming: Incoming, asked: Asked, served: Served)
         kind, body = JSON, to_json(write(heard, asked.wanted))
     else:
         kind, body = TEXT, plain_body(heard, asked.style).encode()
-    yield Head(200, kind | report_headers(heard) | {"content-length": str(len(body))})
-    yield body
+    yield whole(200, kind | report_headers(heard), body)
 
 
 def _streamed(state: ServerState, incoming: Incoming, asked: Asked, served: Served) -> Work:

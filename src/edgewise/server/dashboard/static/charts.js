@@ -132,11 +132,11 @@ export function binned(rows, threshold, range) {
   return bins;
 }
 
-export function confidenceBar(confidence, source, verified) {
+export function confidenceBar(confidence, source, verified, calibration) {
   const svg = draw("svg", { width: 52, height: 6, "aria-hidden": "true", class: source },
     draw("rect", { class: "back", width: 52, height: 6, rx: 3 }),
     draw("rect", { class: "fill", width: Math.max(2, 52 * confidence), height: 6, rx: 3 }));
   const cell = make("span", { class: "bar-cell" }, svg, make("span", { text: confidence.toFixed(2) }));
-  if (!verified) cell.append(unverifiedBadge());
+  if (!verified) cell.append(unverifiedBadge(calibration));
   return cell;
 }

@@ -78,7 +78,7 @@ function facts(name, live, began, report) {
     : [["Time", duration(performance.now() - began)], ["First text", live.first ? duration(live.first - began) : "–"], ["Tokens", `${count(live.pieces)} so far`], ["Cost", "–"], ["Confidence", "–"]];
   const list = part(name, "facts");
   list.replaceChildren(...rows.map(([term, value]) => make("div", {}, make("dt", { text: term }), make("dd", { text: value }))));
-  if (report && report.confidence !== null && !report.confidence_verified) list.lastElementChild.lastElementChild.append(" ", unverifiedBadge());
+  if (report && report.confidence !== null && !report.confidence_verified) list.lastElementChild.lastElementChild.append(" ", unverifiedBadge(report.decision.calibration));
 }
 
 function rate(report) {

@@ -146,7 +146,7 @@ function line(row, fresh) {
       : when),
     make("td", { class: "what" }, row.task, make("small", { text: [row.model, row.key].filter(Boolean).join(" · ") })),
     make("td", { class: "by" }, make("span", { class: `pill ${row.source}`, text: row.id ? PLACES[row.source] : "refused" }), ...badges(row)),
-    make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source, row.verified)),
+    make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source, row.verified, row.calibration)),
     why,
     make("td", { class: "number cost", text: row.cost ? money(row.cost) : "–" }),
     make("td", { class: "number took", text: duration(row.took) }));

@@ -34,10 +34,14 @@ export function table(columns, rows) {
 export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? make("code", { text: part }) : part));
 
 // Beside a confidence that nobody has measured for the model that answered.
-export const unverifiedBadge = () => make("span", {
-  class: "badge", text: "unverified",
-  title: "Learnt from other models: it promises no risk. `edgewise calibrate --builtin` measures this one.",
-});
+export const unverifiedBadge = (calibration = "") => {
+  const borrowed = calibration.endsWith(":borrowed");
+  const from = borrowed ? "Measured on the same bits in another runtime" : "Learnt from other models";
+  return make("span", {
+    class: "badge", text: borrowed ? "borrowed" : "unverified",
+    title: `${from}: it promises no risk. \`edgewise calibrate --builtin\` measures this one.`,
+  });
+};
 
 // A label for an answer that is less than it could be.
 export const badge = (text, title = "", kind = "") => make("span", { class: `badge ${kind}`, text, title: title || null });
