@@ -57,9 +57,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "folder_search": VALUES | DOERS | {"flows", "settings", "engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
-EVERYTHING = set(MAY_IMPORT) | {"calibrate", "cli", "server"}
-MAY_IMPORT["calibrate"] = EVERYTHING - {"cli", "server", "testing"}
-MAY_IMPORT["server"] = EVERYTHING - {"calibrate", "cli"}
+EVERYTHING = set(MAY_IMPORT) | {"calibrate", "cli", "cluster", "server"}
+MAY_IMPORT["calibrate"] = EVERYTHING - {"cli", "cluster", "server", "testing"}
+MAY_IMPORT["server"] = EVERYTHING - {"calibrate", "cli", "cluster"}
+MAY_IMPORT["cluster"] = EVERYTHING - {"calibrate", "cli", "testing"}
 MAY_IMPORT["cli"] = MAY_IMPORT["__main__"] = EVERYTHING
 PROTOCOLS_ONLY = {"edgewise.local.backend", "edgewise.cloud.provider"}
 

@@ -58,6 +58,7 @@ COMMANDS = {
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
     "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),
     "demo": ("edgewise.cli.demo:demo", "Watch a few requests being answered and routed."),
+    "deploy": ("edgewise.cli.deploy:deploy", "Run replicas of server and models on Ray Serve."),
     "doctor": ("edgewise.cli.doctor:doctor", "What works here, what is missing, how to fix it."),
     "embed": ("edgewise.cli.embed:embed", "Turn texts into vectors of one space."),
     "find": ("edgewise.cli.index:find", "Search a folder by meaning."),
