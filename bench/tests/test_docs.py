@@ -20,12 +20,15 @@ from edgewise_bench.campaigns.kills import TARGETS as kills_targets
 from edgewise_bench.campaigns.memory import worst_requests
 from edgewise_bench.campaigns.soak import TARGETS as soak_targets
 from edgewise_bench.chat import held_out
+from edgewise_bench.chat.engines import ENGINES
+from edgewise_bench.chat.engines import TARGETS as engine_targets
 from edgewise_bench.chat.isolate import TARGETS as isolate_targets
 from edgewise_bench.chat.overhead import TARGETS as overhead_targets
 from edgewise_bench.chat.serve import TARGETS as serve_targets
 from edgewise_bench.embed import TARGETS as embed_targets
 from edgewise_bench.routing.frozen import PAIRS
 from edgewise_bench.routing.frozen import TARGETS as frozen_targets
+from edgewise_bench.scale.request_cost import TARGETS as request_targets
 from edgewise_bench.scorecard import verdicts
 from edgewise_bench.vision.measure import TARGETS as see_targets
 
@@ -256,6 +259,27 @@ def overhead() -> str:
 
 def isolate() -> str:
     return scorecard("isolate", isolate_targets)
+
+
+def engines() -> str:
+    """A column for each engine, and what holds for all of them below."""
+    if not (ROOT / "benchmarks/engines.json").exists():
+        return "Not measured yet."
+    card = read(ROOT / "benchmarks/engines.json")
+    metrics, targets = card["metrics"], verdicts(card["metrics"], engine_targets)
+    ran = [name for name in ENGINES if f"{name}_memory_mb" in metrics]
+    of_one = {name: name.removeprefix(f"{ran[1]}_") for name in metrics if name.startswith(ran[1])}
+    rows = [
+        (f"`{short}`", *(_figure(metrics, f"{name}_{short}") for name in ran))
+        for short in of_one.values()
+    ]
+    shared = [(f"`{name}`", f"{metrics[name]:,.4g}", target) for name, target in targets.items()]
+    both = table(("Metric", *(f"`{name}`" for name in ran)), rows)
+    return f"{both}\n\n{table(('Metric', 'Value', 'Target'), shared)}\n\n{made(card)}"
+
+
+def _figure(metrics: Mapping[str, float], name: str) -> str:
+    return f"{metrics[name]:,.4g}" if name in metrics else ""
 
 
 def function_model() -> str:
@@ -537,12 +561,14 @@ def variants() -> str:
         ("benchmarks/calibration.md", "calibration", calibration),
         ("benchmarks/overhead.md", "overhead", overhead),
         ("benchmarks/overhead.md", "isolate", isolate),
+        ("benchmarks/engines.md", "engines", engines),
         ("benchmarks/calls.md", "caller", function_model),
         ("benchmarks/calls.md", "tools", tools),
         ("benchmarks/calls.md", "bfcl", bfcl),
         ("benchmarks/calls.md", "conversations", conversations),
         ("benchmarks/embeddings.md", "embed", embed),
         ("benchmarks/serving.md", "serve", serve),
+        ("benchmarks/serving.md", "request", lambda: scorecard("request", request_targets)),
         ("benchmarks/pictures.md", "see", see),
         ("faults.md", "kills", partial(campaign, "kills")),
         ("campaigns.md", "hostile", partial(campaign, "hostile")),

@@ -1,3 +1,3 @@
 """Measures edgewise from outside: `edgewise bench NAME`."""
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"

@@ -34,12 +34,11 @@ class Process:
 
     def cpu_s(self) -> float:
         """Processor time so far."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text("ascii")
-        except OSError:
-            return 0.0
-        user, system = text.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
+
+    def family_cpu_s(self) -> float:
+        """The same of it and of the processes that it started, those that ended included."""
+        return sum(cpu_s(pid, ended=True) for pid in self.family())
 
     def family(self) -> list[int]:
         """Its pid, and those of the processes that it started."""
@@ -56,7 +55,7 @@ class Process:
 
     def highest_mb(self) -> float:
         """The most that one of them ever had."""
-        return max(_status_mb(pid, "VmHWM") for pid in self.family())
+        return max(highest_mb(pid) for pid in self.family())
 
     def descriptors(self) -> int:
         with contextlib.suppress(OSError):
@@ -67,6 +66,21 @@ class Process:
         with contextlib.suppress(OSError):
             return sum(len(os.listdir(f"/proc/{pid}/task")) for pid in self.family())
         return 0
+
+
+def cpu_s(pid: int, *, ended: bool = False) -> float:
+    """User and system time; with `ended` also that of children that were waited for."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return 0.0
+    ticks = text.rpartition(")")[2].split()[11 : 15 if ended else 13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def highest_mb(pid: int) -> float:
+    """The most memory that a process ever had."""
+    return _status_mb(pid, "VmHWM")
 
 
 def _status_mb(pid: int, field: str) -> float:

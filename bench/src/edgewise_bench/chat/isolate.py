@@ -89,9 +89,9 @@ def measure_speed(
             for way in (0, 1) if number % 2 else (1, 0):
                 model, process = ways[way]
                 _answer(pool, model, asked, 1)
-                wall, cpu = time.perf_counter(), _processor_s(process)
+                wall, cpu = time.perf_counter(), processor_s(process)
                 tokens = _answer(pool, model, asked, rounds.pair_tokens)
-                spent = _processor_s(process) - cpu
+                spent = processor_s(process) - cpu
                 done[way] = Run(tokens, time.perf_counter() - wall, max(spent, 1e-9))
             runs.append((done[0], done[1]))
             progress()
@@ -113,7 +113,7 @@ def _answer(pool: ThreadPoolExecutor, model: ChatBackend, asked: list[str], most
     return sum(pool.map(one, asked))
 
 
-def _processor_s(process: int | None) -> float:
+def processor_s(process: int | None) -> float:
     """Processor time of this process and of another one, its ended threads included."""
     own = time.process_time()
     if process is None or sys.platform != "linux":

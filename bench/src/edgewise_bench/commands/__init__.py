@@ -10,12 +10,15 @@ from edgewise_bench.commands.caller import caller
 from edgewise_bench.commands.conversations import conversations
 from edgewise_bench.commands.cost import cost
 from edgewise_bench.commands.embed import embed
+from edgewise_bench.commands.engines import engines
 from edgewise_bench.commands.hostile import hostile
 from edgewise_bench.commands.isolate import isolate
 from edgewise_bench.commands.kills import kills
 from edgewise_bench.commands.memory import memory
 from edgewise_bench.commands.overhead import overhead
+from edgewise_bench.commands.request import request
 from edgewise_bench.commands.routing import routing
+from edgewise_bench.commands.scale import scale
 from edgewise_bench.commands.see import see
 from edgewise_bench.commands.serve import serve
 from edgewise_bench.commands.soak import soak
@@ -33,7 +36,7 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, conversations, cost, embed, hostile, isolate, kills, memory,
-    overhead, routing, see, serve, soak, speech, tools, traces,
+    bfcl, calibration, caller, conversations, cost, embed, engines, hostile, isolate, kills,
+    memory, overhead, request, routing, scale, see, serve, soak, speech, tools, traces,
 ):  # fmt: skip
     bench.add_command(command)

@@ -1,0 +1,68 @@
+"""Requests per second at 64 streams: one `edgewise serve`, and replicas behind HAProxy."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from edgewise_bench.processes import cpu_s, highest_mb
+from edgewise_bench.scale.cluster import cluster_in
+from edgewise_bench.scale.request_cost import Kind, load, scripted_server
+
+TARGETS: dict[str, tuple[str, float]] = {"overhead_ratio": (">=", 0.8)}
+REPLICAS = (1, 2, 4)
+STREAMS = Kind("", 64, stream=True)
+FILE = """
+[fronts]
+replicas = {replicas}
+cpus = 0.1
+[settings]
+data_dir = "{data}"
+[settings.server]
+total_s = 30.0
+"""
+
+
+def measure_throughput(
+    folder: Path, rounds: int, requests: int, progress: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """In turns with one server process. `overhead_ratio` is that of two replicas, one per core."""
+    found: dict[str, float] = {}
+    around, client = list[float](), list[float]()
+    with scripted_server() as alone, cluster_in(folder, {}) as cluster:
+        _rate(alone.url, requests)
+        alone_mb = alone.highest_mb()
+        for replicas in REPLICAS:
+            cluster.deploy("instant", FILE.format(replicas=replicas, data=folder / "data"))
+            _rate(cluster.url, requests)  # all connections and imports
+            pairs = []
+            for _ in range(rounds):
+                here = _rate(alone.url, requests)
+                spent, own = _cpu_ms(cluster.around()), time.process_time()
+                pairs.append((here, _rate(cluster.url, requests)))
+                client.append(1000 * (time.process_time() - own) / requests)
+                around.append((_cpu_ms(cluster.around()) - spent) / requests)
+                progress()
+            found["replica_mb"] = max(map(highest_mb, cluster.processes("front")))
+            name = f"{replicas}_replicas" if replicas > 1 else "1_replica"
+            found[f"serve_per_second_beside_{name}"] = statistics.median(one for one, _ in pairs)
+            found[f"requests_per_second_{name}"] = statistics.median(one for _, one in pairs)
+            found[f"ratio_{name}"] = statistics.median(there / here for here, there in pairs)
+    found["serve_mb"] = alone_mb
+    found["proxy_cpu_ms"] = statistics.median(around)
+    found["client_cpu_ms"] = statistics.median(client)
+    found["overhead_ratio"] = found["ratio_2_replicas"]
+    return found
+
+
+def _cpu_ms(processes: Iterable[int]) -> float:
+    return 1000 * sum(map(cpu_s, processes))
+
+
+def _rate(url: str, requests: int) -> float:
+    started = time.perf_counter()
+    asyncio.run(load(url, STREAMS, requests))
+    return requests / (time.perf_counter() - started)
