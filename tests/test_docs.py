@@ -544,7 +544,7 @@ def test_the_limits_of_the_server_are_those_in_the_code() -> None:
 def test_every_limit_that_can_be_set_is_in_the_table() -> None:
     table = served_limits()
     not_limits = {"host", "port", "key", "keys", "hosts", "origins", "any_model", "remote_images"}
-    not_limits |= {"otel", "drain_s", "isolate", "log_format"}
+    not_limits |= {"otel", "drain_s", "isolate", "log_format", "proxies"}
     for each in fields(ServerSettings):
         assert each.name in not_limits or f"`{each.name}`" in table, each.name
 

@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from ctypes.util import find_library
@@ -126,6 +127,37 @@ def mcp() -> None:
     asyncio.run(serve_and_ask())
 
 
+def onnx() -> None:
+    """Converts a small model, and asks it under a grammar."""
+    from edgewise.local.engines.onnx import open_backend
+    from edgewise.local.store.store import ModelStore
+    from tests.local.tiny_qwen import write_tiny_qwen
+
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "own.gguf"
+        write_tiny_qwen(own)
+        model = ModelStore(Path(folder) / "models").pull(f"{own}@onnx")
+        backend = open_backend(model, threads=1, context_tokens=128)
+        assert list(backend.write_call("no", grammar='root ::= "none"', max_tokens=4))
+        backend.close()
+
+
+def openvino() -> None:
+    """Reads the GGUF, and reads tokens with what came of it."""
+    from edgewise import Settings
+    from edgewise.local.engines.openvino import OpenVinoSteps, convert
+    from edgewise.local.store.store import ModelStore
+    from edgewise.local.store.verify import silent
+
+    settings = Settings.load()
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    source = ModelStore(settings.models_dir).find(settings.model).path
+    path = settings.data_dir / convert(source, settings.data_dir, silent)
+    steps = OpenVinoSteps(path, threads=1)
+    assert steps.read(0, 0, [504, 3575, 282, 4649, 314], 1).argmax() == 7042  # " Paris"
+    steps.close()
+
+
 def otel() -> None:
     """A request through the server becomes spans, which go where the user says and only there."""
     from opentelemetry import metrics, trace
@@ -143,6 +175,31 @@ def otel() -> None:
         assert set(paths) == {"/v1/traces", "/v1/metrics"}, paths
         for provider in providers:
             provider.shutdown()  # or the next minute's metrics would miss the collector
+
+
+def postgres() -> None:
+    """A request whose ledger is a database that lets us in and breaks off at the first query."""
+    from edgewise import Engine, Settings
+    from edgewise.testing import ScriptedBackend
+
+    # Otherwise libpq asks the system who runs it, which goes the way of a name lookup.
+    os.environ["PGUSER"] = "edgewise"
+
+    def break_off(listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)  # the start-up message
+                connection.sendall(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")
+                connection.recv(4096)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threading.Thread(target=break_off, args=(listener,), daemon=True).start()
+        url = f"postgresql://edgewise:word@127.0.0.1:{port}/edgewise?sslmode=disable"
+        with Engine(Settings.load(ledger=url), backend=ScriptedBackend(["Paris."])) as engine:
+            assert engine.complete("What is the capital of France?").source == "local"
+            assert engine.ledger.recent()
 
 
 def server() -> None:

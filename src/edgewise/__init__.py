@@ -10,11 +10,15 @@ import importlib
 import os
 from typing import Any
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 # Before anything of ours can import them: onnxruntime reads this once, when it is loaded, and then
 # writes a device id and looks its vendor up; the hub's client asks the hub for more than the file.
-os.environ |= {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}  # noqa: TID251 - sets
+os.environ |= {  # noqa: TID251 - sets
+    "CACTUS_NO_CLOUD_TELE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
 
 # Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
 _MODULES = {
@@ -31,12 +35,14 @@ _MODULES = {
         "ExtraMissing GenerationFailed IndexUnavailable InvalidRequest LedgerError "
         "LedgerUnavailable LocalError ModelNotFound NoMicrophone RuntimeCrashed RuntimeDown "
         "SchemaUnsupported "
-        "SettingsError SpaceMismatch StoreError ToolServerFailed TooSoon Unreadable"
+        "SettingsError SpaceMismatch StoreAway StoreError ToolServerFailed TooSoon "
+        "Unreadable"
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",
     "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
     "edgewise.mcp_client": "ToolServers",
+    "edgewise.record.book": "Book",
     "edgewise.record.ledger": "Ledger",
     "edgewise.settings": "ProviderSettings ServerSettings Settings",
     "edgewise.types.calls": "Complaint Intent",

@@ -38,6 +38,7 @@ from edgewise.errors import RuntimeDown as RuntimeDown
 from edgewise.errors import SchemaUnsupported as SchemaUnsupported
 from edgewise.errors import SettingsError as SettingsError
 from edgewise.errors import SpaceMismatch as SpaceMismatch
+from edgewise.errors import StoreAway as StoreAway
 from edgewise.errors import StoreError as StoreError
 from edgewise.errors import ToolServerFailed as ToolServerFailed
 from edgewise.errors import TooSoon as TooSoon
@@ -49,6 +50,7 @@ from edgewise.local.backend import ChatBackend as ChatBackend
 from edgewise.local.backend import EmbedBackend as EmbedBackend
 from edgewise.local.backend import SpeechBackend as SpeechBackend
 from edgewise.mcp_client import ToolServers as ToolServers
+from edgewise.record.book import Book as Book
 from edgewise.record.ledger import Ledger as Ledger
 from edgewise.settings import ProviderSettings as ProviderSettings
 from edgewise.settings import ServerSettings as ServerSettings
