@@ -28,7 +28,10 @@ from edgewise_bench.chat.serve import TARGETS as serve_targets
 from edgewise_bench.embed import TARGETS as embed_targets
 from edgewise_bench.routing.frozen import PAIRS
 from edgewise_bench.routing.frozen import TARGETS as frozen_targets
+from edgewise_bench.scale.capacity import TASKS, plan
+from edgewise_bench.scale.measure import TARGETS as scale_targets
 from edgewise_bench.scale.request_cost import TARGETS as request_targets
+from edgewise_bench.scale.throughput import REPLICAS
 from edgewise_bench.scorecard import verdicts
 from edgewise_bench.vision.measure import TARGETS as see_targets
 
@@ -280,6 +283,66 @@ def engines() -> str:
 
 def _figure(metrics: Mapping[str, float], name: str) -> str:
     return f"{metrics[name]:,.4g}" if name in metrics else ""
+
+
+def capacity() -> str:
+    metrics = read(ROOT / "benchmarks/scale.json")["metrics"]
+    rows = [
+        (
+            f"`{task}`",
+            f"{metrics[f'{task}_cpu_s']:.3g}",
+            f"{1 / metrics[f'{task}_cpu_s']:.3g}",
+            f"{metrics[f'{task}_mb']:,.0f}",
+        )
+        for task in TASKS
+    ]
+    return table(("Task", "Processor s", "Requests/s of a core", "Memory, MB"), rows)
+
+
+def ledgers() -> str:
+    metrics = read(ROOT / "benchmarks/scale.json")["metrics"]
+    rows = []
+    for name, title in (("sqlite", "SQLite"), ("postgres", "PostgreSQL")):
+        waits = [
+            ", ".join(
+                f"{metrics[f'{name}_{processes}_reserve_settle_ms_{each}']:.1f}"
+                for each in ("p50", "p99", "worst")
+            )
+            for processes in (1, 4)
+        ]
+        rows.append((title, *waits, f"{metrics[f'{name}_4_pairs_per_second']:,.0f}"))
+    head = (
+        "",
+        *(f"{each}: p50, p99, worst" for each in ("One process", "Four")),
+        "Pairs/s of four",
+    )
+    return table(head, rows)
+
+
+def predictions() -> str:
+    metrics = read(ROOT / "benchmarks/scale.json")["metrics"]
+    rows = []
+    for number in REPLICAS:
+        name = f"{number}_replicas" if number > 1 else "1_replica"
+        told = (metrics[f"{each}_per_second_{name}"] for each in ("predicted", "requests"))
+        ratio = metrics[f"predicted_over_measured_{name}"]
+        rows.append((number, *(f"{each:,.0f}" for each in told), f"{ratio:.2f}"))
+    return table(("Replicas", "Predicted/s", "Measured/s", "Predicted over measured"), rows)
+
+
+def fleets() -> str:
+    metrics = read(ROOT / "benchmarks/scale.json")["metrics"]
+    rows = []
+    for task in ("chat", "call", "embed"):
+        for share in (0.0, 0.3) if task != "embed" else (0.0,):
+            found = [plan(metrics, task, machines, 8, share) for machines in (1, 10, 100)]
+            shown = [
+                f"{each.per_second:,.0f}{' (the database is full)' if each.store_bound else ''}"
+                for each in found
+            ]
+            rows.append((f"`{task}`", f"{share:.0%}", *shown, f"{found[-1].pairs_per_second:,.0f}"))
+    head = ("Task", "Handed off", "1 machine", "10", "100", "Reservations/s of 100")
+    return table(head, rows)
 
 
 def function_model() -> str:
@@ -569,6 +632,11 @@ def variants() -> str:
         ("benchmarks/embeddings.md", "embed", embed),
         ("benchmarks/serving.md", "serve", serve),
         ("benchmarks/serving.md", "request", lambda: scorecard("request", request_targets)),
+        ("benchmarks/scaling.md", "scale", lambda: scorecard("scale", scale_targets)),
+        ("scaling.md", "ledgers", ledgers),
+        ("scaling.md", "capacity", capacity),
+        ("scaling.md", "predictions", predictions),
+        ("scaling.md", "fleets", fleets),
         ("benchmarks/pictures.md", "see", see),
         ("faults.md", "kills", partial(campaign, "kills")),
         ("campaigns.md", "hostile", partial(campaign, "hostile")),

@@ -7,7 +7,7 @@ import pytest
 from edgewise_bench.scale.capacity import BUSY, TASKS, check, measure_task, plan, predicted
 
 METRICS = {
-    "stream_cpu_ms_64_clients": 4.0,
+    "front_cpu_ms": 4.0,
     "proxy_cpu_ms": 0.5,
     "client_cpu_ms": 0.5,
     "chat_cpu_s": 0.4955,

@@ -125,7 +125,7 @@ def predicted(metrics: Mapping[str, float], replicas: int, cores: int) -> float:
 
     A replica is a Python process, so it has one core; all together have `cores`.
     """
-    front = metrics["stream_cpu_ms_64_clients"]
+    front = metrics["front_cpu_ms"]
     around = metrics["proxy_cpu_ms"] + metrics["client_cpu_ms"]
     return min(replicas * 1000 / front, cores * 1000 / (front + around))
 
@@ -138,7 +138,7 @@ def plan(
     The device works on every request, also on those that leave. Every one that leaves reserves
     and settles once, and the database does these one after the other.
     """
-    own_s = (metrics["stream_cpu_ms_64_clients"] + metrics["proxy_cpu_ms"]) / 1000
+    own_s = (metrics["front_cpu_ms"] + metrics["proxy_cpu_ms"]) / 1000
     processors = machines * cores * BUSY / (own_s + metrics[f"{task}_cpu_s"])
     store = metrics["postgres_4_pairs_per_second"] * BUSY
     bound = handed_off > 0 and processors * handed_off > store

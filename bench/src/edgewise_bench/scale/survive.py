@@ -31,7 +31,7 @@ TARGETS: dict[str, tuple[str, float]] = {
 # How many of twenty kills.
 SHARES = {"front": 7, "chat": 7, "store": 3, "driver": 3}
 DRIVERS, STREAMS = 2, 3
-BUDGET_CALLS = 10  # cloud calls per kill that the budget covers
+BUDGET_CALLS = 2  # cloud calls per kill: less than the campaign would like to make
 CLOUD = Answer(text="The cloud knows it.", input_tokens=12, output_tokens=40)
 BACK_S = 120.0  # for a replica to be back
 SPENT_S = 90.0  # at most, until the budget is spent after the last kill
@@ -250,6 +250,7 @@ def _judge(url: str, data: Path, heard: Heard, budget: int, calls: SeenCalls) ->
         "cloud_calls": calls.count,
         "budget_microdollars": budget,
         "spent_microdollars": calls.count * price,
+        "budget_share_spent": calls.count * price / budget,
         "booked_microdollars": booked,
         "overspend_microdollars": max(0, calls.count * price - budget),
         "unbooked_microdollars": max(0, calls.count * price - booked),

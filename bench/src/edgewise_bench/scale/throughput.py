@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from edgewise_bench.processes import cpu_s, highest_mb
-from edgewise_bench.scale.cluster import cluster_in
+from edgewise_bench.scale.cluster import Cluster, cluster_in
 from edgewise_bench.scale.request_cost import Kind, load, scripted_server
 
 TARGETS: dict[str, tuple[str, float]] = {"overhead_ratio": (">=", 0.8)}
@@ -31,7 +31,7 @@ def measure_throughput(
 ) -> dict[str, float]:
     """In turns with one server process. `overhead_ratio` is that of two replicas, one per core."""
     found: dict[str, float] = {}
-    around, client = list[float](), list[float]()
+    costs: dict[str, list[float]] = {"front": [], "proxy": [], "client": []}
     with scripted_server() as alone, cluster_in(folder, {}) as cluster:
         _rate(alone.url, requests)
         alone_mb = alone.highest_mb()
@@ -41,10 +41,10 @@ def measure_throughput(
             pairs = []
             for _ in range(rounds):
                 here = _rate(alone.url, requests)
-                spent, own = _cpu_ms(cluster.around()), time.process_time()
+                before = _cpu_ms(cluster)
                 pairs.append((here, _rate(cluster.url, requests)))
-                client.append(1000 * (time.process_time() - own) / requests)
-                around.append((_cpu_ms(cluster.around()) - spent) / requests)
+                for name, spent in _cpu_ms(cluster).items():
+                    costs[name].append((spent - before[name]) / requests)
                 progress()
             found["replica_mb"] = max(map(highest_mb, cluster.processes("front")))
             name = f"{replicas}_replicas" if replicas > 1 else "1_replica"
@@ -52,14 +52,19 @@ def measure_throughput(
             found[f"requests_per_second_{name}"] = statistics.median(one for _, one in pairs)
             found[f"ratio_{name}"] = statistics.median(there / here for here, there in pairs)
     found["serve_mb"] = alone_mb
-    found["proxy_cpu_ms"] = statistics.median(around)
-    found["client_cpu_ms"] = statistics.median(client)
+    for name, each in costs.items():
+        found[f"{name}_cpu_ms"] = statistics.median(each)
     found["overhead_ratio"] = found["ratio_2_replicas"]
     return found
 
 
-def _cpu_ms(processes: Iterable[int]) -> float:
-    return 1000 * sum(map(cpu_s, processes))
+def _cpu_ms(cluster: Cluster) -> dict[str, float]:
+    """Of the fronts, of what a cluster has around them, and of this process, which asks."""
+    return {
+        "front": 1000 * sum(map(cpu_s, cluster.processes("front"))),
+        "proxy": 1000 * sum(map(cpu_s, cluster.around())),
+        "client": 1000 * time.process_time(),
+    }
 
 
 def _rate(url: str, requests: int) -> float:
