@@ -8,26 +8,31 @@ READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
 MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
+# Exported once for ExecuTorch: two minutes or more, so it is done beside the checks.
+EXPORTED := export-smollm2-135m-instruct export-edgewise-caller
 # Many tests wait for processes and sockets: one worker more than the two cores of a small machine.
 WORKERS ?= 3
 # The clients of examples/ want versions of their own, and instructor an older openai than they do.
 CLIENTS := .venv-clients
 INSTRUCTOR := .venv-instructor
 
-.PHONY: demo test check format docs dist clean clients
+.PHONY: demo test check format docs dist clean clients $(EXPORTED)
 
 demo: $(READY)
 	@$(BIN)/edgewise demo --yes
 
 test: $(DEV)
 	$(BIN)/edgewise pull $(MODELS)
-	$(MAKE) check
+	$(MAKE) --jobs 3 check $(EXPORTED)
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --reruns 1
 
 check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+$(EXPORTED): export-%: $(DEV)
+	$(BIN)/edgewise pull $* --engine executorch
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

@@ -203,6 +203,16 @@ def test_a_model_is_pulled_for_an_engine_listed_and_removed(
     assert "my-model" not in run("models").out
 
 
+@pytest.mark.real_model
+def test_a_pull_for_an_engine_says_how_the_model_is_used(
+    run: Run, default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(default_model.path.parents[2]))
+    said = run("pull", "smollm2-135m-instruct", "edgewise-caller", "--engine", "executorch").out
+    assert "edgewise ask --model smollm2-135m-instruct@executorch" in said
+    assert "EDGEWISE_FUNCTION_MODEL=edgewise-caller@executorch edgewise call" in said
+
+
 def test_an_unknown_engine_is_one_line_with_the_nearest(run: Run, no_model: Path) -> None:
     ran = run("pull", "tiny", "--engine", "onx")
     assert ran.code != 0

@@ -15,11 +15,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgewise.local.engines import onnx, openvino
+import pytest
+
+from edgewise.errors import ModelNotFound
+from edgewise.local.engines import executorch, onnx, openvino
 from edgewise.local.engines.vocabulary import write_vocabulary
 from edgewise.local.llama_loop import LlamaLoop
 from edgewise.local.llama_server import LlamaServer
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store.store import InstalledModel, ModelStore
 from edgewise.local.store.verify import silent
 from tests.local import llama_steps
 from tests.local.served_llama import serve_llama
@@ -48,6 +51,20 @@ def converted(engine: ModuleType, model: InstalledModel) -> InstalledModel:
     )
 
 
+def pulled(engine: ModuleType) -> Driver:
+    """Opens a model that was pulled for an engine: converting it takes minutes."""
+
+    def opened(model: InstalledModel, **options: Any) -> Any:
+        name = f"{model.name}@{engine.__name__.rpartition('.')[2]}"
+        try:
+            found = ModelStore(model.path.parents[1]).find(name)
+        except ModelNotFound as error:
+            pytest.fail(f"{error} (make test does that)")
+        return engine.open_backend(found, **options)
+
+    return opened
+
+
 DRIVERS: dict[str, Driver] = {
     "llama_cpp": LlamaLoop,
     "llama_cpp_server": LlamaServer,  # where the C API cannot be used
@@ -55,6 +72,10 @@ DRIVERS: dict[str, Driver] = {
     "steps": on_engine(llama_steps),  # llama.cpp as an engine that only gives logits
     "onnx": on_engine(onnx),
     "openvino": on_engine(openvino),
+    "executorch": pulled(executorch),
 }
+# How far log-probabilities may be apart that were computed in other pieces: int8 makes small
+# differences larger.
+NEAR = {"executorch": 0.5}
 OUR_LOOP = [name for name in DRIVERS if name not in ("llama_cpp_server", "llama-server")]
 IN_PROCESS = [name for name in DRIVERS if name != "llama-server"]

@@ -21,6 +21,8 @@ from edgewise.local.store.store import InstalledModel
 class LlamaSteps:
     """One context of llama.cpp, read slot by slot. Its logits are written over by the next read."""
 
+    repeatable = True
+
     def __init__(self, path: Path, *, threads: int, context_tokens: int, slots: int) -> None:
         weights = Weights(load_api(), path)
         self._runtime = LlamaRuntime(

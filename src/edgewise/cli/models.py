@@ -9,6 +9,7 @@ import click
 from rich.padding import Padding
 from rich.text import Text
 
+from edgewise.assembly.models import can_chat
 from edgewise.cli import options
 from edgewise.cli.main import exit_code
 from edgewise.cli.ready import explain_packages
@@ -131,7 +132,10 @@ def pull(
         click.echo(f"{model.name}: {megabytes(model.bytes)}, SHA-256 {model.sha256[:16]}… verified")
         click.echo(str(model.path))
         if model.engine:
-            click.echo(f"Use it: edgewise ask --model {model.name} …")
+            use = f"edgewise ask --model {model.name} …"
+            if not can_chat(model):
+                use = f"EDGEWISE_FUNCTION_MODEL={model.name} edgewise call …"
+            click.echo(f"Use it: {use}")
 
 
 def _rows(store: ModelStore, settings: Settings) -> list[dict[str, Any]]:

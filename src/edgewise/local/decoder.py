@@ -166,6 +166,7 @@ class Runtime(Protocol):
     slots: int  # sequences that it holds
     room: int  # tokens of each
     saver: Saver | None  # None: what a slot holds cannot be saved
+    repeatable: bool  # reading a prompt in other pieces changes nothing that one would notice
 
     @property
     def vocabulary(self) -> Words: ...
@@ -628,7 +629,9 @@ class Decoder:
             job.prefix = 0
         else:
             self._fill(slot, job, self._runtime.saver)
-        self._cut(slot, min(slot.shared(job), len(job.prompt) - 1))
+        again = job.dice is not None and not self._runtime.repeatable
+        # Otherwise the same seed would give another answer when the prompt is known.
+        self._cut(slot, 0 if again else min(slot.shared(job), len(job.prompt) - 1))
         slot.owner = job.owner
         job.cached, job.began = len(slot.tokens), time.monotonic()
         if job.cached >= job.prefix:

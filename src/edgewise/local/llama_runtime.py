@@ -173,6 +173,7 @@ class LlamaRuntime:
         )
         self._batch = _Arrays(BATCH)
         self.saver: Saver | None = self
+        self.repeatable = True
         self.prefixes = PrefixFiles(weights.path, f"{RELEASES} {params.type_k}/{params.type_v}")
         self._views: dict[tuple[int, int], Floats] = {}
         self._layers: set[int] = set()

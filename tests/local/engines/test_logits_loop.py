@@ -35,6 +35,8 @@ ROOM = 300
 class StrictSteps:
     """Logits made of the last tokens by arithmetic. Refuses whatever the border forbids."""
 
+    repeatable = True
+
     def __init__(self, size: int, slots: int = 1) -> None:
         self.size = size
         self.held: list[list[int]] = [[] for _ in range(slots)]
@@ -134,6 +136,23 @@ def test_the_answer_is_the_likeliest_token_after_the_likeliest(
     assert found == {(prompt, draft): wanted[prompt] for prompt, draft in found}
     assert len(found) == len(threads)
     assert steps.most_answers > 1
+
+
+def test_a_seed_reads_the_prompt_again_where_pieces_change_what_is_computed(
+    open_loop: Opener, folder: Path
+) -> None:
+    steps = StrictSteps(Vocabulary(folder).size)
+
+    def cached(**options: Any) -> int:
+        *_, finish = loop.generate(ask("Tell me a story.", max_tokens=2, **options))
+        assert isinstance(finish, Finish)
+        return finish.cached_tokens
+
+    for repeatable in (True, False):
+        steps.repeatable = repeatable
+        loop = open_loop(lambda: steps)
+        assert cached() == 0 < cached()
+        assert (cached(temperature=1.0, seed=7) > 0) is repeatable
 
 
 def test_a_full_context_ends_the_answer_within_it(open_loop: Opener, folder: Path) -> None:

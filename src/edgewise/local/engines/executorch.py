@@ -85,7 +85,8 @@ def open_backend(
 class ExecuTorchSteps:
     """Implements `Steps`: each slot has a program, because methods of one share their memory."""
 
-    states = False  # a program gives logits only
+    # Tiny differences become large where they decide how something is rounded to int8.
+    repeatable = False
 
     def __init__(self, path: Path, *, threads: int, slots: int = 1) -> None:
         self._torch, self._runtime = _load_runtime()

@@ -96,6 +96,7 @@ class SteppedRuntime:
         self.vocabulary = vocabulary
         self.slots = slots
         self.room = room
+        self.repeatable = steps.repeatable
         self._steps = steps
         self._stopped = threading.Event()
 

@@ -50,7 +50,7 @@ class OnnxSteps:
     nothing is copied, and a token costs the same wherever it stands.
     """
 
-    states = False  # the graph gives logits only
+    repeatable = True
 
     def __init__(self, path: Path, *, threads: int, context_tokens: int, slots: int = 1) -> None:
         import numpy as np  # noqa: PLC0415

@@ -108,7 +108,7 @@ def choose_device(available: Sequence[str], *, gpu: str = "auto", named: str = "
 class OpenVinoSteps:
     """One model, compiled for one device. Each slot is a request of the runtime: its own states."""
 
-    states = False
+    repeatable = True
 
     def __init__(
         self, path: Path, *, threads: int, slots: int = 1, gpu: str = "auto", device: str = ""

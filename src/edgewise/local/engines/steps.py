@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 class Steps(Protocol):
     """One model that a runtime has loaded. The loop calls it from one thread at a time."""
 
+    # Whether the logits hardly depend on how many tokens are read at once.
+    repeatable: bool
+
     def read(self, slot: int, position: int, tokens: Sequence[int], answers: int) -> Floats:
         """Read tokens of a sequence from `position` on, where the slot forgets what it held.
 
