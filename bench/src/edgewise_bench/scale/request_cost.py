@@ -98,13 +98,13 @@ def measure_servers(
 
 
 @contextlib.contextmanager
-def scripted_server(source: Path | None = None) -> Iterator[Process]:
+def scripted_server(source: Path | None = None, workers: int = 1) -> Iterator[Process]:
     """The server with a scripted model, of this code or of the `src` of another checkout."""
     with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
         variables = dict(Settings.load().environment)
         if source is not None:
             variables["PYTHONPATH"] = str(source)
-        words = ("-m", "edgewise_bench.scale.scripted_server", folder)
+        words = ("-m", "edgewise_bench.scale.scripted_server", folder, str(workers))
         with started(*words, variables=variables) as process:
             yield process
 

@@ -1,4 +1,4 @@
-"""`python -m edgewise_bench.scale.scripted_server FOLDER`: the server with a scripted model.
+"""`python -m edgewise_bench.scale.scripted_server FOLDER [WORKERS]`: a server, a scripted model.
 
 Everything is at its defaults: ledger, metrics, a JSON line per request on standard error. Only the
 model is none: it says 32 tokens at once, and its own cost is next to nothing.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 from typing_extensions import override
@@ -40,15 +42,24 @@ class InstantBackend(ScriptedBackend):
         yield from self._said
 
 
-def main(folder: str) -> None:
+def make_parts() -> Mapping[str, Any]:
+    return {"backend": InstantBackend()}
+
+
+def announce(url: str, *_: object) -> None:
+    click.echo(json.dumps({"url": url}))
+
+
+def main(folder: str, workers: str = "1") -> None:
     settings = Settings.load({}, data_dir=folder, config_dir=f"{folder}/config", server={"port": 0})
-    log_to()
-    serve(
-        settings,
-        lambda url: click.echo(json.dumps({"url": url})),
-        backend=InstantBackend(),
-    )
+    if workers == "1":
+        log_to()
+        serve(settings, announce, **make_parts())
+    else:
+        from edgewise.server.workers import serve_many  # noqa: PLC0415 - an older checkout has none
+
+        serve_many(settings, announce, int(workers), make_parts=make_parts, set_up_log=log_to)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

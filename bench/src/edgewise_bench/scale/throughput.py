@@ -14,6 +14,7 @@ from edgewise_bench.scale.request_cost import Kind, load, scripted_server
 
 TARGETS: dict[str, tuple[str, float]] = {"overhead_ratio": (">=", 0.8)}
 REPLICAS = (1, 2, 4)
+WORKERS = 2  # of `edgewise serve --workers`, on the cores that as many replicas have
 STREAMS = Kind("", 64, stream=True)
 FILE = """
 [fronts]
@@ -29,11 +30,20 @@ total_s = 30.0
 def measure_throughput(
     folder: Path, rounds: int, requests: int, progress: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    """In turns with one server process. `overhead_ratio` is that of two replicas, one per core."""
+    """In turns with one server process, and with several workers of it.
+
+    `overhead_ratio` is that of two replicas to the one process.
+    """
     found: dict[str, float] = {}
     costs: dict[str, list[float]] = {"front": [], "proxy": [], "client": []}
-    with scripted_server() as alone, cluster_in(folder, {}) as cluster:
+    with (
+        scripted_server() as alone,
+        scripted_server(workers=WORKERS) as workers,
+        cluster_in(folder, {}) as cluster,
+    ):
         _rate(alone.url, requests)
+        _rate(workers.url, requests)
+        together: list[float] = []
         alone_mb = alone.highest_mb()
         for replicas in REPLICAS:
             cluster.deploy("instant", FILE.format(replicas=replicas, data=folder / "data"))
@@ -41,6 +51,7 @@ def measure_throughput(
             pairs = []
             for _ in range(rounds):
                 here = _rate(alone.url, requests)
+                together.append(_rate(workers.url, requests))
                 before = _cpu_ms(cluster)
                 pairs.append((here, _rate(cluster.url, requests)))
                 for name, spent in _cpu_ms(cluster).items():
@@ -54,6 +65,10 @@ def measure_throughput(
     found["serve_mb"] = alone_mb
     for name, each in costs.items():
         found[f"{name}_cpu_ms"] = statistics.median(each)
+    found[f"serve_per_second_{WORKERS}_workers"] = rate = statistics.median(together)
+    found[f"ratio_{WORKERS}_replicas_to_{WORKERS}_workers"] = (
+        found[f"requests_per_second_{WORKERS}_replicas"] / rate
+    )
     found["overhead_ratio"] = found["ratio_2_replicas"]
     return found
 
