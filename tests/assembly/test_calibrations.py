@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from edgewise import Engine, Tool
 from edgewise.assembly.calibrations import (
+    calibration_of,
     find_calibration,
     model_key,
     own_path,
@@ -38,6 +40,20 @@ def document(**changes: Any) -> str:
 
 def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> None:
     assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
+
+
+def test_an_engine_that_rounds_anew_has_a_shipped_one_of_its_own(tmp_path: Path) -> None:
+    facts = replace(
+        FACTS,
+        backend="executorch",
+        model="smollm2-135m-instruct@executorch",
+        quantisation="int8",
+    )
+    found = calibration_of(Settings(data_dir=tmp_path), facts, CHAT)
+    assert found.verified and found.name == "smollm2-135m-instruct-int8@executorch"
+    assert not calibration_of(
+        Settings(data_dir=tmp_path), replace(facts, quantisation="int4"), CHAT
+    ).verified
 
 
 @pytest.mark.parametrize(

@@ -116,11 +116,20 @@ def test_an_engine_that_breaks_off_is_left_out_and_named(tmp_path: Path) -> None
     assert outcome.versions()["onnx_missing"] == "its process ended"
 
 
-def test_an_engine_without_a_calibration_is_lent_that_of_llama_cpp(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("same_bits_as", "named"),
+    [
+        ("", "lent: smollm2-135m-instruct-q8_0"),
+        ("smollm2-135m-instruct-q8_0", "smollm2-135m-instruct-q8_0:borrowed"),
+    ],
+)
+def test_an_engine_without_a_calibration_is_lent_that_of_llama_cpp_unless_it_borrows(
+    tmp_path: Path, same_bits_as: str, named: str
+) -> None:
     shipped = (
         Path(__file__).parents[3] / "src/edgewise/calibrations/smollm2-135m-instruct-q8_0.json"
     )
-    facts = replace(SCRIPTED_FACTS, backend="elsewhere")
+    facts = replace(SCRIPTED_FACTS, backend="elsewhere", same_bits_as=same_bits_as)
     settings = Settings(data_dir=tmp_path, threads=1)
     made = Worker(
         settings,
@@ -128,8 +137,7 @@ def test_an_engine_without_a_calibration_is_lent_that_of_llama_cpp(tmp_path: Pat
         lambda: ScriptedFunctionModel([CALL]),
         home=shipped,
     )
-    assert made.calibration().startswith("lent: ")
-    assert "smollm2-135m-instruct-q8_0" in made.calibration()
+    assert made.calibration() == named
 
 
 def test_a_worker_obeys_line_by_line(tmp_path: Path) -> None:

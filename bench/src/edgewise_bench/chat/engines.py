@@ -26,6 +26,7 @@ from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
 from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, TokenStream
 from edgewise.settings import Settings
+from edgewise.types.measured import is_borrowed
 from edgewise.types.messages import Message, Request, Tool
 from edgewise.types.tokens import Finish, Token
 from edgewise_bench.calls.cases import CallCase
@@ -130,7 +131,7 @@ class Worker:
     def _named(self) -> str:
         decision = self._engine.complete("Hello.", policy="local_only", max_tokens=2).decision
         known = decision.calibration or "none"
-        return known if decision.verified else f"unverified: {known}"
+        return known if decision.verified or is_borrowed(known) else f"unverified: {known}"
 
     def calibration(self) -> str:
         return self._calibration
