@@ -130,7 +130,8 @@ def test_a_ready_program_is_checked_and_taken(exported: SimpleNamespace, tmp_pat
     name = f"{exported.source}@executorch"
     model = store.pull(name, lambda *step: labels.append(step[2]), given=exported.program)
     assert model.path.read_bytes() == exported.program.read_bytes()
-    assert (model.engine, model.quantisation, model.same_bits) == ("executorch", "int8", False)
+    # Not int8, for which a calibration may be shipped: nobody knows how this one was rounded.
+    assert (model.engine, model.quantisation, model.same_bits) == ("executorch", "own", False)
     assert json.loads((model.path.parent / EXPORTED).read_text()) == {
         "context_tokens": 2048,
         "vocabulary": 262,

@@ -22,6 +22,7 @@ from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.store.verify import Manifest, Progress, flush, sha256_of, write_manifest
 
 _ENGINE = re.compile(r"[a-z0-9_-]+")
+OWN = "own"  # the quantisation of a file that the user brought
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,8 @@ def convert_model(
         vocabulary.write_vocabulary(source, ready)
         named = getattr(module, "quantisation", None)
         after = named(source, quantisation) if named else quantisation
+        if given is not None:  # nobody knows how it was rounded: no calibration of ours fits it
+            after = OWN
         others = sorted(each for each in ready.iterdir() if each != file)
         for each in (file, *others):
             flush(each)
