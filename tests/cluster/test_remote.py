@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
 from edgewise.assembly import parts
 from edgewise.bridge import Cancellation, current
@@ -23,6 +24,8 @@ from edgewise.cluster.remote import (
     RemoteChat,
     RemoteEmbedder,
     Value,
+    tell_facts,
+    version_of,
 )
 from edgewise.errors import (
     ContextExceeded,
@@ -61,7 +64,7 @@ class Handle:
 
     def remote(self, ask: Ask) -> Any:
         if ask.method == "facts":
-            return Response(self, says([Value(SCRIPTED_FACTS)])(ask))
+            return Response(self, says([SCRIPTED_FACTS, Value(SCRIPTED_FACTS)])(ask))
         self.asked.append(ask)
         script = self._scripts[min(len(self.asked), len(self._scripts)) - 1]
         return Response(self, script(ask))
@@ -271,6 +274,36 @@ def test_the_cloud_answers_where_no_replica_does(
     question = {"model": "auto", "messages": [{"role": "user", "content": "?"}]}
     answer = httpx2.post(f"{served.url}/v1/chat/completions", json=question, timeout=30)
     assert json.loads(answer.text)["edgewise"]["source"] == "cloud"
+
+
+def test_what_a_replica_of_another_version_says_of_its_model_is_not_remembered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While an upgrade runs, the old model answers; the new front must not believe it for good."""
+    old, new = version_of('{"name": "old"}'), version_of('{"name": "new"}')
+    monkeypatch.setattr(Deployed, "version", new)
+
+    class Upgraded(Handle):
+        version = old
+
+        @override
+        def remote(self, ask: Ask) -> Any:
+            self.asked.append(ask)
+            facts = replace(SCRIPTED_FACTS, schemas=self.version == new)
+            return Response(self, says(list(tell_facts(ask, self.version, facts)))(ask))
+
+    handle = Upgraded()
+    chat = RemoteChat(Deployed(handle, "chat"))
+    assert not chat.facts().schemas
+    handle.version = new
+    assert chat.facts().schemas
+    assert chat.facts().schemas and len(handle.asked) == 2, "now it is known"
+
+
+def test_facts_come_last_with_every_answer() -> None:
+    told = list(tell_facts(Ask("generate", version="a"), "a", SCRIPTED_FACTS))
+    assert told == [SCRIPTED_FACTS]
+    assert list(tell_facts(Ask("generate", version="a"), "b", SCRIPTED_FACTS)) == []
 
 
 def test_the_runtime_is_for_fronts_only() -> None:

@@ -19,7 +19,7 @@ from functools import cache
 from queue import Empty
 from typing import TYPE_CHECKING, Any, Unpack
 
-from edgewise import errors
+from edgewise import __version__, errors
 from edgewise.bridge import Cancellation, current
 from edgewise.errors import EdgewiseError, GenerationFailed, ModelNotFound, RuntimeDown
 from edgewise.local.backend import DeviceFacts, Guide, TokenStream, nothing
@@ -54,6 +54,7 @@ class Ask:
     options: dict[str, Any] = field(default_factory=dict)
     model: str = ""  # another chat model than the deployment's own, or the vision skill
     client: str = ""  # whose turn it is in the queue of the model
+    version: str = ""  # of the front
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,10 @@ class ReplicaLost(Exception):
 class Deployed:
     """A deployment of models. Thread-safe."""
 
+    # What this process was deployed with. Replicas of another version answer while an upgrade runs,
+    # but what they say of their model is not remembered.
+    version = ""
+
     def __init__(self, handle: Any, name: str) -> None:
         self._handle = handle
         self.name = name
@@ -139,7 +144,7 @@ class Deployed:
             task.cancel()
 
     def learn(self, model: str, facts: DeviceFacts) -> None:
-        self.facts[model] = replace(facts, slots=MANY, ahead=0)
+        self.facts[model] = _as_seen(facts)
 
     async def _read(self, ask: Ask, session: str, channel: Channel[Item]) -> None:
         response = None
@@ -259,6 +264,24 @@ class Course:
         )
 
 
+def version_of(plan: str) -> str:
+    """Of all replicas that were deployed with this plan by this release."""
+    return hashlib.blake2b(f"{__version__} {plan}".encode(), digest_size=16).hexdigest()
+
+
+def tell_facts(ask: Ask, version: str, facts: DeviceFacts) -> Iterator[Item]:
+    """What a replica says of its model, last: a front of its own version remembers it."""
+    if ask.version == version:
+        yield facts
+    if ask.method == "facts":
+        yield Value(facts)
+
+
+def _as_seen(facts: DeviceFacts) -> DeviceFacts:
+    """The queue is where the model is: the front hands everything on."""
+    return replace(facts, slots=MANY, ahead=0)
+
+
 def _leave(task: Future[None]) -> None:
     task.cancel()
 
@@ -298,16 +321,18 @@ class RemoteModel:
         self._deployed, self._model = deployed, model
 
     def facts(self) -> DeviceFacts:
-        if self._model not in self._deployed.facts:
-            self._deployed.learn(self._model, self._value("facts"))
-        return self._deployed.facts[self._model]
+        known = self._deployed.facts.get(self._model)
+        if known is None:
+            told = self._value("facts")
+            known = self._deployed.facts.get(self._model) or _as_seen(told)
+        return known
 
     def close(self) -> None:
         """The replicas stay: others ask them too."""
 
     def _ask(self, method: str, *arguments: Any, **options: Any) -> Ask:
         client = (current.get() or Cancellation()).client
-        return Ask(method, arguments, options, self._model, client)
+        return Ask(method, arguments, options, self._model, client, Deployed.version)
 
     def _value(self, method: str, *arguments: Any, **options: Any) -> Any:
         return self._deployed.value(self._ask(method, *arguments, **options))

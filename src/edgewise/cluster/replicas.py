@@ -32,6 +32,8 @@ from edgewise.cluster.remote import (
     RemoteSkill,
     RemoteTranscriber,
     Value,
+    tell_facts,
+    version_of,
 )
 from edgewise.errors import EdgewiseError, ExtraMissing, SettingsError
 from edgewise.flows.see import BOTH
@@ -73,7 +75,7 @@ class ModelReplica:
 
     def __init__(self, plan: str, kind: Kind) -> None:
         _begin()
-        self._kind = kind
+        self._kind, self._version = kind, version_of(plan)
         settings, parts = _prepared(Plan.model_validate_json(plan), kind)
         server = settings.server
         settings = settings.with_changes(slots=server.slots, isolate=server.isolate)
@@ -115,8 +117,7 @@ class ModelReplica:
                         yield from result
                 else:
                     yield Value(result)
-            facts = model.facts()
-            yield Value(facts) if ask.method == "facts" else facts
+            yield from tell_facts(ask, self._version, model.facts())
         except Exception as error:  # noqa: BLE001 - the front raises it
             if not isinstance(error, EdgewiseError):
                 log.error("%s failed: %s", ask.method, type(error).__name__)  # it may quote words
@@ -174,8 +175,8 @@ class Front:
 
     def __init__(self, plan: str, **models: DeploymentHandle[Any]) -> None:
         _begin()
-        read = Plan.model_validate_json(plan)
-        settings, parts = _prepared(read, None)
+        Deployed.version = version_of(plan)
+        settings, parts = _prepared(Plan.model_validate_json(plan), None)
         require_key(settings)
         self._handles = models
         for kind, handle in models.items():
