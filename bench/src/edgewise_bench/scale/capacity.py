@@ -89,7 +89,8 @@ def measure_capacity(progress: Callable[[], None] = lambda: None) -> dict[str, f
             timeout=TASK_S,
         )
         if done.returncode != 0:
-            raise OSError(f"{task}: {done.stderr.strip().splitlines()[-1:]}")
+            last = done.stderr.strip().splitlines()[-1:] or ["it ended without a word"]
+            raise OSError(f"{task}: {last[0].removeprefix('edgewise.errors.')}")
         told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         found |= {f"{task}_{name}": value for name, value in told.items()}
         progress()
