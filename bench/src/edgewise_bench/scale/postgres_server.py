@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+
+from edgewise_bench.scale.cluster import free_port
 
 OTHER_USER = 65534  # PostgreSQL refuses to run as root
 
@@ -37,7 +38,7 @@ class PostgresServer:
             shutil.chown(self._folder, OTHER_USER, OTHER_USER)
             ids = (f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups")
             self._as_other = ["setpriv", *ids]
-        self.port = _free_port()
+        self.port = free_port()
         self._made = 0
         self._process: subprocess.Popen[bytes] | None = None
         password_file = self._folder / "password"
@@ -114,9 +115,3 @@ class PostgresServer:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

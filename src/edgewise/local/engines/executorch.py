@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import io
 import json
 import os
@@ -21,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgewise.errors import ExtraMissing, GenerationFailed, ModelNotFound, StoreError
-from edgewise.local.engines.logits_loop import LogitsLoop
+from edgewise.errors import GenerationFailed, ModelNotFound, StoreError
+from edgewise.local.engines.logits_loop import LogitsLoop, require_packages
 from edgewise.local.engines.onnx_graph import Shape, open_gguf
 from edgewise.local.store.store import InstalledModel
 from edgewise.local.store.verify import Progress, silent
@@ -65,7 +64,7 @@ def open_backend(
     gpu: str = "auto",
 ) -> LogitsLoop:
     """The entry point `edgewise.local_backends: executorch`."""
-    _require("executorch", "torch")
+    require_packages("executorch", "executorch", "torch")
     try:
         about = json.loads((model.path.parent / EXPORTED).read_text(encoding="utf-8"))
         room = min(context_tokens, Exported(**about).context_tokens)
@@ -134,10 +133,10 @@ def convert(
 
     Raises StoreError if the model cannot be exported, or the given program does not fit it.
     """
-    _require("executorch", "torch")
+    require_packages("executorch", "executorch", "torch")
     target = folder / PROGRAM
     if given is None:
-        _require("torchao")
+        require_packages("executorch", "torchao")
         _export(source, target, progress)
     else:
         _copy(given, target)
@@ -277,7 +276,7 @@ def _load_runtime() -> tuple[Any, Any]:
 
     `executorch.runtime` would load the exporter as well: four seconds more, and its warnings.
     """
-    _require("executorch", "torch")
+    require_packages("executorch", "executorch", "torch")
     import torch  # noqa: PLC0415 - a second; and the extension is linked to it
 
     runtime = importlib.import_module("executorch.extension.pybindings._C")
@@ -288,12 +287,6 @@ def _load_runtime() -> tuple[Any, Any]:
             for library in package.glob(pattern):
                 torch.ops.load_library(library)
     return torch, runtime
-
-
-def _require(*modules: str) -> None:
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise ExtraMissing("executorch", module)
 
 
 @contextlib.contextmanager
