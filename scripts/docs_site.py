@@ -1,9 +1,10 @@
 """Build the site of docs/, and check every link on the way: `python scripts/docs_site.py [FOLDER]`.
 
-The pages are written for people who read the repository. Two things are done to a copy of them:
+The pages are written for people who read the repository. Three things are done to a copy of them:
 
 - The navigation is made from the tables of docs/README.md, so a page is entered once.
 - A link to a file outside docs/ becomes the path of that file, because the site does not hold it.
+- The page of the public names gets their signatures and members, from their docstrings.
 """
 
 from __future__ import annotations
@@ -54,6 +55,18 @@ def _link(found: re.Match[str], here: Path) -> str:
     return f"`{place}`" if words.strip("`") in place else f"{words} (`{place}`)"
 
 
+def signatures() -> str:
+    """What makes mkdocstrings write out every public name."""
+    names = (ROOT / "src" / "edgewise" / "__init__.pyi").read_text("utf-8")
+    lines = ["", "## Signatures", ""]
+    for home, name in re.findall(r"^from (\S+) import (\w+) as \2$", names, re.M):
+        lines += [f"::: {home}.{name}"]
+        if name.endswith("Options"):  # most of an option's fields are those of its base
+            lines += ["    options:", "      inherited_members: true"]
+        lines += [""]
+    return "\n".join(lines)
+
+
 def stage(folder: Path) -> Path:
     """Copy the pages into `folder`, and write the settings beside them."""
     pages = folder / "pages"
@@ -61,6 +74,8 @@ def stage(folder: Path) -> Path:
     for path in pages.rglob("*.md"):
         here = DOCS / path.relative_to(pages).parent
         path.write_text(for_the_site(path.read_text("utf-8"), here), "utf-8")
+    with (pages / "reference" / "python.md").open("a", encoding="utf-8") as page:
+        page.write(signatures())
     settings = (ROOT / "scripts" / "docs_site.yml").read_text("utf-8")
     nav = json.dumps(navigation((DOCS / "README.md").read_text("utf-8")))
     file = folder / "mkdocs.yml"

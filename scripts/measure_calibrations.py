@@ -4,7 +4,8 @@
 
 Risk tables, quantiles and the features' means: on answers to requests that the calibration of calls
 was not fitted on, and on segments as fits without their voice judge them. The scores of speech are
-fitted here; those of calls by training/fit_calls.py. --table prints that of docs/speech-models.md.
+fitted here; those of calls by training/fit_calls.py.
+--table prints that of docs/notes/senses.md.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.calibrate.report import measured_keys
-from edgewise.decide.calibration import parse_calibration
-from edgewise.decide.objective import find_threshold
-from edgewise.speech.confidence import SPEECH
-from edgewise.types.measured import Measured
-from edgewise.types.objectives import ERROR_PROBABILITY
+from edgewise.decide.calibration import Measured, parse_calibration
+from edgewise.decide.policy import find_threshold
+from edgewise.speech.words import SPEECH
+from edgewise.types.messages import ERROR_PROBABILITY
 from edgewise_bench.risk import risk_table
 from edgewise_bench.routing.rows import (
     FUNCTION_MODEL,
@@ -34,7 +34,7 @@ from edgewise_bench.routing.rows import (
 from edgewise_bench.speech.fit import fit_speech
 
 ROOT = Path(__file__).parents[1]
-TRACES = ROOT / "benchmarks" / "traces"
+TRACES = ROOT / "packages" / "edgewise-bench" / "results" / "traces"
 SHIPPED = ROOT / "src" / "edgewise" / "calibrations"
 CALLS = f"{FUNCTION_MODEL}-q8_0.calls.json"
 
@@ -64,7 +64,7 @@ def speech(model: str) -> dict[str, Any]:
 
 
 def table() -> list[str]:
-    """What each shipped calibration of speech is worth, as the lines of docs/speech-models.md."""
+    """What each shipped calibration of speech is worth: lines of docs/notes/senses.md."""
     lines = [
         "| | Documents, segments | AUROC (people) | Calibration error | Kept at 0.5 "
         "| Words wrong: kept, sent | `max_error` 5 %, 10 %, 20 % keeps |",

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 import sys
 
-from edgewise.assembly.parts import open_embedder
 from edgewise.calibrate.metrics import auroc
 from edgewise.decide.compare_answers import DIFFERENT_BELOW, agree_in_meaning
+from edgewise.parts import open_embedder
 from edgewise.settings import Settings
 from edgewise_bench.questions.meaning_pairs import pairs
 

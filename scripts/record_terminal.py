@@ -1,4 +1,4 @@
-"""Record `edgewise demo` as an animated SVG: `python scripts/record_terminal.py docs/demo.svg`.
+"""Record `edgewise demo` as a moving SVG: `python scripts/record_terminal.py docs/images/demo.svg`.
 
 The recording is real. The demo runs in a terminal (a pty). Each piece of its output appears when
 it came; long waits are cut short, and the home folder is written as ~. The SVG holds text and CSS
@@ -132,7 +132,8 @@ def svg(shown: list[Frame]) -> str:
                 times.append([now, now])
             times[-1][1] = now + seconds
         now += seconds
-    rules, texts = [], []
+    rules: list[str] = []
+    texts: list[str] = []
     for (row, line), times in spans.items():
         name = f"t{len(texts)}"
         texts.append(f'<text id="{name}" x="{MARGIN}" y="{(row + 0.7) * LINE:g}">{line}</text>')

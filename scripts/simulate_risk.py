@@ -1,4 +1,4 @@
-"""How often a stated risk is broken on made trace sets (docs/risk.md): takes a minute or two."""
+"""How often a stated risk is broken on made trace sets (docs/guide/risk.md): a minute or two."""
 
 import sys
 

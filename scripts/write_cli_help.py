@@ -1,8 +1,9 @@
-"""Write the help texts in docs/cli.md anew: `python scripts/write_cli_help.py [--check]`.
+"""Write the help texts in docs/reference/cli.md anew: `python scripts/write_cli_help.py [--check]`.
 
 Each block between `<!-- help: edgewise ask -->` and `<!-- end of help -->` becomes what
-`edgewise ask --help` prints; the block of a group holds its sub-commands' help too. With --check
-nothing is written, and a stale page is exit code 1.
+`edgewise ask --help` prints, without the line of `--help` itself; the block of a group holds its
+sub-commands' help too, but those of a package of its own. With --check nothing is written, and a
+stale page is exit code 1.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import click
 
 from edgewise.cli.main import cli
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 COLUMNS = 80
+HELP_LINE = re.compile(r"  -h, --help +Show this message and exit\.")
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n.*?<!-- end of help -->", re.DOTALL)
 
 
 def contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
-    """The command and everything below it, groups before their commands."""
+    """The command and what edgewise has below it, groups before their commands."""
     context = click.Context(
         command,
         parent=parent,
@@ -31,7 +33,9 @@ def contexts(command: click.Command, parent: click.Context | None) -> Iterator[c
         help_option_names=["-h", "--help"],
     )
     yield context
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and getattr(command.callback, "__module__", "").startswith(
+        "edgewise."
+    ):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             assert below is not None, name
@@ -42,7 +46,8 @@ def helps() -> dict[str, str]:
     """What `--help` prints, by command: `edgewise`, `edgewise ask`, …"""
     texts: dict[str, str] = {}
     for context in contexts(cli, None):
-        help_text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+        lines = (line.rstrip() for line in context.get_help().splitlines())
+        help_text = "\n".join(line for line in lines if not HELP_LINE.fullmatch(line))
         block = " ".join(context.command_path.split()[:2])
         texts[block] = f"{texts[block]}\n\n\n{help_text}" if block in texts else help_text
     return texts
@@ -54,7 +59,7 @@ def renewed(page: str) -> str:
     shown = [match[1] for match in BLOCK.finditer(page)]
     if sorted(shown) != sorted(texts):
         raise SystemExit(
-            f"docs/cli.md must have one block for each of {', '.join(texts)}; "
+            f"docs/reference/cli.md must have one block for each of {', '.join(texts)}; "
             f"it has {', '.join(shown)}"
         )
     return BLOCK.sub(
@@ -71,7 +76,7 @@ def main() -> None:
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(new, "utf-8")
     elif new != page:
-        raise SystemExit("docs/cli.md is stale: run python scripts/write_cli_help.py")
+        raise SystemExit("docs/reference/cli.md is stale: run python scripts/write_cli_help.py")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
+import itertools
 import os
 import signal
 import socket
@@ -15,7 +17,8 @@ import pytest
 
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import ModelNotFound, StoreError
-from edgewise.local.store.store import (
+from edgewise.local.catalogue import SMALLEST_MODEL
+from edgewise.local.store import (
     InstalledModel,
     ModelStore,
 )
@@ -55,10 +58,17 @@ hypothesis.settings.load_profile("shared")
 MODELS_DIR = Settings.load().models_dir
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders, which do not exist yet: most tests never write, so none is made for them."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Settings, ledger and keys in a folder of the test's; the small model in the shared cache."""
-    home = tmp_path / "edgewise-home"
+    home = next(homes)
     for name in set(os.environ) - {"HF_HUB_DISABLE_TELEMETRY"}:  # edgewise sets that one
         if name.startswith(("EDGEWISE_", "CACTUS_", "HF_")):
             monkeypatch.delenv(name)
@@ -70,9 +80,20 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EDGEWISE_HOME", str(home))
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(MODELS_DIR.parent))
     monkeypatch.setenv("EDGEWISE_THREADS", "1")
-    monkeypatch.setenv("EDGEWISE_MODEL", "tiny")  # whatever else this machine could run
+    # Whatever else this machine could run: in commands, and in settings that name no model.
+    monkeypatch.setenv("EDGEWISE_MODEL", "tiny")
+    monkeypatch.setitem(Settings.__init__.__kwdefaults__, "model", SMALLEST_MODEL)  # type: ignore[arg-type]
+    monkeypatch.setenv("EDGEWISE_KEEP_WARM_S", "0")  # no process is left behind
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     return home
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_left_open() -> Iterator[None]:
+    """Told at the end of its file: otherwise Python finds it in the middle of some later test that
+    makes much garbage, and that test fails for it."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +114,7 @@ def only_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 def default_model() -> Iterator[InstalledModel]:
     """The model users get. `make test` pulls it; a bare `pytest` is told how."""
     try:
-        yield ModelStore(MODELS_DIR).find(Settings().model)
+        yield ModelStore(MODELS_DIR).find(SMALLEST_MODEL)
     except ModelNotFound as error:
         pytest.fail(f"{error} (make test does that)")
 

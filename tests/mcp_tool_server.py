@@ -196,8 +196,16 @@ def lying() -> Server[Any]:
     return Server("lying", on_list_tools=list_tools, on_call_tool=call_tool)
 
 
+def loud() -> MCPServer:
+    """Never ends a line of its log."""
+    for _ in range(40):
+        sys.stderr.write("x" * 1_000_000)
+    return good()
+
+
 MODES: dict[str, Callable[[], MCPServer | Server[Any]]] = {
     "good": good,
+    "loud": loud,
     "other": lambda: good("other station"),
     "many": many,
     "endless": endless,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.assembly import parts
-from edgewise.local.store.store import ModelStore
+from edgewise import parts
+from edgewise.local.store import ModelStore
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend
 from edgewise.testing.scripted import SCRIPTED_FACTS

@@ -34,6 +34,7 @@ from edgewise import (
     Settings,
     TextDelta,
     Token,
+    bridge,
 )
 from edgewise.shared_engine import SharedEngine
 from edgewise.testing import (
@@ -48,7 +49,7 @@ from edgewise.testing import (
     word_tokens,
 )
 from edgewise.testing.scripted import SCRIPTED_FACTS
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, ToolCall
 from tests.speech.made_voice import silence, voice, wav
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +60,7 @@ TALK = wav(silence(0.3), voice(1.0))
 
 def settings_for(folder: Path, url: str = "", **changes: Any) -> Settings:
     environment = {"OPENAI_API_KEY": "k" if url else "", "OPENAI_BASE_URL": url}
-    limits = {"first_token_s": 60.0, "patience_s": 60.0, "connect_s": 60.0}
+    limits: dict[str, Any] = {"first_token_s": 60.0, "patience_s": 60.0, "connect_s": 60.0}
     return Settings.load(
         environment, chain=("openai",), data_dir=folder, config_dir=folder / "config"
     ).with_changes(**limits, **changes)
@@ -236,7 +237,7 @@ async def test_a_task_that_waits_in_the_queue_can_be_cancelled(tmp_path: Path) -
         first = asyncio.create_task(engine.complete("x", max_tokens=5_000))
         await asyncio.to_thread(wait_until, lambda: backend.generated > 0)
         second = asyncio.create_task(engine.complete("y", request_id="second"))
-        (queue,) = cast(SharedEngine, engine.engine).fair_queues.values()
+        (queue,) = cast(SharedEngine, engine.engine).parts.fair_queues.values()
         await asyncio.to_thread(wait_until, lambda: queue.waiting == 1)
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -370,6 +371,66 @@ async def test_a_tool_may_use_the_synchronous_engine_with_a_tool_of_its_own(
         reply = await engine.call("Plan tea in 5 minutes", [plan_tea], execute=True)
     inner.close()
     assert [result.value for result in reply.results] == ["tea in 5 minutes"]
+
+
+async def test_a_coroutine_approves_on_the_callers_loop(tmp_path: Path) -> None:
+    loop, ran = asyncio.get_running_loop(), []
+    seen: list[asyncio.AbstractEventLoop] = []
+    answers = [False, True]
+
+    def set_timer(minutes: int) -> str:
+        """Set a timer."""
+        ran.append(minutes)
+        return "set"
+
+    async def approve(call: ToolCall) -> bool:
+        await asyncio.sleep(0)
+        seen.append(asyncio.get_running_loop())
+        return answers.pop(0)
+
+    asked = "Set a timer for 5 minutes"
+    parts: dict[str, Any] = {
+        "backend": ScriptedBackend.confident("Well."),
+        "function_model": ScriptedFunctionModel([TIMER_CALL]),
+    }
+    async with AsyncEngine(settings_for(tmp_path), **parts) as engine:
+        talk = AsyncConversation(engine, tools=[set_timer], approve=approve)
+        await talk.ask(asked)
+        assert ran == [], "a coroutine object is no consent, and neither is False"
+        assert [one.content for one in talk.messages if one.role == "tool"] == [
+            "failed: not run: the user did not allow it"
+        ]
+        talk.messages.clear()
+        async for _ in talk.stream(asked):
+            pass
+        assert ran == [5]
+        answers[:] = [False, True]
+        for result in ("not run: the user did not allow it", ""):
+            reply = await engine.call(asked, [set_timer], execute=True, approve=approve)
+            assert [one.error for one in reply.results] == [result]
+    assert ran == [5, 5]
+    assert seen == [loop] * 4
+
+
+async def test_an_approval_that_fails_reaches_who_awaits(tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    def set_timer(minutes: int) -> None:
+        """Set a timer."""
+        ran.append(minutes)
+
+    async def approve(_: ToolCall) -> bool:
+        raise LookupError("nobody is there")
+
+    model = ScriptedFunctionModel([TIMER_CALL])
+    async with AsyncEngine(settings_for(tmp_path), function_model=model) as engine:
+        talk = AsyncConversation(engine, tools=[set_timer], approve=approve)
+        with pytest.raises(LookupError, match="nobody is there"):
+            await talk.ask("Set a timer for 5 minutes")
+        with pytest.raises(LookupError, match="nobody is there"):
+            async for _ in talk.stream("Set a timer for 5 minutes"):
+                pass
+    assert ran == []
 
 
 def test_a_conversation_awaits_its_coroutine_tools(tmp_path: Path) -> None:
@@ -521,7 +582,7 @@ async def test_a_web_application_streams_to_many_at_once_and_some_leave(
             lambda: all(engine.engine.ledger.get(f"number-{number}") for number in numbers),
         )
         await no_thread_is_left()
-        assert not engine._running
+        assert not engine.workers.running
 
     for number, text in zip(numbers, texts, strict=True):
         if not leaves(number):
@@ -539,6 +600,42 @@ async def test_a_web_application_streams_to_many_at_once_and_some_leave(
 
 def asked(cloud: LoopbackCloud, number: int) -> bool:
     return any(number_in(str(seen.body["messages"][-1])) == number for seen in cloud.requests)
+
+
+async def test_a_system_without_a_thread_to_spare_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with AsyncEngine(settings_for(tmp_path), backend=ScriptedBackend(["Yes."])) as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(bridge, "_threads", bridge._Threads())
+            patched.setattr(threading.Thread, "start", exhausted)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                await engine.complete("Is it?", policy="local_only")
+        assert engine.workers.running == set()
+        assert (await engine.complete("Is it?", policy="local_only")).text == "Yes."
+
+
+async def test_parts_that_were_given_outlive_a_close(tmp_path: Path) -> None:
+    with LoopbackCloud() as given, LoopbackCloud() as configured:
+        given.always("From the given cloud.")
+        other = Engine(settings_for(tmp_path / "other", given.openai_url))
+        door = other.parts.cloud("chat")
+        engine = AsyncEngine(
+            settings_for(tmp_path, configured.openai_url),
+            backend=ScriptedBackend.confident("From the given model."),
+            cloud=door,
+        )
+        for _ in range(2):
+            reply = await engine.complete("Is it?", policy="local_only")
+            assert reply.text == "From the given model."
+            reply = await engine.complete("Is it?", policy="cloud_only")
+            assert reply.text == "From the given cloud."
+            await engine.close()
+        other.close()
+        assert configured.requests == []
 
 
 async def test_live_captions_may_be_given_up(tmp_path: Path) -> None:

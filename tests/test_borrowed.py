@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgewise import Engine
-from edgewise.assembly.calibrations import (
-    calibration_of,
-    model_key,
-    own_path,
-    shipped_document,
-)
-from edgewise.calls.confidence import CALLS
+from edgewise.calibrations import calibration_of, model_key, own_path, shipped_document
+from edgewise.calls.check import CALLS
 from edgewise.cli.doctor import _without_calibration
 from edgewise.cli.render import summary
 from edgewise.decide.calibration import CHAT
@@ -66,12 +61,12 @@ def test_a_file_of_the_engine_comes_first(tmp_path: Path) -> None:
 
 
 def test_replies_say_borrowed_and_a_stated_risk_leaves(
-    cloud: LoopbackCloud, tmp_path: Path, run: Run
+    cloud: LoopbackCloud, own_home: Path, run: Run
 ) -> None:
     cloud.always("Paris.")
     settings = Settings.load(
         {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url},
-        data_dir=tmp_path / "edgewise-home" / "data",
+        data_dir=own_home / "data",
     )
     with Engine(settings, backend=ScriptedBackend.confident("In Paris.", facts=SAME)) as engine:
         kept = engine.complete("Where?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Generator
 import pytest
 
 from edgewise import bridge
-from edgewise.bridge import BACKLOG, Cancellation, Worker, current
+from edgewise.bridge import BACKLOG, PIECE_BYTES, Cancellation, NoThread, Worker, current
 from edgewise.errors import Cancelled
 
 
@@ -34,6 +35,28 @@ def test_what_the_work_yields_arrives_in_order_and_its_end_is_told_on_its_thread
 
     assert asyncio.run(collect()) == list(range(3 * BACKLOG))
     assert ended == [("a-worker", None)]
+
+
+def test_a_reader_that_takes_nothing_is_owed_a_bounded_number_of_bytes() -> None:
+    made: list[int] = []
+    pieces = [b"x" * 20_000] * 100 + [b"y" * 3 * BACKLOG * PIECE_BYTES]
+
+    def work() -> Generator[bytes, None, None]:
+        for piece in pieces:
+            made.append(len(piece))
+            yield piece
+
+    async def look_then_read() -> list[bytes]:
+        worker = Worker(Cancellation("me"), work, lambda _: None, name="a-worker")
+        worker.start()
+        while len(made) < 2:
+            await asyncio.sleep(0.01)
+        for _ in range(20):  # it would make all of them
+            await asyncio.sleep(0.01)
+        assert sum(made) <= BACKLOG * PIECE_BYTES + 2 * 20_000
+        return [piece async for piece in worker.pieces()]
+
+    assert asyncio.run(look_then_read()) == pieces
 
 
 def test_a_piece_may_be_nothing() -> None:
@@ -162,3 +185,134 @@ def test_the_loop_is_not_woken_for_a_piece_that_more_follows() -> None:
         return [batch async for batch in worker.batches()]
 
     assert asyncio.run(collect())[0] == ["head", "body"]
+
+
+# -- threads are started off the loop --------------------------------------------------------------
+
+
+def echoing(number: int, name: str = "a-worker") -> Worker[int]:
+    def work() -> Generator[int, None, None]:
+        yield number
+
+    return Worker(Cancellation(), work, lambda _: None, name=name)
+
+
+async def all_of(workers: list[Worker[int]]) -> list[int]:
+    return [piece for worker in workers async for piece in worker.pieces()]
+
+
+def test_the_loop_goes_on_while_a_thread_takes_long_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine a thread that starts another one waits long until that one runs."""
+    usual, may_start, on_the_loop = threading.Thread.start, threading.Event(), list[str]()
+
+    def slow(thread: threading.Thread) -> None:
+        if asyncio._get_running_loop() is not None:
+            on_the_loop.append(thread.name)
+        else:
+            assert may_start.wait(60)
+        usual(thread)
+
+    async def go_on() -> list[int]:
+        workers = [echoing(number) for number in range(20)]
+        for worker in workers:
+            worker.start()
+        await asyncio.sleep(0)  # the loop is here, and no thread is
+        may_start.set()
+        return await all_of(workers)
+
+    monkeypatch.setattr(bridge, "_threads", bridge._Threads())
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    assert asyncio.run(go_on()) == list(range(20))
+    assert on_the_loop == []
+
+
+def test_a_thread_that_is_free_takes_what_waits_for_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, may_start, seen = threading.Thread.start, threading.Event(), list[str]()
+
+    def slow(thread: threading.Thread) -> None:
+        if thread.name != "first":
+            assert may_start.wait(60)
+        usual(thread)
+
+    go, ended = threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        assert go.wait(60)
+        seen.append(threading.current_thread().name)
+        ended.release()
+
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    threads = bridge._Threads()
+    for name in ("first", "second", "third"):
+        threads.run(work, name)
+    go.set()
+    for _ in range(2):  # one is held by whoever starts its thread
+        assert ended.acquire(timeout=60)
+    assert "first" in seen
+    may_start.set()
+    assert ended.acquire(timeout=60)
+    assert sorted(seen) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("which", ["a thread", "the one that starts them"])
+def test_a_system_without_threads_is_told_and_nothing_stays_waiting(
+    monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    def exhausted(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    ended: list[Exception | None] = []
+
+    async def ask() -> list[list[int]]:
+        def nothing() -> Generator[int, None, None]:
+            yield from ()
+
+        workers = [Worker(Cancellation(), nothing, ended.append, name="a") for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        found = [[piece async for piece in worker.pieces()] for worker in workers]
+        assert all(isinstance(worker.failure, NoThread) for worker in workers)
+        return found
+
+    with monkeypatch.context() as patched:
+        if which == "a thread":
+            patched.setattr(threading.Thread, "start", exhausted)
+        else:
+            patched.setattr(_thread, "start_new_thread", exhausted)
+        patched.setattr(bridge, "_threads", bridge._Threads())
+        assert asyncio.run(ask()) == [[], [], []]
+        assert [type(error) for error in ended] == [NoThread] * 3
+        threads = bridge._threads
+    done = threading.Event()
+    threads.run(done.set, "later")
+    assert done.wait(60), "there are threads again"
+
+
+def test_whoever_cannot_be_woken_keeps_nobody_else_waiting() -> None:
+    """A runtime's own `abort` may raise, and it is called on the event loop."""
+
+    def broken() -> None:
+        raise ValueError("generator already executing")
+
+    cancellation, woken = Cancellation(), threading.Event()
+    with cancellation.waking(broken), cancellation.waking(woken.set):
+        cancellation.leave()
+    assert woken.is_set() and cancellation.left
+
+
+def test_what_would_end_a_program_is_told_as_a_failure() -> None:
+    def work() -> Generator[int, None, None]:
+        yield 1
+        raise SystemExit
+
+    async def collect() -> Exception | None:
+        worker = Worker(Cancellation(), work, lambda _: None, name="a-worker")
+        worker.start()
+        assert [piece async for piece in worker.pieces()] == [1]
+        return worker.failure
+
+    assert isinstance(asyncio.run(collect()), RuntimeError)

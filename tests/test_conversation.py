@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -30,7 +31,7 @@ from edgewise.conversation import (
     open_calls,
 )
 from edgewise.errors import InvalidRequest
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from tests.pictures import one_pixel
 
 
@@ -223,7 +224,7 @@ def test_a_tool_gets_instances_of_the_classes_it_asks_for() -> None:
             reply = engine.call(f"light the {watts} watt lamp in the hall", [light], execute=True)
     assert lit == [Lamp(room="hall", watts=40)]
     (refused,) = reply.results
-    assert refused.error == "not run: light: lamp.watts: Value error, nobody sells that"
+    assert refused.error == "not run: light: lamp.watts: Value error, nobody sells that, got 90"
 
 
 def test_a_stream_with_tools_ends_once_with_the_answer() -> None:
@@ -255,6 +256,24 @@ def test_the_cloud_gets_calls_and_results_and_the_last_step_has_to_answer(
     assert reply.tool_calls, "a model that calls against the ban gets no further step"
 
 
+def test_a_tool_that_the_function_model_saw_no_use_for_is_run_if_the_cloud_calls_it(
+    cloud: LoopbackCloud,
+) -> None:
+    environment = {**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+    asks = Answer(text="I look.", tool_calls=(ToolCall("get_weather", {"city": " Oslo"}, "c1"),))
+    cloud.script(asks, "It rains.")
+    none = ScriptedFunctionModel(["none"], logprobs=[[-0.001]])
+    backend = ScriptedBackend.doubtful("Who knows?")
+    with Engine(Settings.load(environment), backend=backend, function_model=none) as made:
+        talk = Conversation(made, tools=[get_weather])
+        reply = talk.ask("What should I wear in Oslo?")
+    assert (reply.text, reply.source) == ("It rains.", "cloud")
+    assert [len(seen.body["tools"]) for seen in cloud.requests] == [1, 1]
+    asked, called, result, _ = talk.messages
+    assert (called.content, called.tool_calls[0].arguments) == ("I look.", {"city": " Oslo"})
+    assert (asked.role, result.role, result.tool_call_id) == ("user", "tool", "c1")
+
+
 def test_what_a_private_turn_looked_up_stays_on_the_device() -> None:
     engine, _ = made_engine('get_weather {"city":"Oslo"}')
     with engine:
@@ -267,6 +286,209 @@ def test_what_a_private_turn_looked_up_stays_on_the_device() -> None:
 def test_a_conversation_needs_a_step_to_call_and_one_to_answer(engine: Engine) -> None:
     with pytest.raises(InvalidRequest, match="max_steps = 1: at least 2"):
         Conversation(engine, max_steps=1)
+
+
+# -- consent ----------------------------------------------------------------------------------
+
+CANCEL = 'cancel_order {"number":1043}'
+ASKED = "Cancel order number 1043"
+NO_CONSENT: list[Any] = [None, False, "no", "yes", 1, Mock(), [True], object()]
+
+
+class Shop:
+    """Orders that were cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[int] = []
+
+    @property
+    def tools(self) -> list[Any]:
+        def cancel_order(number: int) -> str:
+            """Cancel an order by its number."""
+            self.cancelled.append(number)
+            return "cancelled"
+
+        return [cancel_order]
+
+
+def shop_engine(*, doubtful: bool = False, **changes: Any) -> tuple[Engine, ScriptedBackend]:
+    backend = ScriptedBackend.confident("It is done.")
+    model = ScriptedFunctionModel([CANCEL, "none"], logprobs=[[-2.5 if doubtful else -0.001]] * 2)
+    settings = Settings.load(dict(os.environ), **{"policy": "local_only", **changes})
+    return Engine(settings, backend=backend, function_model=model), backend
+
+
+def said_of(talk: Conversation) -> list[str]:
+    return [message.content for message in talk.messages if message.role == "tool"]
+
+
+@pytest.mark.parametrize("answer", NO_CONSENT)
+def test_only_true_runs_a_tool(answer: Any) -> None:
+    async def later(_: ToolCall) -> Any:
+        return answer
+
+    for approve in (lambda _: answer, later):
+        shop, (engine, _) = Shop(), shop_engine()
+        with engine:
+            talk = Conversation(engine, tools=shop.tools, approve=approve)
+            talk.ask(ASKED)
+        assert shop.cancelled == []
+        assert said_of(talk) == ["failed: not run: the user did not allow it"]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_coroutine_may_approve(live: bool) -> None:
+    async def approve(call: ToolCall) -> bool:
+        return call.name == "cancel_order"
+
+    shop, (engine, _) = Shop(), shop_engine()
+    with engine:
+        talk = Conversation(engine, tools=shop.tools, approve=approve)
+        if live:
+            list(talk.stream(ASKED))
+        else:
+            talk.ask(ASKED)
+    assert (shop.cancelled, said_of(talk)) == ([1043], ["cancelled"])
+
+
+def test_calls_after_a_result_of_the_application_are_asked_about_too(cloud: LoopbackCloud) -> None:
+    """`resume` goes the same way as a turn."""
+    shop = Shop()
+    lamp = ToolCall("set_lamp", {"on": True}, id="c1")
+    cancel = ToolCall("cancel_order", {"number": 1043}, id="c2")
+    cloud.script(Answer(tool_calls=(lamp,)), Answer(tool_calls=(cancel,)), Answer(text="Well."))
+    variables = {**os.environ, "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+
+    async def approve(_: ToolCall) -> bool:
+        return False
+
+    with Engine(Settings.load(variables, policy="cloud_only")) as engine:
+        talk = Conversation(engine, tools=[*shop.tools, LAMP], approve=approve)
+        (call,) = talk.ask("Switch the lamp on, then cancel my order").tool_calls
+        assert talk.resume([ToolResult(call)]).text == "Well."
+    assert shop.cancelled == []
+    assert said_of(talk)[-1] == "failed: not run: the user did not allow it"
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_an_approval_that_fails_runs_nothing_and_its_error_is_the_callers(live: bool) -> None:
+    ran: list[str] = []
+
+    def first() -> None:
+        """Do the first thing."""
+        ran.append("first")
+
+    def second() -> None:
+        """Do the second thing."""
+        ran.append("second")
+
+    async def approve(call: ToolCall) -> bool:
+        if call.name == "second":
+            raise LookupError("nobody is there")
+        return True
+
+    engine, _ = made_engine("first {}\nsecond {}")
+    with engine:
+        talk = Conversation(engine, tools=[first, second], approve=approve)
+        with pytest.raises(LookupError, match="nobody is there"):
+            if live:
+                list(talk.stream("Do the first thing and do the second thing"))
+            else:
+                talk.ask("Do the first thing and do the second thing")
+    assert ran == []
+
+
+def test_a_call_in_doubt_is_not_run_and_the_last_reply_says_so() -> None:
+    shop, (engine, backend) = Shop(), shop_engine(doubtful=True)
+    with engine:
+        talk = Conversation(engine, tools=shop.tools)
+        reply = talk.ask(ASKED)
+    assert shop.cancelled == []
+    (told,) = said_of(talk)
+    assert told.startswith("failed: not run: in doubt (cancel_order: unverified confidence 0.")
+    assert backend.requests[-1].messages[-1].content == told, "the model knows it"
+    assert (reply.text, reply.needs_cloud_handoff) == ("It is done.", True)
+    assert "cancel_order was not run: in doubt (" in reply.decision.reason
+    assert reply.degraded == talk.steps[0].degraded
+    assert reply.decision.degraded_code == talk.steps[0].decision.degraded_code
+    assert not talk.steps[-1].needs_cloud_handoff, "the answer in words was sure by itself"
+
+
+def test_doubt_after_a_failed_cloud_is_degraded_to_the_end(cloud: LoopbackCloud) -> None:
+    cloud.always(Status(500))
+    variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+    shop = Shop()
+    engine, _ = shop_engine(doubtful=True)
+    settings = Settings.load({**os.environ, **variables}, policy="prefer_local")
+    parts = {"backend": engine.parts._backend, "function_model": engine.parts._function_model}
+    engine.close()
+    with Engine(settings, **parts) as engine:  # type: ignore[arg-type]
+        talk = Conversation(engine, tools=shop.tools)
+        reply = talk.ask(ASKED)
+    assert talk.steps[0].decision.code == "fallback_local"
+    assert shop.cancelled == []
+    assert (reply.source, reply.degraded, reply.needs_cloud_handoff) == ("local", True, True)
+    assert reply.decision.degraded_code == talk.steps[0].decision.degraded_code != ""
+
+
+def test_a_call_in_doubt_runs_if_it_is_told_to_or_the_user_allows_it() -> None:
+    shop, (engine, _) = Shop(), shop_engine(doubtful=True)
+    with engine:
+        talk = Conversation(engine, tools=shop.tools, execute="always")
+        reply = talk.ask(ASKED)
+    assert shop.cancelled == [1043]
+    assert reply.needs_cloud_handoff, "nobody has looked at it"
+    assert "cancel_order was run in doubt (" in reply.decision.reason
+
+    asked: list[ToolCall] = []
+
+    def approve(call: ToolCall) -> bool:
+        asked.append(call)
+        return True
+
+    engine, _ = shop_engine(doubtful=True)
+    with engine:
+        talk = Conversation(engine, tools=shop.tools, approve=approve)
+        reply = talk.ask(ASKED)
+    assert shop.cancelled == [1043, 1043]
+    assert [bool(call.doubt) for call in asked] == [True]
+    assert not reply.needs_cloud_handoff, "the user knew of it and allowed it"
+
+
+def test_the_clouds_calls_are_not_in_doubt(cloud: LoopbackCloud) -> None:
+    call = ToolCall("cancel_order", {"number": 1043}, id="c1")
+    cloud.script(Answer(tool_calls=(call,)))
+    cloud.always(Answer(text="It is cancelled."))
+    variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url}
+    shop, (engine, _) = Shop(), shop_engine(doubtful=True)
+    settings = Settings.load({**os.environ, **variables}, policy="prefer_local")
+    with Engine(
+        settings, function_model=engine.parts._function_model, backend=engine.parts._backend
+    ) as own:
+        talk = Conversation(own, tools=shop.tools)
+        reply = talk.ask(ASKED)
+    engine.close()
+    assert talk.steps[0].decision.code == "handoff_low_confidence"
+    assert (shop.cancelled, reply.degraded) == ([1043], False)
+
+
+def test_without_execute_every_call_is_the_applications() -> None:
+    shop, (engine, _) = Shop(), shop_engine()
+    with engine:
+        talk = Conversation(engine, tools=shop.tools, execute=False)
+        (call,) = talk.ask(ASKED).tool_calls
+        assert (call.name, shop.cancelled) == ("cancel_order", [])
+        assert talk.resume([ToolResult(call, "cancelled")]).text == "It is done."
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"approve": True}, {"execute": "yes"}, {"execute": 1}, {"execute": None}]
+)
+def test_what_is_no_consent_is_refused_at_once(engine: Engine, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+        Conversation(engine, **wrong)
+    with pytest.raises(InvalidRequest, match=next(iter(wrong))):
+        engine.call(ASKED, Shop().tools, **wrong)
 
 
 CALL = ToolCall("get_weather", {"city": "Oslo"}, id="a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,8 @@ def test_without_a_keyring_a_key_goes_into_a_private_file(tmp_path: Path) -> Non
         os.umask(old_mask)
     assert credentials.get("openai") == KEY
     assert stat.S_IMODE(credentials.path.stat().st_mode) == 0o600
-    assert list(credentials.path.parent.iterdir()) == [credentials.path]
+    beside = [path for path in credentials.path.parent.iterdir() if path != credentials.path]
+    assert [path.name for path in beside] == ["keys.lock"] and not beside[0].read_bytes()
     assert credentials.open_to_others() is False
 
 
@@ -159,4 +161,21 @@ def test_a_failed_write_leaves_the_old_keys_and_no_copy(
     with pytest.raises(SettingsError, match="No space left on device"):
         credentials.set("openai", KEY)
     assert credentials.get("openai") == "sk-old"
-    assert list(tmp_path.iterdir()) == [credentials.path]
+    assert sorted(tmp_path.iterdir()) == [credentials.path, tmp_path / "keys.lock"]
+
+
+def test_keys_that_are_stored_at_the_same_moment_are_all_kept(tmp_path: Path) -> None:
+    names = [f"provider{number}" for number in range(12)]
+    together = threading.Barrier(len(names))
+
+    def store(name: str) -> None:
+        together.wait()
+        Credentials(tmp_path).set(name, KEY, prefer="file")
+
+    threads = [threading.Thread(target=store, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(Credentials(tmp_path).places()) == sorted(names)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["keys.json", "keys.lock"]

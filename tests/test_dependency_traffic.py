@@ -25,13 +25,14 @@ from typing import IO
 
 import pytest
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from tests.conftest import MODELS_DIR
+from tests.watched_extra import ZSTD
 
 ROOT = Path(__file__).parents[1]
-PROJECT, BENCH = (
-    tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]
-    for folder in (".", "bench")
+PROJECT, *PACKAGES = (
+    tomllib.loads(path.read_text("utf-8"))["project"]
+    for path in (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml")))
 )
 ON_CI = bool(os.environ.get("CI"))
 WATCHED_S = 15  # after the work
@@ -42,7 +43,7 @@ PATIENCE_S = 60  # for the telemetry of a runtime that we let speak
 # What must have been loaded for the work to have been real.
 EXTRAS: dict[str, set[str]] = {
     "base": {
-        *("anthropic", "click", "filelock", "genai_prices", "gguf", "google.genai", "httpx2"),
+        *("click", "filelock", "genai_prices", "gguf", "httpx2"),
         *("huggingface_hub", "jinja2", "keyring", "numpy", "openai", "platformdirs", "rich"),
     },
     "embed": {"numpy", "onnxruntime", "tokenizers"},
@@ -54,7 +55,7 @@ EXTRAS: dict[str, set[str]] = {
     "postgres": {"psycopg", "psycopg_binary"},
     "server": {
         *("prometheus_client", "pydantic", "python_multipart", "starlette", "uvicorn"),
-        "websockets",
+        *("websockets", ZSTD),
     },
     "plots": {"jiwer", "matplotlib.figure"},  # of edgewise-bench
     "speech": {"av", "ctranslate2", "faster_whisper", "onnxruntime"},
@@ -62,10 +63,10 @@ EXTRAS: dict[str, set[str]] = {
     "wyoming": {"wyoming"},
 }
 # The model of `redact` does not come from the package index, and an export for `executorch` takes
-# minutes under strace. Ray's many processes were not traced; tests/cluster runs them in a network
-# of their own. docs/privacy.md says so of all.
-NOT_WATCHED = {"cluster", "executorch", "redact"}
-# Where a dependency may write, below the home or anywhere: docs/privacy.md names these too.
+# minutes under strace. Ray's many processes were not traced; the tests of edgewise-cluster run them
+# in a network of their own. docs/guide/privacy.md says so of all. `engines` brings ours only.
+NOT_WATCHED = {"cluster", "engines", "executorch", "redact"}
+# Where a dependency may write, below the home or anywhere: docs/guide/privacy.md names these too.
 MAY_WRITE: dict[str, tuple[str, ...]] = {
     "plots": (
         *(".cache/matplotlib", ".config/matplotlib"),
@@ -159,6 +160,7 @@ class Child:
             "EDGEWISE_MODEL": "tiny",
             "EDGEWISE_CACHE_DIR": str(MODELS_DIR.parent),
             "EDGEWISE_FETCH_DEFAULT_MODEL": "no",
+            "EDGEWISE_KEEP_WARM_S": "0",
             "EDGEWISE_THREADS": "1",
         }
         command = [*watcher, "-ff", "-y", "-e", f"trace={CALLS}", "-o", str(folder / "trace")]
@@ -293,15 +295,19 @@ def test_an_extra_looks_nobody_up_and_leaves_nothing_behind(
 
 
 def test_every_extra_is_watched() -> None:
-    optional = PROJECT["optional-dependencies"].keys() | BENCH["optional-dependencies"].keys()
+    (bench,) = (each for each in PACKAGES if each["name"] == "edgewise-bench")
+    optional = PROJECT["optional-dependencies"].keys() | bench["optional-dependencies"].keys()
     tools = {"dev", "docs"}  # they work on this repository, never inside of an engine
     assert set(EXTRAS) == {"base", *optional} - {*tools, *NOT_WATCHED}
 
 
 def test_the_page_on_privacy_names_every_dependency() -> None:
-    page = (ROOT / "docs" / "privacy.md").read_text("utf-8")
-    optional = PROJECT["optional-dependencies"] | BENCH["optional-dependencies"]
-    extras = [optional[extra] for extra in (*EXTRAS, *NOT_WATCHED) if extra != "base"]
-    found = sum(extras, PROJECT["dependencies"] + BENCH["dependencies"])
-    for name in {re.split("[^\\w.-]", each)[0] for each in found} - {"edgewise"}:
-        assert f"`{name}`" in page, f"docs/privacy.md does not say what {name} does"
+    page = (ROOT / "docs" / "guide" / "privacy.md").read_text("utf-8")
+    needed = list(PROJECT["dependencies"])
+    for extra in {*EXTRAS, *NOT_WATCHED} & PROJECT["optional-dependencies"].keys():
+        needed += PROJECT["optional-dependencies"][extra]
+    for package in PACKAGES:
+        needed += sum(package["optional-dependencies"].values(), package["dependencies"])
+    names = {re.split("[^\\w.-]", each)[0] for each in needed}
+    for name in {name for name in names if not name.startswith("edgewise")}:
+        assert f"`{name}`" in page, f"docs/guide/privacy.md does not say what {name} does"

@@ -67,7 +67,7 @@ RECORDER = ROOT / "scripts" / "record_terminal.py"
 
 
 def test_the_recording_is_small_still_and_real() -> None:
-    text = (ROOT / "docs" / "demo.svg").read_text("utf-8")
+    text = (ROOT / "docs" / "images" / "demo.svg").read_text("utf-8")
     drawing = ElementTree.fromstring(text)
     assert len(text) < 200_000
     assert "prefers-color-scheme:dark" in text and "prefers-reduced-motion" in text

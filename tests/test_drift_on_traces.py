@@ -1,6 +1,6 @@
 """The shipped calibration on published answers: rows like its own are no drift, one kind alone is.
 
-With the published traces in benchmarks/traces.
+With the published traces of edgewise-bench.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from edgewise import Settings
 from edgewise.calibrate.traces import Sample
 from edgewise.decide.calibration import parse_calibration
-from edgewise.decide.drift import Drift, Reference, Seen, find_drift, noted
+from edgewise.decide.drift import Drift, Reference, SeenConfidence, find_drift, noted
 from edgewise.decide.gate import Gate
 from edgewise.monitor.drift import read_reference
 from edgewise.monitor.why import document_of
@@ -22,7 +22,8 @@ from edgewise_bench.chat.calibration import split_rows
 from edgewise_bench.chat.traces import read_trace_set
 
 NAME = "smollm2-135m-instruct-q8_0"
-TRACES = Path(__file__).parents[1] / "benchmarks" / "traces" / "smollm2-135m-instruct.jsonl.gz"
+RESULTS = Path(__file__).parents[1] / "packages" / "edgewise-bench" / "results"
+TRACES = RESULTS / "traces" / "smollm2-135m-instruct.jsonl.gz"
 DRAWS, ROWS = 40, 500
 
 
@@ -52,9 +53,9 @@ def check(
     assert data is not None
     calibration = parse_calibration(data, NAME)
     seen = [
-        Seen(calibration.final.of(row.at(None).features()))
+        SeenConfidence(calibration.final.of(row.at(None).features()))
         if threshold is None
-        else Seen(noted(Gate(calibration, threshold), row.readings), threshold)
+        else SeenConfidence(noted(Gate(calibration, threshold), row.readings), threshold)
         for row in rows
     ]
     return find_drift(NAME, reference, seen, ())

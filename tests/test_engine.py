@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
+from edgewise.decide.gate import HELD_TOKENS
 from edgewise.errors import CloudClosed, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.backend import TokenStream
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Status
 from edgewise.types.replies import Finished, Reply, TextDelta
 
@@ -170,6 +171,40 @@ def test_a_request_id_is_used_once(cloud: LoopbackCloud) -> None:
             engine.complete("?", request_id="order-1")
 
 
+def test_of_many_with_one_id_at_once_one_is_answered_and_paid(cloud: LoopbackCloud) -> None:
+    """In two engines on one ledger, as two processes have it."""
+    cloud.always(Answer(text="Yes.", input_tokens=1000, output_tokens=100, delay_first_s=0.3))
+    budget = {"budgets": ("$1/day",), "chain": ("openai",)}
+    replies, refusals, start = list[Reply](), list[str](), threading.Barrier(20)
+
+    def ask(engine: Engine) -> None:
+        start.wait()
+        try:
+            replies.append(engine.complete("?", request_id="order-1", policy="cloud_only"))
+        except InvalidRequest as error:
+            refusals.append(str(error))
+
+    with Engine(settings_for(cloud, **budget)) as one, Engine(settings_for(cloud, **budget)) as two:
+        engines = [one, two] * 10
+        threads = [threading.Thread(target=ask, args=(engine,)) for engine in engines]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        spent = one.ledger.report().spent_microdollars
+    assert len(replies) == 1 == len(cloud.requests)
+    assert refusals == ["request id 'order-1' was used before"] * 19
+    assert spent == replies[0].usage.cost_microdollars > 0
+
+
+def test_an_id_of_a_request_that_was_refused_can_be_used(cloud: LoopbackCloud) -> None:
+    with Engine(settings_for(cloud), backend=ScriptedBackend.confident("Yes.")) as engine:
+        for wrong in ({"max_tokens": 0}, {"model": "no-such-model"}):
+            with pytest.raises(EdgewiseError):
+                engine.complete("?", request_id="order-1", **wrong)
+        assert engine.complete("?", request_id="order-1").id == "order-1"
+
+
 @pytest.mark.parametrize(
     ("prompt", "options", "complaint"),
     [
@@ -311,7 +346,7 @@ def test_the_real_model_hands_off_in_the_same_call(
     reply = events[-1].reply
     assert (reply.text, reply.source) == ("The cloud knows.", "cloud")
     assert reply.attempts[0].outcome == "handed_off"
-    assert 0 < reply.attempts[0].output_tokens <= engine._calibration(None).hold_tokens + 16
+    assert 0 < reply.attempts[0].output_tokens <= HELD_TOKENS
 
 
 @pytest.mark.real_model

@@ -16,12 +16,12 @@ from PIL import ImageDraw, ImageFont
 from edgewise import Engine, Settings
 from edgewise.errors import InvalidRequest, ModelNotFound, SpaceMismatch
 from edgewise.folder_search import (
+    NO_PICTURES,
     FolderIndex,
     index_path,
     picture_reader,
 )
-from edgewise.local.store.store import InstalledModel
-from edgewise.search.documents import NO_PICTURES
+from edgewise.local.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder
 from edgewise.types.embeddings import Embedded
 
@@ -246,6 +246,16 @@ def test_a_killed_update_loses_nothing_that_was_done_and_is_continued(
 def test_nobody_else_may_read_the_index(index: FolderIndex) -> None:
     index.update()
     assert index._store.path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_data_folder_that_the_index_makes_first_is_closed_to_others(
+    folder: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "new" / "data"
+    with Engine(Settings(data_dir=data), embedder=ScriptedEmbedder()) as engine:
+        FolderIndex(engine, folder).close()
+    assert data.stat().st_mode & 0o077 == (data / "indexes").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.real_model

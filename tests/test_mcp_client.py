@@ -7,10 +7,12 @@ import contextlib
 import gc
 import importlib.util
 import os
+import re
 import shlex
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,9 @@ from edgewise import (
     ToolServers,
 )
 from edgewise.errors import Cancelled, ExtraMissing
-from edgewise.local.store.store import InstalledModel
-from edgewise.mcp_client import MOST_TEXT, Address
+from edgewise.extras import install_command
+from edgewise.local.store import InstalledModel
+from edgewise.mcp_client import MOST_TEXT, ServerAddress
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
 
 PATIENCE_S = 120.0  # for what must succeed: the machine may be busy
@@ -201,6 +204,16 @@ def test_a_server_that_dies_in_a_call_is_said_to_have_and_its_last_words_are_quo
         assert run(servers, "figures", place="Oslo") == {"degrees": 21}, "the other one lives"
 
 
+def test_a_log_that_never_ends_a_line_takes_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        with opened("loud") as servers:
+            assert run(servers, "get_weather", place="Oslo") == "It rains in Oslo."
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_server_that_hangs_at_its_start_is_ended() -> None:
     before = children(), set(threading.enumerate())
     with pytest.raises(ToolServerFailed, match="has not started within 3 s"):
@@ -244,7 +257,7 @@ def test_what_is_no_server_is_refused(wrong: Any) -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ExtraMissing, match=r"pip install 'edgewise\[mcp\]'"):
+    with pytest.raises(ExtraMissing, match=re.escape(install_command("mcp"))):
         ToolServers(["anything"])
 
 
@@ -255,7 +268,7 @@ def test_only_what_is_on_another_machine_leaves() -> None:
         "http://192.168.1.20:8000/mcp",
         "http://localhost.example",
     )
-    assert [Address.of(text).leaves for text in (*here, *there)] == [False] * 3 + [True] * 3
+    assert [ServerAddress.of(text).leaves for text in (*here, *there)] == [False] * 3 + [True] * 3
 
 
 # -- over HTTP ----------------------------------------------------------------------------------
@@ -333,12 +346,30 @@ def test_a_conversation_calls_a_servers_tool_and_answers_from_its_result(engine:
 
 
 def test_a_call_that_is_not_approved_is_not_run(engine: Engine) -> None:
-    with Conversation(
-        engine, mcp=[command("good")], approve=lambda _: False, policy="local_only"
-    ) as talk:
-        talk.ask("What is the weather in Oslo?")
+    async def later(_: ToolCall) -> bool:
+        return False
+
+    for approve in (lambda _: False, later):
+        with Conversation(
+            engine, mcp=[command("good")], approve=approve, policy="local_only"
+        ) as talk:
+            talk.ask("What is the weather in Oslo?")
+        result = next(message for message in talk.messages if message.role == "tool")
+        assert result.content == "failed: not run: the user did not allow it"
+
+
+def test_a_call_of_a_servers_tool_that_is_in_doubt_is_not_run(tmp_path: Path) -> None:
+    model = ScriptedFunctionModel.doubtful('get_weather {"place":"Oslo"}')
+    settings = Settings.load({}, data_dir=tmp_path, config_dir=tmp_path / "config")
+    with (
+        Engine(
+            settings, backend=ScriptedBackend.confident("Rain."), function_model=model
+        ) as engine,
+        Conversation(engine, mcp=[command("good")], policy="local_only") as talk,
+    ):
+        assert talk.ask("What is the weather in Oslo?").needs_cloud_handoff
     result = next(message for message in talk.messages if message.role == "tool")
-    assert result.content == "failed: not run: the user did not allow it"
+    assert result.content.startswith("failed: not run: in doubt (get_weather: ")
 
 
 def test_a_tool_that_fails_is_told_to_the_model_and_the_talk_goes_on(tmp_path: Path) -> None:
@@ -424,9 +455,9 @@ def test_a_private_request_is_not_offered_tools_of_another_machine(engine: Engin
         far = type(tool)(
             name="far", parameters=tool.parameters, run=lambda **_: "left", leaves=True
         )
-        request = engine._request("anything", tools=[tool, far], private=True)
+        request = engine.parts.request("anything", tools=[tool, far], private=True)
         assert [one.name for one in request.tools] == [tool.name]
-        assert len(engine._request("anything", tools=[tool, far]).tools) == 2
+        assert len(engine.parts.request("anything", tools=[tool, far]).tools) == 2
 
 
 def test_whoever_leaves_cancels_the_call_and_the_server_is_told(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import pytest
 from mcp import Client
@@ -19,7 +21,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.types import CallToolResult
 
 from edgewise import AsyncEngine, FolderIndex, Ledger, Settings, ToolServers
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.mcp_server import make_server
 from edgewise.testing import (
     Answer,
@@ -49,6 +51,7 @@ WEATHER = {
 # A server of its own process, whose device prints to standard output what it should not.
 NOISY = """
 import asyncio, os, sys
+import edgewise.mcp_server
 from edgewise import AsyncEngine, Settings
 from edgewise.mcp_server import serve_http, serve_stdio
 from edgewise.testing import ScriptedBackend
@@ -63,6 +66,7 @@ words = os.environ["WORDS"]
 backend = Noisy.confident(words, delay_s=0.05 if words.count(" ") > 10 else 0.0)
 engine = AsyncEngine(Settings.load(), backend=backend)
 if sys.argv[1:] == ["http"]:
+    edgewise.mcp_server.HEADER_S = 1.0
     asyncio.run(serve_http(engine, 0, lambda url: print(url, flush=True)))
 else:
     asyncio.run(serve_stdio(engine))
@@ -76,7 +80,7 @@ def anyio_backend() -> str:
 
 def settings_for(folder: Path, url: str = "", **changes: Any) -> Settings:
     environment = {"OPENAI_API_KEY": "k" if url else "", "OPENAI_BASE_URL": url}
-    limits = {"first_token_s": 60.0, "patience_s": 60.0, "connect_s": 60.0}
+    limits: dict[str, Any] = {"first_token_s": 60.0, "patience_s": 60.0, "connect_s": 60.0}
     return Settings.load(
         environment, chain=("openai",), data_dir=folder, config_dir=folder / "config"
     ).with_changes(**limits, **changes)
@@ -131,6 +135,18 @@ async def test_five_tools_are_offered_and_none_changes_anything(
         promised = (tool.output_schema or {})["required"]
         assert {"source", "confidence", "confidence_verified", "cost_usd"} <= set(promised)
         assert {"degraded", "degraded_reason"} <= set(promised)
+
+
+@pytest.mark.parametrize("said", [{"privacy": "private"}, {"policy": "local_only"}], ids=str)
+async def test_an_argument_that_a_tool_does_not_have_is_refused(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
+    backend = ScriptedBackend.confident("It is Canberra.")
+    async with client_of(settings_for(tmp_path), backend=backend) as client:
+        refused = await client.call_tool("ask", {"question": "What?", **said})
+        assert refused.is_error and "private" in text_of(refused)
+        answered = await client.call_tool("ask", {"question": "What?", "private": True})
+        assert text_of(answered) == "It is Canberra."
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -338,7 +354,9 @@ def test_standard_output_carries_nothing_but_the_protocol(own_home: Path) -> Non
     assert "loading the model" in noise and "llama_model_load" in noise
 
 
-async def test_over_http_it_serves_this_machine_and_no_web_page(own_home: Path) -> None:
+async def test_over_http_it_serves_whoever_has_the_address_and_no_web_page(
+    own_home: Path,
+) -> None:
     given = child("-c", NOISY, "http")
     process = subprocess.Popen(
         [given.command, *given.args],
@@ -358,7 +376,14 @@ async def test_over_http_it_serves_this_machine_and_no_web_page(own_home: Path) 
             async with httpx2.AsyncClient() as http:
                 stranger = {"origin": "https://evil.example", "accept": "application/json"}
                 refused = await http.post(url.strip(), headers=stranger, json={})
+                bare = await http.post(url.strip().rpartition("/")[0], json={})
             assert refused.status_code == 403
+            assert bare.status_code == 404, "another user of this machine knows the port alone"
+            at = urlsplit(url.strip())
+            with socket.create_connection((at.hostname, at.port)) as slow:
+                slow.sendall(b"GET /mcp HTTP/1.1\r\n")
+                assert b" 408 " in await asyncio.to_thread(slow.recv, 100)
+            assert len(url.strip().rpartition("/mcp/")[2]) >= 32
         finally:
             process.terminate()
             process.wait()

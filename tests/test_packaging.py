@@ -217,7 +217,7 @@ def test_the_workflow_tests_every_python_that_we_name() -> None:
 
 
 def test_windows_runs_the_commands_of_the_page() -> None:
-    page = (ROOT / "docs/install.md").read_text("utf-8")
+    page = (ROOT / "docs/guide/install.md").read_text("utf-8")
     (block,) = re.findall(r"```powershell\n(.*?)```", page, re.S)
     run = [step["run"] for job, step in steps() if job == "windows" and "run" in step]
     # On the runner `py` would take its newest Python, not the one of the matrix.

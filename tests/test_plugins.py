@@ -1,4 +1,4 @@
-"""Plug-ins: the package that docs/extending.md shows, really installed, found and used."""
+"""Plug-ins: the package that docs/guide/extending.md shows, really installed, found and used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from edgewise import plugins
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.settings import Settings
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "extending.md"
 
 
 def files_on_the_page() -> dict[str, str]:
@@ -44,22 +43,39 @@ def install(site: Path, name: str, points: dict[str, dict[str, str]], **files: s
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder on the subprocess's sys.path, into which pip installed the page's package."""
+    source, folder = tmp_path_factory.mktemp("parrot"), tmp_path_factory.mktemp("site")
+    for path, text in files_on_the_page().items():
+        (source / path).parent.mkdir(exist_ok=True)
+        (source / path).write_text(text, "utf-8")
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--quiet", "--target", folder, source],
+        check=True,
+    )
+    return folder
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder on the subprocess's sys.path with the page's package in it."""
-    folder = tmp_path / "site"
-    pages = files_on_the_page()
-    project = tomllib.loads(pages.pop("pyproject.toml"))["project"]
-    pages.pop("config.toml")
-    install(folder, project["name"], project["entry-points"], **pages)
+def home(tmp_path: Path) -> Path:
+    """With the page's settings."""
+    folder = tmp_path / "home"
+    (folder / "config").mkdir(parents=True)
+    (folder / "config" / "config.toml").write_text(files_on_the_page()["config.toml"])
     return folder
 
 
 def run(site: Path, code: str, **environment: str) -> Any:
     """What `code` leaves in `result`, from a fresh interpreter: entry points are cached."""
     script = f"import json\n{textwrap.dedent(code)}\nprint(json.dumps(result))"
+    return json.loads(python(site, "-c", script, **environment))
+
+
+def python(site: Path, *words: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, *words],
         # What the page's config.toml names must count, not the tests' own choice.
         env=os.environ | {"PYTHONPATH": str(site), "EDGEWISE_MODEL": "", **environment},
         capture_output=True,
@@ -67,7 +83,7 @@ def run(site: Path, code: str, **environment: str) -> Any:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def test_built_ins_are_entry_points_too() -> None:
@@ -84,12 +100,14 @@ def test_the_package_of_the_page_is_found(site: Path) -> None:
         site,
         """
         from edgewise import plugins
-        result = [plugins.names(g) for g in ("policies", "cloud_providers", "local_backends")]
+        groups = ("policies", "cloud_providers", "local_backends", "runtimes", "ledgers")
+        result = [plugins.names(group) for group in groups]
         """,
     )
     assert "impatient" in found[0] and "prefer_local" in found[0]
     assert "parrot" in found[1] and "openai" in found[1]
     assert "parrot" in found[2] and "llama_cpp" in found[2]
+    assert "parrot" in found[3] and "parrot" in found[4]
 
 
 ASK = """
@@ -100,14 +118,15 @@ ASK = """
             engine.complete("pretty polly", policy="local_only").to_dict(),
             engine.complete("pretty polly", private=True).to_dict(),
         ]
+        ledger = engine.parts.ledger
+        result += [str(ledger.path), [row["source"] for row in ledger.recent()]]
     """
 
 
-def test_an_engine_uses_the_policy_the_provider_and_the_backend(site: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    (home / "config").mkdir(parents=True)
-    (home / "config" / "config.toml").write_text(files_on_the_page()["config.toml"])
-    cloud, local, private = run(site, ASK, EDGEWISE_HOME=str(home))
+def test_an_engine_uses_the_policy_the_provider_the_backend_and_the_ledger(
+    site: Path, home: Path
+) -> None:
+    cloud, local, private, ledger, written = run(site, ASK, EDGEWISE_HOME=str(home))
 
     assert cloud["response"] == "pretty polly "
     assert (cloud["source"], cloud["model"]) == ("cloud", "parrot-large")
@@ -124,6 +143,41 @@ def test_an_engine_uses_the_policy_the_provider_and_the_backend(site: Path, tmp_
     assert not local["confidence_verified"], "nobody has calibrated a parrot"
 
     assert (private["source"], private["decision"]["degraded_code"]) == ("local", "private")
+
+    assert written == ["local", "local", "cloud"], "the latest first"
+    assert Path(ledger).name == "perch.sqlite"
+    assert Path(ledger).with_suffix(".said").read_text() == "pretty polly \n" * 3
+
+
+def test_an_engine_uses_the_function_model_of_the_page(site: Path) -> None:
+    reply = run(
+        site,
+        """
+        from edgewise import Engine
+        from edgewise.testing import ScriptedBackend
+        from edgewise_parrot.caller import ParrotCaller
+
+        def set_timer(minutes: int) -> None:
+            "Set a timer for so many minutes."
+
+        with Engine(backend=ScriptedBackend(["?"]), function_model=ParrotCaller()) as engine:
+            asked = engine.call("set a timer for 5 minutes", [set_timer], policy="local_only")
+            result = asked.to_dict()
+        """,
+    )
+    assert [call["name"] for call in reply["tool_calls"]] == ["set_timer"]
+    assert (reply["source"], reply["model"]) == ("local", "parrot-caller")
+
+
+def test_the_command_line_asks_a_model_of_the_runtime_by_name(site: Path, home: Path) -> None:
+    (home / "config" / "config.toml").write_text('ledger = "parrot://perch"\n')
+    ask = ("-m", "edgewise", "ask", "pretty polly", "--policy", "local_only", "--json")
+    told = json.loads(python(site, *ask, "--model", "parrot-1@parrot", EDGEWISE_HOME=str(home)))
+    assert (told["response"], told["model"]) == ("pretty polly ", "parrot-1")
+    shown = python(site, "-m", "edgewise", "doctor", "--json", EDGEWISE_HOME=str(home))
+    assert "edgewise-parrot 1.0" in shown and "perch.sqlite" in shown
+    (said,) = home.rglob("perch.said")
+    assert said.read_text() == "pretty polly \n"
 
 
 def test_what_a_provider_raises_becomes_a_reason_to_fall_back(tmp_path: Path) -> None:

@@ -10,18 +10,16 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from edgewise import Engine
-from edgewise.assembly import parts
-from edgewise.assembly.calibrations import calibration_of
+from edgewise import Engine, parts
+from edgewise.calibrate import questions
 from edgewise.calibrate.answers import Question
-from edgewise.calibrate.kinds import builtin
+from edgewise.calibrations import calibration_of
 from edgewise.decide.calibration import CHAT
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud, ScriptedBackend
 from edgewise.types.messages import Request
-from edgewise.types.replies import Finished, Switched, TextDelta
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Finished, Switched, TextDelta, Token
 from tests.cli.conftest import Run
 from tests.cli.conftest import run as run
 from tests.server.conftest import cloud as cloud
@@ -59,7 +57,7 @@ class Knowing(ScriptedBackend):
         yield Finish(output_tokens=1, confidence=0.8 if sure else 0.3)
 
 
-def _questions(seed: int, most: int | None) -> list[Question]:
+def _questions(most: int | None = None) -> list[Question]:
     """Of many kinds, all with a plain answer."""
     kinds = [f"kind {number}" for number in range(10)]
     return [
@@ -75,8 +73,8 @@ def _questions(seed: int, most: int | None) -> list[Question]:
 
 @pytest.fixture
 def calibrated(run: Run, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    backend = Knowing(_questions(0, None))
-    monkeypatch.setattr(builtin, "make_builtin_questions", _questions)
+    backend = Knowing(_questions())
+    monkeypatch.setattr(questions, "builtin_questions", _questions)
     monkeypatch.setattr(parts, "open_backend", lambda settings: backend)
     told = run("calibrate", "--builtin", "--model", "smol@cactus", "--yes", "--json").json
     assert told["score"] == "the runtime's own confidence"
@@ -149,8 +147,7 @@ def test_labelled_rows_correct_what_the_builtin_ones_found(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     lines = [
-        json.dumps({"prompt": each.prompt, "answer": each.accepted[0]})
-        for each in _questions(0, None)
+        json.dumps({"prompt": each.prompt, "answer": each.accepted[0]}) for each in _questions()
     ]
     rows.write_text("\n".join(lines), "utf-8")
     told = run("calibrate", str(rows), "--model", "smol@cactus", "--yes", "--json").json

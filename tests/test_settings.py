@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edgewise.assembly import parts
-from edgewise.assembly.calibrations import find_calibration
+from edgewise import AsyncEngine, Engine, parts
+from edgewise.calibrations import find_calibration
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.decide.calibration import CHAT
 from edgewise.errors import SettingsError
-from edgewise.local.store import catalogue
 from edgewise.settings import (
+    EngineOptions,
     KeySettings,
     ProviderSettings,
     ServerSettings,
     Settings,
+    SettingsOptions,
     default_threads,
 )
+from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Task
 
 
@@ -78,7 +82,7 @@ def test_times_between_handoffs_are_a_number_or_a_list(
 
 
 def test_the_last_one_wins_default_file_environment_argument(tmp_path: Path) -> None:
-    assert Settings.load({}).max_tokens == 256
+    assert Settings.load({}).max_tokens is None
     environment = write_config(tmp_path, 'max_tokens = 11\npolicy = "local_only"')
     assert Settings.load(environment).max_tokens == 11
     environment["EDGEWISE_MAX_TOKENS"] = "22"
@@ -190,20 +194,29 @@ def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
     texts = {
         "int": "7",
+        "int | None": "7",
         "float": "7",
-        "call_easy": "0.1",
         "error_probability": "0.2",
-        "call_hard": "0.9",
         "float | None": "0.5",
         "Handoff": "signal",
         "OnDrift": "cloud",
         "audit_share": "0.5",
         "gpu": "off",
         "openvino_device": "CPU",
+        "backend": "ray",
+        "policy": "local_only",
+        "chain": "openai",
+        "finders": "presidio",
+        "redact": "EMAIL",
+        "private_kinds": "EMAIL",
+        "budgets": "$1/day",
+        "audit_budget": "$1/day",
+        "cloud_every_s": "30",
+        "store_away_allowance": "$1",
     }
     defaults = Settings()
     for each in fields(Settings):
-        if each.name in ("providers", "difficulty", "server", "environment", "named"):
+        if each.name in ("models", "providers", "server", "environment", "named"):
             continue
         default = getattr(defaults, each.name)
         opposite = "no" if default is True else "yes"
@@ -243,7 +256,7 @@ def test_every_field_but_the_tables_can_come_from_the_environment() -> None:
         ("budgets", [1.0], "a list of texts"),
         ("data_dir", 5, "a path"),
         ("providers", "openai", "a table"),
-        ("difficulty", "high", "a table"),
+        ("models", {"gpt-4o": 5}, "5 is not the name of a model"),
         ("call_tools", "0", "at least 1"),
     ],
 )
@@ -251,6 +264,80 @@ def test_a_bad_value_is_refused_by_its_name(name: str, value: Any, wanted: str) 
     with pytest.raises(SettingsError, match=wanted) as caught:
         Settings.load({}, **{name: value})
     assert str(caught.value).startswith((f"{name} = ", f"[{name}]: "))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"modell": "tiny"}, "there is no setting 'modell'; did you mean 'model'?"),
+        ({"threads": "two"}, "threads = 'two': not a whole number"),
+        ({"budgets": ["1/day"]}, r"cannot read the budget '1/day': .*; did you mean '\$1/day'?"),
+        ({"audit_budget": "lots"}, "cannot read the budget 'lots'"),
+        ({"store_away_allowance": "lots"}, "store_away_allowance = 'lots'"),
+        ({"cloud_every_s": ["task chatt: 5"]}, "cloud_every_s = 'task chatt: 5'"),
+        ({"policy": "locl"}, "policy = 'locl': .* did you mean 'local_only'?"),
+        ({"backend": "llama"}, "backend = 'llama': .* did you mean 'llama_cpp'?"),
+        ({"chain": ["opnai"]}, "unknown cloud provider 'opnai'. Did you mean 'openai'?"),
+        ({"redact": ["EMIAL"]}, "redact: nothing here finds 'EMIAL'; did you mean 'EMAIL'?"),
+        ({"private_kinds": ["CRAD"]}, "private_kinds: .* did you mean 'CARD'?"),
+        ({"finders": ["persidio"]}, "finders = 'persidio': .* did you mean 'presidio'?"),
+        (
+            {"providers": {"mine": ProviderSettings(protocol="opnai")}},
+            r"\[providers.mine\]: protocol = 'opnai': .* did you mean 'openai'?",
+        ),
+    ],
+)
+def test_every_door_to_the_settings_refuses_what_is_wrong_at_once(
+    given: dict[str, Any], words: str
+) -> None:
+    doors: tuple[Callable[..., Any], ...] = (
+        Settings, Settings.load, Settings().with_changes, Engine, AsyncEngine
+    )  # fmt: skip
+    for door in doors:
+        with pytest.raises(SettingsError, match=words):
+            door(**given)
+
+
+def test_values_given_in_code_are_read_like_those_of_the_file(tmp_path: Path) -> None:
+    chosen = Settings(budgets="$1/day, app: $2/day", data_dir=str(tmp_path))  # type: ignore[arg-type]
+    assert chosen.budgets == ("$1/day", "app: $2/day") and chosen.data_dir == tmp_path
+    assert pickle.loads(pickle.dumps(chosen)) == chosen
+
+
+def test_an_engine_takes_every_setting_by_its_name(tmp_path: Path) -> None:
+    with Engine(model="standard", policy="local_only", budgets=["$1/day"]) as engine:
+        chosen = engine.settings
+        assert (chosen.model, chosen.policy, chosen.budgets) == (
+            "standard", "local_only", ("$1/day",)
+        )  # fmt: skip
+        assert {"model", "policy", "budgets"} <= chosen.named
+    asynchronous = AsyncEngine(Settings.load({}, max_tokens=5), policy="local_only")
+    chosen = asynchronous.engine.settings
+    assert (chosen.max_tokens, chosen.policy) == (5, "local_only")
+
+
+def test_what_is_also_the_name_of_a_part_is_the_setting_if_it_is_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "mine.sqlite3"
+    with Engine(ledger=str(file), function_model="standard", backend="llama_cpp") as engine:
+        assert engine.settings.ledger_path == file
+        assert engine.settings.function_model == "standard"
+
+
+def test_the_typed_keyword_arguments_are_the_settings() -> None:
+    typed = {*SettingsOptions.__annotations__}
+    assert typed == {each.name for each in fields(Settings)} - {"environment", "named"}
+    assert typed - {*EngineOptions.__annotations__} == {"backend", "function_model", "ledger"}
+
+
+def test_an_engine_says_what_it_is() -> None:
+    keyed = Settings.load({"OPENAI_API_KEY": "k"}, model="standard")
+    said = repr(Engine(keyed))
+    assert said == "<Engine qwen2.5-coder-1.5b-instruct, prefer_local, cloud openai>"
+    scripted = Engine(
+        Settings.load({}), backend=ScriptedBackend.confident("Yes."), policy="local_only"
+    )
+    assert repr(scripted) == "<Engine scripted-1, local_only, no cloud has a key>"
+    assert repr(AsyncEngine(keyed)).startswith("<AsyncEngine qwen2.5-coder-1.5b-instruct, ")
 
 
 def test_a_bad_variable_is_refused_like_any_other_value() -> None:
@@ -261,8 +348,8 @@ def test_a_bad_variable_is_refused_like_any_other_value() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('polcy = "local_only"', "unknown setting 'polcy'"),
-        ('environment = { A = "b" }', "unknown setting 'environment'"),
+        ('polcy = "local_only"', "there is no setting 'polcy'; did you mean 'policy'"),
+        ('environment = { A = "b" }', "there is no setting 'environment'"),
         ("max_tokens = ", "config.toml"),
         ('[providers.mine]\nkey = "sk-secret"', r"\[providers.mine\]: unknown setting 'key'"),
         ("[providers.mine]\nbase_url = 5", "base_url must be text"),
@@ -287,10 +374,10 @@ def test_settings_do_not_change_once_made() -> None:
     chosen = Settings()
     with pytest.raises(FrozenInstanceError):
         chosen.policy = "cloud_only"  # type: ignore[misc]
-    changed = chosen.with_changes(policy="cloud_only", threads="3")
+    changed = chosen.with_changes(policy="cloud_only", threads="3")  # type: ignore[arg-type]
     assert (changed.policy, changed.threads, chosen.policy) == ("cloud_only", 3, "prefer_local")
     with pytest.raises(SettingsError, match="threads"):
-        chosen.with_changes(threads="none")
+        chosen.with_changes(threads="none")  # type: ignore[arg-type]
 
 
 def test_half_the_cores_and_at_least_one_is_the_default() -> None:
@@ -442,7 +529,10 @@ def test_the_users_own_server_may_only_transcribe() -> None:
     ("table", "complaint"),
     [
         ({"base_url": "models.example", "model": "m"}, "http:// or https://"),
-        ({"base_url": "https://a.example", "protocol": "soap", "model": "m"}, "no protocol 'soap'"),
+        (
+            {"base_url": "https://a.example", "protocol": "soap", "model": "m"},
+            "there is no such protocol",
+        ),
     ],
 )
 def test_a_table_that_makes_no_sense_is_refused(table: dict[str, str], complaint: str) -> None:
@@ -482,11 +572,6 @@ def test_a_calibration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     chosen = Settings.load({}, calibration=str(tmp_path / "none.json"))
     with pytest.raises(SettingsError, match=r"none\.json"):
         find_calibration(chosen, "", CHAT)
-
-
-def test_the_default_model_is_the_stores_default() -> None:
-    """Settings may not import the store, so both name it; they must name the same one."""
-    assert Settings().model == catalogue.DEFAULT_MODEL
 
 
 def test_audits_have_a_budget_and_a_share_of_their_own() -> None:
@@ -643,6 +728,6 @@ def test_an_old_name_is_still_read(tmp_path: Path) -> None:
     assert Settings.load(environment | {"EDGEWISE_FUNCTION_MODEL": "c"}).function_model == "c"
 
 
-def test_an_old_weight_of_the_difficulty_is_still_read(tmp_path: Path) -> None:
-    environment = write_config(tmp_path, "[difficulty]\njoints = 2")
-    assert Settings.load(environment).difficulty == {"boundaries": 2.0}
+def test_a_file_with_settings_of_steps_that_are_gone_is_still_read(tmp_path: Path) -> None:
+    text = "call_easy = 0.2\ncall_hard = 0.5\ncall_tools = 7\n[difficulty]\nboundaries = 2"
+    assert Settings.load(write_config(tmp_path, text)).call_tools == 7

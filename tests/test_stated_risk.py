@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings
+from edgewise.decide.families import centres_of, write_centres
 from edgewise.errors import InvalidRequest, SettingsError
 from edgewise.testing import (
     Answer,
@@ -44,8 +45,8 @@ CHAT: dict[str, Any] = {
     **MEASURED,
     "risk": {"whole": WHOLE, "stream": STREAM},
 }
-TEN = "an error of at most 10 % with probability 90 %"
-ONE = "an error of at most 1 % with probability 90 %"
+TEN = "an error of at most 10 % with probability 90 % on requests like those measured"
+ONE = "an error of at most 1 % with probability 90 % on requests like those measured"
 TALK = wav(silence(0.5), voice(5.0), silence(0.5))
 TIMER = {
     "name": "set_timer",
@@ -113,6 +114,76 @@ def test_a_risk_that_nothing_proves_sends_everything_to_the_cloud(
     assert [attempt.place for attempt in reply.attempts] == ["cloud"], "no local time is wasted"
 
 
+@pytest.fixture
+def of_families(cloud: LoopbackCloud, tmp_path: Path) -> Iterator[Engine]:
+    """An engine whose calibration was measured on questions for capitals."""
+    lands = ("Peru", "Chad", "Norway", "Japan", "Egypt", "Cuba", "Ghana", "Laos")
+    asked = [("places", "capitals", f"What is the capital of {land}?") for land in lands]
+    asked += [("sums", "sums", f"How much are {number} and 4?") for number in range(2, 9)]
+    families = {
+        "rows": 1000,
+        "least": 0.2,
+        "conditions": {"temperature": 0, "tokens": 64, "longest": 64, "turns": 1},
+        "floors": [[0.1, 0.7]],
+        "thresholds": [0.9, 0.8, 0.5],
+        "cells": {"places": [1000, "200 4 400 20 800 300"]},
+        "centres": write_centres(centres_of(asked)),
+    }
+    path = tmp_path / "of_families.json"
+    path.write_text(json.dumps(CHAT | {"families": families}))
+    backend = ScriptedBackend.confident("It is Vaduz.")
+    with Engine(settings_for(cloud, tmp_path, calibration=str(path)), backend=backend) as made:
+        yield made
+
+
+CAPITAL, POEM = "What is the capital of Liechtenstein?", "Write a poem about my garden in June."
+
+
+def test_who_asks_like_a_measured_family_is_promised_the_error(of_families: Engine) -> None:
+    reply = of_families.complete(CAPITAL, max_error=0.1)
+    assert (reply.source, reply.decision.code) == ("local", "kept_confident")
+    assert (reply.decision.threshold, reply.decision.objective) == (0.8, f"{TEN} (places)")
+    *_, last = of_families.stream(CAPITAL, max_error=0.1)
+    assert isinstance(last, Finished)
+    assert last.reply.decision.threshold == 0.8, "the same: a stream is judged whole"
+
+
+def test_a_stranger_leaves_before_the_device_begins(
+    of_families: Engine, cloud: LoopbackCloud
+) -> None:
+    reply = of_families.complete(POEM, max_error=0.1)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_risk_unproven")
+    assert reply.decision.reason.startswith(f"{TEN} is not promised: it is a stranger")
+    assert [attempt.place for attempt in reply.attempts] == ["cloud"]
+    usual = of_families.complete(POEM)
+    assert usual.source == "local", "without a stated error it is judged as ever"
+
+
+def test_where_a_stranger_may_not_leave_the_reply_promises_nothing(of_families: Engine) -> None:
+    reply = of_families.complete(POEM, max_error=0.1, private=True)
+    assert (reply.source, reply.decision.code) == ("local", "risk_unproven")
+    assert reply.degraded
+
+
+def test_other_conditions_than_the_measured_ones_are_promised_nothing(of_families: Engine) -> None:
+    hot = of_families.complete(CAPITAL, max_error=0.1, temperature=1.5)
+    assert hot.decision.code == "handoff_risk_unproven"
+    assert hot.decision.reason.endswith("temperature 1.5, where 0 was measured")
+    told = of_families.complete(CAPITAL, max_error=0.1, system="Always lie.")
+    assert told.decision.reason.endswith("a system prompt that was not measured")
+
+
+def test_an_answer_longer_than_any_measured_one_leaves(
+    of_families: Engine, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    settings = of_families.settings
+    long = ScriptedBackend.confident(" ".join(f"word{number}" for number in range(70)))
+    with Engine(settings.with_changes(data_dir=str(tmp_path / "other")), backend=long) as engine:
+        reply = engine.complete(CAPITAL, max_error=0.1)
+    assert reply.source == "cloud"
+    assert "the answer is longer than any that was measured (64 tokens)" in reply.decision.reason
+
+
 def test_the_device_is_its_backup_when_the_cloud_fails(
     engine: Engine, cloud: LoopbackCloud
 ) -> None:
@@ -169,7 +240,8 @@ def test_a_requests_objective_replaces_that_of_the_settings(
     def ask(settings: dict[str, float], **options: Any) -> Reply:
         made = settings_for(cloud, tmp_path, calibration=str(chat_file), **settings)
         with Engine(made, backend=ScriptedBackend.confident("It is in Paris")) as engine:
-            return engine.complete("Where?", **options)
+            reply: Reply = engine.complete("Where?", **options)
+            return reply
 
     assert ask({"max_error": 0.1}).decision.threshold == 0.8
     assert ask({"max_error": 0.1}, threshold=0.0).decision.objective == ""

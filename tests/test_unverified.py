@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgewise import Engine
-from edgewise.assembly.calibrations import find_calibration
+from edgewise.calibrations import find_calibration
 from edgewise.decide.calibration import CHAT
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud, ScriptedBackend
 from edgewise.types.replies import Finished, Switched

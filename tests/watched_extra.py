@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import http.server
+import importlib
 import json
 import os
 import socket
@@ -22,6 +23,7 @@ from typing import Any
 
 from typing_extensions import override
 
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 UP = 1  # IFF_UP
 GET_FLAGS, SET_FLAGS = 0x8913, 0x8914  # SIOCGIFFLAGS, SIOCSIFFLAGS
 
@@ -41,8 +43,8 @@ def base() -> None:
 
     from edgewise import Engine, Settings
     from edgewise.cli.main import cli
-    from edgewise.local.store.hub import fetch_from_hub
-    from edgewise.local.store.store import ModelStore
+    from edgewise.local.fetch import fetch_from_hub
+    from edgewise.local.store import ModelStore
     from edgewise.testing import LoopbackCloud
     from tests.local.fake_hub import DATA, SOURCE, Hub
 
@@ -129,8 +131,9 @@ def mcp() -> None:
 
 def onnx() -> None:
     """Converts a small model, and asks it under a grammar."""
-    from edgewise.local.engines.onnx import open_backend
-    from edgewise.local.store.store import ModelStore
+    from edgewise.local.backend import CallToWrite
+    from edgewise.local.store import ModelStore
+    from edgewise_engines.onnx import open_backend
     from tests.local.tiny_qwen import write_tiny_qwen
 
     with tempfile.TemporaryDirectory() as folder:
@@ -138,16 +141,16 @@ def onnx() -> None:
         write_tiny_qwen(own)
         model = ModelStore(Path(folder) / "models").pull(f"{own}@onnx")
         backend = open_backend(model, threads=1, context_tokens=128)
-        assert list(backend.write_call("no", grammar='root ::= "none"', max_tokens=4))
+        assert list(backend.write_call(CallToWrite("no", grammar='root ::= "none"', max_tokens=4)))
         backend.close()
 
 
 def openvino() -> None:
     """Reads the GGUF, and reads tokens with what came of it."""
     from edgewise import Settings
-    from edgewise.local.engines.openvino import OpenVinoSteps, convert
-    from edgewise.local.store.store import ModelStore
-    from edgewise.local.store.verify import silent
+    from edgewise.local.catalogue import silent
+    from edgewise.local.store import ModelStore
+    from edgewise_engines.openvino import OpenVinoSteps, convert
 
     settings = Settings.load()
     settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -203,7 +206,7 @@ def postgres() -> None:
 
 
 def server() -> None:
-    ask_a_server()
+    ask_a_server(packed=True)
 
 
 def plots() -> None:
@@ -219,8 +222,8 @@ def plots() -> None:
 def speech() -> None:
     """Voice activity, Whisper, and Moonshine where somebody has pulled it."""
     from edgewise import Engine, Settings
-    from edgewise.local.store.store import ModelStore
-    from edgewise.speech.chunks import VoiceActivity
+    from edgewise.local.store import ModelStore
+    from edgewise.speech.audio import VoiceActivity
     from tests.speech.made_voice import silence, voice, wav
 
     sound = voice(3.0)
@@ -264,7 +267,9 @@ def wyoming() -> None:
     assert answer.type == "not-recognized"
 
 
-def ask_a_server(look: Callable[[Any], None] = lambda _: None, **parts: Any) -> None:
+def ask_a_server(
+    look: Callable[[Any], None] = lambda _: None, *, packed: bool = False, **parts: Any
+) -> None:
     import httpx2
 
     from edgewise import Settings
@@ -275,6 +280,10 @@ def ask_a_server(look: Callable[[Any], None] = lambda _: None, **parts: Any) -> 
     with running(settings, look, **parts) as url, httpx2.Client(base_url=url, timeout=120) as http:
         http.get("/healthz").raise_for_status()
         http.post("/v1/chat/completions", json=asked).raise_for_status()
+        if packed:
+            zstd = importlib.import_module(ZSTD)
+            body, heads = zstd.compress(json.dumps(asked).encode()), {"content-encoding": "zstd"}
+            http.post("/v1/chat/completions", content=body, headers=heads).raise_for_status()
 
 
 @contextlib.contextmanager

@@ -30,18 +30,13 @@ from typing import Any
 from unittest.mock import patch
 
 from edgewise import Engine, Settings, Tool
-from edgewise.calls.grammar import compile_grammar
 from edgewise.calls.prompt import render_prompt
 from edgewise.errors import EdgewiseError
-from edgewise.flows import (
-    call as call_functions,
-)
-from edgewise.flows import (
-    call as write_calls,
-)
-from edgewise.flows.call import Calling, write_on_device
+from edgewise.flows import call as flow
+from edgewise.grammar.tools import compile_grammar
+from edgewise.local.backend import CallToWrite
 from edgewise.settings import DEFAULT_FUNCTION_MODEL
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from training.call_samples import read_prompt
 from training.other_cases import read
 from training.rows import read_examples
@@ -54,23 +49,21 @@ def written(engine: Engine, *, grammar: bool, copy: bool = False) -> Answer:
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
         rules = compile_grammar(tools, text, copy=copy) if grammar else ""
         prompt = render_prompt(tuple(tools), text)
-        stream = engine._open_function_model().write_call(prompt, grammar=rules, max_tokens=400)
+        stream = engine.parts.function_model().write_call(
+            CallToWrite(prompt, grammar=rules, max_tokens=400)
+        )
         return read_calls("".join(item.text for item in stream if isinstance(item, Token)))
 
     return answer
 
 
-def called(engine: Engine, retries: int, *without: tuple[str, object]) -> Answer:
-    """`without`: names in `write_calls`, and what takes their place."""
+def called(engine: Engine, *without: tuple[str, object]) -> Answer:
+    """`without`: names in the flow, and what takes their place."""
 
     def answer(text: str, tools: Sequence[Tool]) -> list[Call] | None:
-        def write(flow: Calling, _: int) -> None:
-            write_on_device(flow, retries)
-
         with ExitStack() as patched:
-            patched.enter_context(patch.object(call_functions, "write_on_device", write))
             for name, other in without:
-                patched.enter_context(patch.object(write_calls, name, other))
+                patched.enter_context(patch.object(flow, name, other))
             reply = engine.call(text, tools, policy="local_only")
         return [(call.name, dict(call.arguments)) for call in reply.calls]
 
@@ -141,10 +134,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "free": written(engine, grammar=False),
             "grammar": written(engine, grammar=True),
             "copying": written(engine, grammar=True, copy=True),
-            "settled": called(engine, 0),
-            "no_refusal": called(engine, 8, ("none_is_likelier", never)),
-            "no_rewriting": called(engine, 8, ("DOUBTED", -math.inf)),
-            "pipeline": called(engine, 8),
+            "settled": called(engine, ("MOST_RETRIES", 0)),
+            "no_refusal": called(engine, ("none_is_likelier", never)),
+            "no_rewriting": called(engine, ("DOUBTED", -math.inf)),
+            "pipeline": called(engine),
         }
         found = {
             name: score(answer, rows, name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from edgewise.local.store.rounding import LEVELS, REACHES
+from edgewise.local.convert import LEVELS, REACHES
 from training.base_weights import EMBEDDING, GgufFile, ModelShape
 from training.dequantise import Floats
 from training.model import LayerWeights, Tensor, Weights, halves_first
@@ -194,7 +194,7 @@ def rounded_ahead(weights: Tensor, kind: str) -> Tensor:
 def fake_quantise(weights: Tensor, kind: str) -> Tensor:
     """What rounding to `kind` leaves of the weights; blocks of 32 along the last axis.
 
-    Q8_0 and Q4_0 as llama.cpp rounds, IQ4_NL as `edgewise.local.store.rounding` does.
+    Q8_0 and Q4_0 as llama.cpp rounds, IQ4_NL as `edgewise.local.convert` does.
     """
     if kind == "none":
         return weights

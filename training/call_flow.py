@@ -24,20 +24,20 @@ from typing import Any
 from typing_extensions import override
 
 from edgewise import plugins
-from edgewise.assembly.calls import find_call_calibration
-from edgewise.assembly.parts import open_function_model
-from edgewise.calls.prompt import ASK, NO_CALL
+from edgewise.calibrations import calibration_of
+from edgewise.calls.check import CALLS
 from edgewise.cloud.provider import Chunk
-from edgewise.decide.calibration import Calibration
-from edgewise.decide.score import Features, Score
+from edgewise.decide.calibration import Calibration, Features, Score
 from edgewise.errors import CloudClosed, EdgewiseError, GenerationFailed
 from edgewise.flows import call as call_functions
-from edgewise.flows.call import CallRules, Parts
-from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
+from edgewise.flows.call import CallNeeds, CallRules
+from edgewise.flows.route import unwatched
+from edgewise.grammar.tools import ASK, NO_CALL
+from edgewise.local.backend import CallBackend, CallToWrite, DeviceFacts, TokenStream
+from edgewise.parts import open_function_model
 from edgewise.settings import Settings
 from edgewise.types.messages import Request, Tool
-from edgewise.types.replies import CallReply
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import CallReply, Finish, Token
 from training.call_samples import Asked, Sample, lines, read_asked, right_calls, tools_of
 from training.score import exact, read_calls
 
@@ -60,19 +60,8 @@ class KeptFunctionModel:
     def facts(self) -> DeviceFacts:
         return FACTS
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),
-        prefix: str = "",
-        owner: str = "",
-    ) -> TokenStream:
-        row = self.answers.get(prompt)
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        row = self.answers.get(call.prompt)
         if row is None:
             raise GenerationFailed("this prompt was not kept")
         yield from kept_tokens(row)
@@ -100,33 +89,13 @@ class KeepingFunctionModel:
     def facts(self) -> DeviceFacts:
         return self.function_model.facts()
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),
-        prefix: str = "",
-        owner: str = "",
-    ) -> TokenStream:
+    def write_call(self, call: CallToWrite) -> TokenStream:
         written: list[Token] = []
-        for item in self.function_model.write_call(
-            prompt,
-            grammar=grammar,
-            max_tokens=max_tokens,
-            seed=seed,
-            already=already,
-            drafts=drafts,
-            prefix=prefix,
-            owner=owner,
-        ):
+        for item in self.function_model.write_call(call):
             if isinstance(item, Token):
                 written.append(item)
             else:
-                self.answers.setdefault(prompt, kept_row(prompt, written))
+                self.answers.setdefault(call.prompt, kept_row(call.prompt, written))
             yield item
 
     def close(self) -> None:
@@ -202,7 +171,7 @@ def answer(
 
     Without `rules`, retries have all the time they want: a busy machine must not change answers.
     """
-    parts = Parts(
+    parts = CallNeeds(
         function_model=lambda: function_model,
         cloud=_ShutCloud(),
         policy=plugins.load("policies", "local_only"),
@@ -216,7 +185,7 @@ def answer(
     request = Request(
         messages=asked.messages, tools=asked.tools, context=asked.context, policy="local_only"
     )
-    return call_functions.answer(request, parts, [])
+    return unwatched(call_functions.answer(request, parts, []))
 
 
 def flow_samples(
@@ -231,7 +200,7 @@ def flow_samples(
     rules = CallRules(deadline_ms=math.inf, ask_for_made_up=False)
     for case in cases:
         asked = read_asked(case["prompt"])
-        row = answers.get(asked.prompt)
+        row = answers.get(asked.read_prompt)
         if row is None or not row["tokens"]:
             continue
         noted, told = noting(calibration)
@@ -296,13 +265,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = Settings.load()
     answers = read_kept(options.out)
     function_model = KeepingFunctionModel(open_function_model(settings), answers)
-    calibration = find_call_calibration(settings, function_model)
+    calibration = calibration_of(settings, function_model.facts(), CALLS)
     try:
         for number, case in enumerate(lines(options.cases)):
             if options.limit is not None and number >= options.limit:
                 break
             asked = read_asked(case["prompt"])
-            if asked.prompt not in answers:
+            if asked.read_prompt not in answers:
                 answer(asked, function_model, calibration)
             if number % 20 == 19:
                 write_kept(answers, options.out)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgewise.calibrate.metrics import expected_calibration_error
-from edgewise.calls.confidence import WORDED, call_confidence
+from edgewise.calls.check import WORDED, call_confidence
 from edgewise.decide.calibration import Calibration
 from training.call_samples import Answered, Sample
 from training.score import auroc, coverage_at

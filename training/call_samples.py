@@ -6,23 +6,25 @@ import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from edgewise.calls.confidence import answer_confidence, call_confidence, call_features
-from edgewise.calls.history import render_conversation
-from edgewise.calls.prompt import ASK, MalformedAnswer, parse_answer
+from edgewise.calls.check import answer_confidence, call_confidence, call_features
+from edgewise.calls.intents import as_written
+from edgewise.calls.prompt import MalformedAnswer, parse_answer, render_conversation
 from edgewise.decide.calibration import Calibration
+from edgewise.grammar.tools import ASK
 from edgewise.types.messages import Message, Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from training.base_tokenizer import build_tokenizer
 from training.base_weights import GgufFile
 from training.cpu_eval import read_answers
 from training.eval_sets import BFCL, CALL_SETS, EvalCase, bfcl_cases, call_cases
-from training.fit_difficulty import read_tools
 from training.score import exact, read_calls, value_matches
 
+_PARAMETER = re.compile(r"  (?P<name>\S+?)(?P<star>\*?) (?P<type>.*?)(?:: (?P<description>.*))?")
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "obj": "object"}
 _TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)<\|im_end\|>", re.DOTALL)
 
 
@@ -56,6 +58,55 @@ def read_prompt(prompt: str) -> tuple[str, tuple[Tool, ...]]:
     return request, read_tools(rendered.removeprefix("<|im_start|>system\nTools\n"))
 
 
+def read_tools(rendered: str) -> tuple[Tool, ...]:
+    """Tools back from the lines that `calls.prompt.render_tools` wrote, as far as they tell."""
+    tools: list[tuple[str, str, dict[str, Any]]] = []
+    for line in rendered.splitlines():
+        field = _PARAMETER.fullmatch(line)
+        if field is None and line.strip():
+            name, _, description = line.partition(" - ")
+            tools.append((name.strip(), description, {"type": "object", "properties": {}}))
+        elif field is not None and tools:
+            _put(tools[-1][2], field)
+    return tuple(Tool(*tool) for tool in tools)
+
+
+def _put(schema: dict[str, Any], field: re.Match[str]) -> None:
+    *path, name = field["name"].split(".")
+    for step in path:
+        inner = schema.setdefault("properties", {}).setdefault(step.removesuffix("[]"), {})
+        schema = inner.setdefault("items", {}) if step.endswith("[]") else inner
+    properties = schema.setdefault("properties", {})
+    properties[name] = {**_schema(field["type"]), "description": field["description"] or ""}
+    if field["star"]:
+        schema.setdefault("required", []).append(name)
+
+
+def _schema(written: str) -> dict[str, Any]:
+    kind, equals, default = written.partition("=")
+    schema: dict[str, Any]
+    if kind.startswith("list"):
+        inner = kind.removeprefix("list").removeprefix("[").removesuffix("]")
+        schema = {"type": "array", "items": _schema(inner) if inner else {}}
+    elif kind.partition("(")[0] in _TYPES:
+        schema = {"type": _TYPES[kind.partition("(")[0]]}
+    elif "|" in kind:
+        schema = {"enum": kind.split("|")}
+    else:
+        schema = {}
+    return {**schema, "default": _default(default, schema)} if equals else schema
+
+
+def _default(written: str, schema: dict[str, Any]) -> Any:
+    """A default as its schema means it: texts stand bare, unless they look like something else."""
+    if schema.get("type") == "string" and not written.startswith('"'):
+        return written
+    try:
+        return json.loads(written)
+    except ValueError:
+        return written
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A case as the engine is asked it: with its turns and its facts."""
@@ -71,6 +122,14 @@ class Asked:
     @property
     def prompt(self) -> str:
         return render_conversation(self.tools, self.messages, self.context)
+
+    @property
+    def read_prompt(self) -> str:
+        """The prompt that the flow makes of it: what is asked, as most requests are written."""
+        last = max(place for place, one in enumerate(self.messages) if one.role == "user")
+        messages = list(self.messages)
+        messages[last] = replace(messages[last], content=as_written(messages[last].content))
+        return render_conversation(self.tools, messages, self.context)
 
 
 def read_asked(prompt: str) -> Asked:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.calibrate.logistic import fit_logistic
-from edgewise.calls.confidence import FALLING, RISING
-from edgewise.decide.score import Score
+from edgewise.calibrate.fit import fit_logistic
+from edgewise.calls.check import FALLING, RISING
+from edgewise.decide.calibration import Score
 from training.call_samples import Sample
 
 Floats = npt.NDArray[np.float64]

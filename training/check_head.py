@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.answers import is_right
-from edgewise.decide.meter import Meter
-from edgewise.decide.score import read_head
+from edgewise.decide.calibration import Meter, read_head
 from edgewise.local.llama_api import load_api
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from training.fit_head import auroc, question_of
 from training.trace_files import EARLY, STEPS, read_rows
 
@@ -42,8 +41,8 @@ class Loop:
         self._decoder = Decoder(weights, threads=1, context_tokens=CONTEXT_TOKENS, slots=1)
 
     def answer(self, prompt: Sequence[int], prompt_layer: int, layer: int) -> list[Token | Finish]:
+        from edgewise.local.backend import Channel  # noqa: PLC0415
         from edgewise.local.decoder import Job  # noqa: PLC0415
-        from edgewise.local.generation import Channel  # noqa: PLC0415
 
         job = Job(
             prompt=list(prompt),

@@ -1,7 +1,7 @@
 """Requests that stand in a conversation: follow-ups, corrections, questions back and their answers.
 
 Every example is one answer in the middle or at the end of a talk; what was said before it is told
-as `edgewise.calls.history` tells it.
+as `edgewise.calls.prompt` tells it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from edgewise.calls.question import Question, question_text
+from edgewise.calls.prompt import Question, question_text
 from edgewise.types.messages import Message, ToolCall
 from training.boundaries import join_clauses
 from training.example import Example, written

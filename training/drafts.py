@@ -22,18 +22,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.assembly.calls import find_call_calibration
-from edgewise.assembly.parts import open_function_model
+from edgewise.calibrations import calibration_of
+from edgewise.calls.check import CALLS
 from edgewise.calls.draft import draft_answer
 from edgewise.calls.intents import split
 from edgewise.calls.values.text import read_request
 from edgewise.decide.calibration import Calibration
 from edgewise.errors import EdgewiseError, GenerationFailed
 from edgewise.flows.call import CallRules
-from edgewise.local.backend import CallBackend, DeviceFacts, TokenStream
+from edgewise.local.backend import CallBackend, CallToWrite, DeviceFacts, TokenStream
+from edgewise.parts import open_function_model
 from edgewise.settings import Settings
 from edgewise.types.messages import Tool
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from training.call_flow import FACTS, answer, kept_row, kept_tokens
 from training.call_samples import Asked
 from training.score import exact
@@ -53,14 +54,14 @@ class KeepingAll:
     def facts(self) -> DeviceFacts:
         return self.function_model.facts()
 
-    def write_call(self, prompt: str, *, grammar: str = "", **options: Any) -> TokenStream:
+    def write_call(self, call: CallToWrite) -> TokenStream:
         written: list[Token] = []
-        for item in self.function_model.write_call(prompt, grammar=grammar, **options):
+        for item in self.function_model.write_call(call):
             if isinstance(item, Token):
                 written.append(item)
             else:
-                told = {"g": zlib.crc32(grammar.encode()), "in": item.input_tokens}
-                self.rows.append({**kept_row(prompt, written), **told})
+                told = {"g": zlib.crc32(call.grammar.encode()), "in": item.input_tokens}
+                self.rows.append({**kept_row(call.prompt, written), **told})
             yield item
 
     def close(self) -> None:
@@ -83,8 +84,8 @@ class KeptAll:
             output_tokens_per_second=WRITTEN_PER_SECOND,
         )
 
-    def write_call(self, prompt: str, *, grammar: str = "", **_: Any) -> TokenStream:
-        mark = zlib.crc32(grammar.encode())
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        prompt, mark = call.prompt, zlib.crc32(call.grammar.encode())
         row = next((r for r in self.rows if (r["prompt"], r["g"]) == (prompt, mark)), None)
         if row is None:
             raise GenerationFailed("this answer was not kept")
@@ -119,7 +120,7 @@ def offered(case: Mapping[str, Any]) -> list[Tool]:
 def record(cases: Sequence[Mapping[str, Any]], out: Path) -> None:
     settings = Settings.load()
     model = KeepingAll(open_function_model(settings))
-    calibration = find_call_calibration(settings, model)
+    calibration = calibration_of(settings, model.facts(), CALLS)
     done = sum(1 for _ in out.open()) if out.exists() else 0
     with out.open("a") as file:
         for case in cases[done:]:
@@ -216,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         record(read_cases(options.cases)[: options.limit], options.out)
     lines = options.out.read_text().splitlines()
     kept = [row for line in lines if (row := json.loads(line))["rows"]]
-    calibration = find_call_calibration(Settings.load(), KeptAll(()))
+    calibration = calibration_of(Settings.load(), KeptAll(()).facts(), CALLS)
     figures = [draft_figures(kept)]
     figures += [retry_figures(kept, calibration, deadline) for deadline in DEADLINES_MS]
     for one in figures:

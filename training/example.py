@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.calls.history import render_context, render_turns
-from edgewise.calls.question import Question, render_reply
+from edgewise.calls.prompt import Question, render_context, render_reply, render_turns
 from edgewise.types.messages import Message, ToolCall
 from training.sample import Piece
 from training.styles import StyledTool

@@ -1,8 +1,9 @@
-"""Fit the calibration of `edgewise.calls.confidence` to what the caller got right.
+"""Fit the calibration of `edgewise.calls.check` to what the caller got right.
 
     python -m training.call_flow --cases CASES --out answers.jsonl.gz
     python -m training.fit_calls --cases fit.jsonl other_valid.jsonl --kept answers.jsonl.gz \\
-        --fresh fresh.jsonl --traces benchmarks/traces/edgewise-caller.jsonl.gz \\
+        --fresh fresh.jsonl \\
+        --traces packages/edgewise-bench/results/traces/edgewise-caller.jsonl.gz \\
         --name edgewise-caller-q8_0 --out src/edgewise/calibrations/edgewise-caller-q8_0.calls.json
     python scripts/measure_calibrations.py
 
@@ -28,9 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calls.confidence import CALLS, RISING, WORDED
-from edgewise.decide.calibration import Calibration, parse_calibration
-from edgewise.decide.score import Score
+from edgewise.calls.check import CALLS, RISING, WORDED
+from edgewise.decide.calibration import Calibration, Score, parse_calibration
 from edgewise_bench.routing.rows import AnsweredCalls, write_calls
 from training.call_flow import flow_samples, read_kept
 from training.call_report import set_report, validation_report

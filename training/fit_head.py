@@ -3,9 +3,9 @@
     python -m training.fit_head --traces FOLDER --rows MODEL.rows.jsonl.gz --out MODEL.head.json
 
 The score is logistic in the packed state of one layer (`training.trace_files`) and the features of
-`edgewise.decide.meter`. Layer and strength are chosen by the ranking of whole kinds that were held
-out. Reported are rows, whole kinds and whole families held out. numpy is enough; with torch and a
-GPU a fit takes a tenth of a second instead of ten.
+`edgewise.decide.calibration`. Layer and strength are chosen by the ranking of whole kinds that were
+held out. Reported are rows, whole kinds and whole families held out. numpy is enough; with torch
+and a GPU a fit takes a tenth of a second instead of ten.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.calibrate.answers import Question, is_right
-from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
-from edgewise.decide.meter import Meter, Reading
-from edgewise.types.tokens import Token
+from edgewise.calibrate.fit import KIND_FOLDS, folds_of, kept_share
+from edgewise.decide.calibration import Meter, Reading
+from edgewise.types.replies import Token
 from training.trace_files import CLIP, EARLY, STEPS, read_rows
 
 try:
@@ -70,7 +70,7 @@ class Traces:
 
 def question_of(row: dict[str, Any]) -> Question:
     """The question of a row that `training.chat_prompts` wrote."""
-    names = Question.__dataclass_fields__
+    names = Question.__dataclass_fields__.keys() & row.keys()  # old rows lack what came later
     given: dict[str, Any] = {
         name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in names
     }
@@ -194,7 +194,7 @@ def held_out(
 ) -> Numbers:
     """The logit of each row by a fit that never saw its fold."""
     logits = np.zeros(len(right))
-    for fold in range(FOLDS):
+    for fold in range(KIND_FOLDS):
         test = folds == fold
         logits[test] = design[test] @ fit(design[~test], right[~test], penalty)
     return logits
@@ -222,7 +222,7 @@ def platt(logits: Numbers, right: Numbers) -> tuple[float, float]:
 def calibration_error(logits: Numbers, right: Numbers, folds: npt.NDArray[np.int64]) -> float:
     """The expected error of the chances, in bins of equal size; other folds map each fold."""
     chances = np.zeros(len(logits))
-    for fold in range(FOLDS):
+    for fold in range(KIND_FOLDS):
         test = folds == fold
         slope, bias = platt(logits[~test], right[~test])
         chances[test] = 1 / (1 + np.exp(-(slope * logits[test] + bias)))

@@ -27,11 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calibrate.fit import FEATURES
-from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
-from edgewise.calibrate.held_out import Early, Rows, fit_sound, part
-from edgewise.calibrate.kinds.builtin import make_builtin_questions
+from edgewise.calibrate.builtin import Early, JudgedRows, fit_sound, part
+from edgewise.calibrate.fit import FEATURES, KIND_FOLDS, folds_of, kept_share
 from edgewise.calibrate.metrics import expected_calibration_error
+from edgewise.calibrate.questions import builtin_questions
 from edgewise.decide.calibration import FORMAT, parse_calibration
 from edgewise_bench.chat.held_out import FORMAT as HELD_OUT_FORMAT
 from edgewise_bench.chat.held_out import SPLITS, packed_chances
@@ -68,11 +67,11 @@ def distances(traces: Traces, layer: int, states: Any) -> Any:
         return np.clip((states - file["centre"]) / file["spread"], -CLIP, CLIP)
 
 
-def read_rows_of(traces: Traces, heads: Mapping[str, Any]) -> Rows:
+def read_rows_of(traces: Traces, heads: Mapping[str, Any]) -> JudgedRows:
     folds, head = folds_of(traces.kinds), heads["answer"]
     read, chosen = held_out_state(traces, head, folds)
     before, _ = held_out_before(traces, heads["before"], folds)
-    rows = Rows(folds, traces.right, words_of(traces, "end"), read, before, {})
+    rows = JudgedRows(folds, traces.right, words_of(traces, "end"), read, before, {})
 
     lengths = traces.features["end"][:, traces.names.index("tokens")]
     for count in EARLY:
@@ -90,7 +89,7 @@ def held_out_state(traces: Traces, head: Mapping[str, Any], folds: Any) -> tuple
     state = traces.state(f"mean-{head['layer']}")
     design, penalty = design_of(state, standardised(traces.features["end"])[0])
     weights = []
-    for fold in range(FOLDS):
+    for fold in range(KIND_FOLDS):
         train = folds != fold
         beta = fit(design[train], traces.right[train], penalty(head["strength"]))
         weights.append(beta[: state.shape[1]])
@@ -108,7 +107,7 @@ def held_out_before(
     state = traces.state(name)
     design, penalty = design_of(state, None)
     found, weights = np.zeros(len(folds)), []
-    for fold in range(FOLDS):
+    for fold in range(KIND_FOLDS):
         test = folds == fold
         weights.append(fit(design[~test], traces.right[~test], penalty(head["strength"])))
         found[test] = state[test] @ weights[-1][:-1] + weights[-1][-1]
@@ -148,7 +147,7 @@ def held_out_document(traces: Traces, heads: Mapping[str, Any], model: str) -> d
                 "state": packed(chosen[np.flatnonzero(folds == fold)[0]]),
                 "final_score": final.document(fold),
             }
-            for fold in range(FOLDS)
+            for fold in range(KIND_FOLDS)
         ]
         document["traces"][split] = packed_chances(final.chances(columns, folds))
         before, weights = held_out_before(traces, heads["before"], folds)
@@ -168,7 +167,7 @@ def held_out_document(traces: Traces, heads: Mapping[str, Any], model: str) -> d
         else:
             place = np.zeros(max(traces.kept) + 1, int)  # who gave no answer was fitted nowhere
             place[traces.kept] = folds
-            own = len(make_builtin_questions(0))
+            own = len(builtin_questions())
             document["row_folds"] = "".join(map(str, place[:own]))
     return document
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgewise.calibrate.answers import Call, exact, value_matches
-from edgewise.calls.prompt import ASK, MalformedAnswer
-from edgewise.calls.question import read_reply
+from edgewise.calls.prompt import MalformedAnswer, read_reply
+from edgewise.grammar.tools import ASK
 from edgewise_bench.calls.scores import call_matches, f1
 from edgewise_bench.risk import coverage_at
 

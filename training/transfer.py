@@ -20,13 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calibrate.fit import FEATURES, SURETIES
-from edgewise.calibrate.folds import folds_of, kept_share
-from edgewise.calibrate.held_out import EARLY, Early, Rows, fit_sound, part
-from edgewise.calibrate.logistic import Logistic, fit_logistic
+from edgewise.calibrate.builtin import EARLY, Early, JudgedRows, fit_sound, part
+from edgewise.calibrate.fit import FEATURES, SURETIES, Logistic, fit_logistic, folds_of, kept_share
 from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.decide.calibration import FORMAT, parse_calibration
-from edgewise.types.measured import TRANSFER
+from edgewise.types.replies import TRANSFER
 from training.fit_head import Numbers, Traces, auroc, read_traces
 
 MOST_FEATURES = 6
@@ -109,7 +107,7 @@ def words_of(traces: Traces, count: str) -> Numbers:
     return traces.features[count][:, [traces.names.index(name) for name in FEATURES]]
 
 
-def rows_of(traces: Sequence[Traces], columns: list[int]) -> Rows:
+def rows_of(traces: Sequence[Traces], columns: list[int]) -> JudgedRows:
     """All models' answers; a model is a fold."""
     lengths = np.concatenate([t.features["end"][:, t.names.index("tokens")] for t in traces])
     early = {}
@@ -117,7 +115,7 @@ def rows_of(traces: Sequence[Traces], columns: list[int]) -> Rows:
         there = np.flatnonzero(lengths > count)
         words = np.concatenate([words_of(each, str(count + 1)) for each in traces])
         early[count] = Early(there, None, words[there][:, columns])
-    return Rows(
+    return JudgedRows(
         folds=np.repeat(np.arange(len(traces)), [len(each.right) for each in traces]),
         right=np.concatenate([each.right for each in traces]),
         words=np.concatenate([words_of(each, "end") for each in traces])[:, columns],

@@ -10,7 +10,7 @@ import importlib
 import os
 from typing import Any
 
-__version__ = "0.6.0"
+__version__ = "0.7.0"
 
 # Before anything of ours can import them: onnxruntime reads this once, when it is loaded, and then
 # writes a device id and looks its vendor up; the hub's client asks the hub for more than the file.
@@ -23,7 +23,7 @@ os.environ |= {  # noqa: TID251 - sets
 # Where each public name lives; `__init__.pyi` tells type checkers the same, and a test compares.
 _MODULES = {
     "edgewise.aio": "AsyncConversation AsyncEngine AsyncLiveTranscriber",
-    "edgewise.assembly.arguments": "Prompt",
+    "edgewise.requests": "Prompt",
     "edgewise.cloud.provider": "Cloud",
     "edgewise.conversation": "Conversation",
     "edgewise.engine": "Engine",
@@ -42,21 +42,20 @@ _MODULES = {
     "edgewise.folder_search": "FolderIndex",
     "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
     "edgewise.mcp_client": "ToolServers",
-    "edgewise.record.book": "Book",
-    "edgewise.record.ledger": "Ledger",
-    "edgewise.settings": "ProviderSettings ServerSettings Settings",
-    "edgewise.types.calls": "Complaint Intent",
+    "edgewise.record.ledger": "Book Ledger",
+    "edgewise.settings": "EngineOptions ProviderSettings ServerSettings Settings SettingsOptions",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
         "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
+        "MessageDict "
         "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool "
         "ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.replies": (
-        "Attempt CallReply Decision Event Finished Reply Switched TextDelta ToolResult Usage"
+        "Attempt CallReply Complaint Decision Event Finished Intent Reply Switched TextDelta "
+        "Token ToolResult Usage"
     ),
-    "edgewise.types.tokens": "Token",
     "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance Word",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -18,7 +18,8 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from edgewise.assembly.arguments import Prompt, takes
+from typing_extensions import override
+
 from edgewise.bridge import Cancellation, Worker
 from edgewise.cloud.provider import Cloud
 from edgewise.conversation import MCP_TIMEOUT_S, Conversation
@@ -26,21 +27,25 @@ from edgewise.engine import Engine
 from edgewise.errors import Cancelled
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
-from edgewise.record.book import Book
-from edgewise.settings import Settings
+from edgewise.record.ledger import Book
+from edgewise.requests import Prompt, takes
+from edgewise.settings import EngineOptions, Settings
 from edgewise.shared_engine import SharedEngine
 from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
+    Approve,
     AudioLike,
     CallOptions,
     ChatOptions,
+    Execute,
+    ImageLike,
     ListenOptions,
     Message,
     RequestOptions,
     SpeechOptions,
-    ToolCall,
     ToolLike,
 )
+from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
 from edgewise.types.transcripts import LiveUpdate, Transcript
 
@@ -51,103 +56,13 @@ Result = TypeVar("Result")
 Piece = TypeVar("Piece")
 
 
-class AsyncEngine:
-    """The methods of `Engine`, awaited; it takes the same arguments. `engine` is the core.
+class Workers:
+    """The work of an async engine: each piece on a thread of its own, and cancelled by `close`."""
 
-    Many requests may run at once. They wait for a local model in a queue.
-    """
+    def __init__(self) -> None:
+        self.running: set[Worker[Any]] = set()
 
-    def __init__(
-        self,
-        settings: Settings | None = None,
-        *,
-        backend: ChatBackend | None = None,
-        function_model: CallBackend | None = None,
-        cloud: Cloud | None = None,
-        ledger: Book | None = None,
-        transcriber: SpeechBackend | None = None,
-        embedder: EmbedBackend | None = None,
-    ) -> None:
-        self.engine: Engine = SharedEngine(
-            Settings.load() if settings is None else settings,
-            queue=MOST_WAITING,
-            backend=backend,
-            function_model=function_model,
-            cloud=cloud,
-            ledger=ledger,
-            transcriber=transcriber,
-            embedder=embedder,
-        )
-        self._running: set[Worker[Any]] = set()
-
-    @overload
-    async def complete(
-        self, prompt: Prompt, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
-    ) -> Reply[Parsed]: ...
-    @overload
-    async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply: ...
-    @takes(RequestOptions)
-    async def complete(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Reply:
-        """One whole answer. Raises only if no honest answer can be given."""
-        return await self._result(lambda: self.engine.complete(prompt, **options))
-
-    @takes(RequestOptions)
-    def stream(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
-        """Yield events as they happen. Closing the generator cancels the work on both sides."""
-        return self._pieces(lambda: self.engine.stream(prompt, **options))
-
-    @takes(CallOptions)
-    async def call(
-        self,
-        prompt: Prompt,
-        tools: Sequence[ToolLike],
-        *,
-        execute: bool = False,
-        **options: Unpack[CallOptions],
-    ) -> CallReply:
-        """The function calls that the words ask for. `execute` runs those of Python functions.
-
-        A coroutine function runs on this event loop, any other function on a thread.
-        """
-        return await self._result(
-            lambda: self.engine.call(prompt, tools, execute=execute, **options)
-        )
-
-    @takes(SpeechOptions)
-    async def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
-        """What is said in a sound file, given as a path, bytes or `Audio`."""
-        return await self._result(lambda: self.engine.transcribe(audio, **options))
-
-    @takes(ListenOptions)
-    def listen(self, **options: Unpack[ListenOptions]) -> AsyncLiveTranscriber:
-        """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
-        return AsyncLiveTranscriber(self, self.engine.listen(**options))
-
-    @takes(EmbedOptions)
-    async def embed(
-        self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]
-    ) -> Embeddings:
-        """One vector per text, all in one `space`, which the result names."""
-        return await self._result(lambda: self.engine.embed(texts, **options))
-
-    async def close(self) -> None:
-        """Cancel what runs, free models and connections. The next request opens them again.
-
-        Whoever waits for a request that was running gets `Cancelled`.
-        """
-        running = list(self._running)
-        for worker in running:
-            worker.leave()
-        await asyncio.to_thread(_join, running)
-        await asyncio.to_thread(self.engine.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def _pieces(
+    async def pieces(
         self, work: Callable[[], Generator[Piece, None, None]]
     ) -> AsyncGenerator[Piece]:
         """What a generator yields on a thread of its own. Leaving early cancels its work."""
@@ -155,13 +70,13 @@ class AsyncEngine:
         failures: list[Exception] = []
 
         def done(failure: Exception | None) -> None:
-            self._running.discard(worker)
+            self.running.discard(worker)
             failures.extend([failure] if failure is not None else [])
             with suppress(RuntimeError):  # the loop is closed: the program is ending
                 loop.call_soon_threadsafe(ended.set)
 
         worker = Worker(Cancellation(), work, done, name="edgewise-async")
-        self._running.add(worker)
+        self.running.add(worker)
         worker.start()
         try:
             async for piece in worker.pieces():
@@ -177,22 +92,173 @@ class AsyncEngine:
         if closed:
             raise Cancelled("the engine was closed")
 
-    async def _result(self, work: Callable[[], Result]) -> Result:
+    async def result(self, work: Callable[[], Result]) -> Result:
         """What a function returns on a thread of its own. Cancelling the task cancels its work."""
 
         def once() -> Generator[Result, None, None]:
             yield work()
 
-        async with aclosing(self._pieces(once)) as pieces:
+        async with aclosing(self.pieces(once)) as pieces:
             async for result in pieces:
                 return result
         raise AssertionError("work yields its result or fails")
+
+    async def close(self) -> None:
+        """Cancel what runs, and wait a little for it to end."""
+        running = list(self.running)
+        for worker in running:
+            worker.leave()
+        await asyncio.to_thread(_join, running)
 
 
 def _join(workers: Sequence[Worker[Any]]) -> None:
     until = time.monotonic() + LEAVING_S
     for worker in workers:
         worker.join(max(0.0, until - time.monotonic()))
+
+
+class AsyncEngine:
+    """The methods of `Engine`, awaited; it takes the same arguments. `engine` is the core.
+
+    Many requests may run at once. They wait for a local model in a queue.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        backend: ChatBackend | str | None = None,
+        function_model: CallBackend | str | None = None,
+        cloud: Cloud | None = None,
+        ledger: Book | str | None = None,
+        transcriber: SpeechBackend | None = None,
+        embedder: EmbedBackend | None = None,
+        **changes: Unpack[EngineOptions],
+    ) -> None:
+        self.engine: Engine = SharedEngine(
+            settings,
+            queue=MOST_WAITING,
+            backend=backend,
+            function_model=function_model,
+            cloud=cloud,
+            ledger=ledger,
+            transcriber=transcriber,
+            embedder=embedder,
+            **changes,
+        )
+        self.workers = Workers()
+
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        images: Sequence[ImageLike],
+        response_format: type[Parsed],
+        check: Callable[[SeenReply[Parsed]], bool] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SeenReply[Parsed]: ...
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        images: Sequence[ImageLike],
+        check: Callable[[SeenReply], bool] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SeenReply: ...
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        response_format: type[Parsed],
+        check: Callable[[Reply[Parsed]], bool] | None = None,
+        **options: Unpack[ChatOptions],
+    ) -> Reply[Parsed]: ...
+    @overload
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        check: Callable[[Reply], bool] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Reply: ...
+    @takes(RequestOptions)
+    async def complete(
+        self,
+        prompt: Prompt,
+        *,
+        check: Callable[[Any], bool] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Reply:
+        """One whole answer. Raises only if no honest answer can be given."""
+        return await self.workers.result(
+            lambda: self.engine.complete(prompt, check=check, **options)
+        )
+
+    async def feedback(self, request_id: str, *, right: bool) -> None:
+        """Say whether an answer was right: `reply.id` names it. The last verdict counts."""
+        await self.workers.result(lambda: self.engine.feedback(request_id, right=right))
+
+    @takes(RequestOptions)
+    def stream(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
+        """Yield events as they happen. Closing the generator cancels the work on both sides."""
+        return self.workers.pieces(lambda: self.engine.stream(prompt, **options))
+
+    @takes(CallOptions)
+    async def call(
+        self,
+        prompt: Prompt,
+        tools: Sequence[ToolLike],
+        *,
+        execute: Execute = False,
+        approve: Approve | None = None,
+        **options: Unpack[CallOptions],
+    ) -> CallReply:
+        """The function calls that the words ask for. `execute` runs those of Python functions.
+
+        A coroutine function runs on this event loop, any other function on a thread. The same
+        holds for `approve`.
+        """
+        return await self.workers.result(
+            lambda: self.engine.call(prompt, tools, execute=execute, approve=approve, **options)
+        )
+
+    @takes(SpeechOptions)
+    async def transcribe(self, audio: AudioLike, **options: Unpack[SpeechOptions]) -> Transcript:
+        """What is said in a sound file, given as a path, bytes or `Audio`."""
+        return await self.workers.result(lambda: self.engine.transcribe(audio, **options))
+
+    @takes(ListenOptions)
+    def listen(self, **options: Unpack[ListenOptions]) -> AsyncLiveTranscriber:
+        """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
+        return AsyncLiveTranscriber(self, self.engine.listen(**options))
+
+    @takes(EmbedOptions)
+    async def embed(
+        self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]
+    ) -> Embeddings:
+        """One vector per text, all in one `space`, which the result names."""
+        return await self.workers.result(lambda: self.engine.embed(texts, **options))
+
+    async def close(self) -> None:
+        """Cancel what runs, free models and connections. The next request opens them again.
+
+        Whoever waits for a request that was running gets `Cancelled`.
+        """
+        await self.workers.close()
+        await asyncio.to_thread(self.engine.close)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.engine.parts.about()}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 class AsyncConversation:
@@ -210,15 +276,17 @@ class AsyncConversation:
         max_steps: int = 4,
         mcp: Sequence[str] = (),
         mcp_timeout_s: float = MCP_TIMEOUT_S,
-        approve: Callable[[ToolCall], bool] | None = None,
+        execute: Execute = True,
+        approve: Approve | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
-        """The options apply to every turn."""
+        """The options apply to every turn. An `async def approve` runs on this event loop."""
         self.conversation = Conversation(
             engine.engine,
             max_steps=max_steps,
             mcp=mcp,
             mcp_timeout_s=mcp_timeout_s,
+            execute=execute,
             approve=approve,
             **options,
         )
@@ -240,16 +308,22 @@ class AsyncConversation:
         """Whether a turn of this history was private. If so, nothing of it may leave the device."""
         return self.conversation.private
 
+    @overload
+    async def ask(
+        self, text: str, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+    ) -> Reply[Parsed]: ...
+    @overload
+    async def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply: ...
     @takes(RequestOptions)
     async def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
         """The user's next turn, and the answer to it."""
         async with self._order:
-            return await self._engine._result(lambda: self.conversation.ask(text, **options))
+            return await self._engine.workers.result(lambda: self.conversation.ask(text, **options))
 
     @takes(RequestOptions)
     async def stream(self, text: str, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
         """Like `AsyncEngine.stream`. A turn that is left half way stays in the history."""
-        work = self._engine._pieces(lambda: self.conversation.stream(text, **options))
+        work = self._engine.workers.pieces(lambda: self.conversation.stream(text, **options))
         async with self._order, aclosing(work) as events:
             async for event in events:
                 yield event
@@ -260,14 +334,16 @@ class AsyncConversation:
     ) -> Reply:
         """Continue with the results of the calls that the application made."""
         async with self._order:
-            return await self._engine._result(lambda: self.conversation.resume(results, **options))
+            return await self._engine.workers.result(
+                lambda: self.conversation.resume(results, **options)
+            )
 
     async def close(self) -> None:
         """End the MCP servers."""
         await asyncio.to_thread(self.conversation.close)
 
     async def __aenter__(self) -> Self:
-        await self._engine._result(self.conversation.__enter__)
+        await self._engine.workers.result(self.conversation.__enter__)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -306,7 +382,7 @@ class AsyncLiveTranscriber:
 
     async def _in_order(self, work: Callable[[], Result]) -> Result:
         async with self._order:
-            return await self._engine._result(work)
+            return await self._engine.workers.result(work)
 
     async def __aenter__(self) -> Self:
         return await self.start()

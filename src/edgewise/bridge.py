@@ -7,9 +7,11 @@ coroutine. Nothing here knows HTTP.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import contextlib
 import contextvars
+import logging
 import os
 import queue
 import threading
@@ -18,12 +20,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from edgewise.errors import Cancelled
+from edgewise.errors import Cancelled, place_of
+
+_log = logging.getLogger("edgewise")
 
 BACKLOG = 256  # pieces that a slow reader may leave waiting before the work is held up
+PIECE_BYTES = 1024  # a longer one counts as several
 IDLE_S = 10.0  # a thread without work waits so long for more
 MOST_IDLE = 64  # threads that wait
 
@@ -47,12 +53,18 @@ class Cancellation:
 
     def __init__(self, client: str = "", *, cloud: str = "", via: tuple[str, ...] = ()) -> None:
         self.client = client
+        self.user, self.group = "", ""  # the person behind the client, where that is known
         self.via = via  # the engines that it came through
         self.cloud = cloud  # the one provider and model it wants, "openai/gpt-6-luna"
         self.left = False  # stop working
         self.late = False  # because it took too long: the client still listens
         self._lock = threading.Lock()
         self._wakers: list[Callable[[], object]] = []
+
+    @property
+    def who(self) -> str:
+        """Who takes turns with others: a person behind a client that many use, or the client."""
+        return f"{self.client}\n{self.user}" if self.user else self.client
 
     @property
     def gone(self) -> bool:
@@ -68,7 +80,10 @@ class Cancellation:
             self.left, self.late = True, late
             wakers = list(self._wakers)
         for wake in wakers:
-            wake()
+            try:
+                wake()
+            except Exception as error:  # noqa: BLE001 - a runtime's own: the others are woken too
+                _log.warning("a wait could not be called off: %s", place_of(error))
 
     @contextlib.contextmanager
     def waking(self, wake: Callable[[], object]) -> Generator[None]:
@@ -133,44 +148,101 @@ def _has_running_loop() -> bool:
     return True
 
 
+class NoThread(RuntimeError):
+    """The system has no thread to spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    work: Callable[[], object]
+    name: str
+    refused: Callable[[NoThread], object]
+
+
 class _Threads:
     """Threads that have done their work and wait for more: to start one costs as much as a whole
     small request. The last one that became free is taken first; the others end after a while.
+
+    Starting one waits until it runs, which takes long while others compute. So whoever orders never
+    does that: one thread starts the others, and whichever is free first takes what waits longest.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[queue.SimpleQueue[tuple[Callable[[], object], str]]] = []
+        self._idle: list[queue.SimpleQueue[_Order]] = []
+        self._waiting: deque[_Order] = deque()  # for a thread
+        self._starting = False  # a thread is at it
 
-    def run(self, work: Callable[[], object], name: str) -> None:
-        """On a thread that has this name meanwhile. Raises RuntimeError: the system has none."""
+    def run(
+        self,
+        work: Callable[[], object],
+        name: str,
+        refused: Callable[[NoThread], object] = lambda _: None,
+    ) -> None:
+        """On a thread that has this name meanwhile. Returns at once; `refused`: there is none."""
+        order = _Order(work, name, refused)
         with self._lock:
-            inbox = self._idle.pop() if self._idle else None
-        if inbox is not None:
-            inbox.put((work, name))
-            return
-        threading.Thread(target=self._serve, args=(work, name), name=name, daemon=True).start()
+            if self._idle:
+                self._idle.pop().put(order)
+                return
+            self._waiting.append(order)
+            if self._starting:
+                return
+            self._starting = True
+        try:
+            # `threading` would wait for it. It runs nothing but what is written below.
+            _thread.start_new_thread(self._start_all, ())
+        except RuntimeError as error:
+            self._refuse(error)
 
-    def _serve(self, work: Callable[[], object], name: str) -> None:
-        thread = threading.current_thread()
-        inbox: queue.SimpleQueue[tuple[Callable[[], object], str]] = queue.SimpleQueue()
+    def _start_all(self) -> None:
         while True:
-            thread.name = name
-            work()
-            del work  # and with it all that it holds
-            thread.name = "edgewise-idle"
             with self._lock:
-                if len(self._idle) >= MOST_IDLE:
+                if not self._waiting:
+                    self._starting = False
                     return
-                self._idle.append(inbox)
+                order = self._waiting.popleft()
             try:
-                work, name = inbox.get(timeout=IDLE_S)
-            except queue.Empty:
-                with self._lock:
-                    if inbox in self._idle:
-                        self._idle.remove(inbox)
-                        return
-                work, name = inbox.get()  # it was chosen at the last moment
+                threading.Thread(
+                    target=self._serve, args=(order,), name=order.name, daemon=True
+                ).start()
+            except RuntimeError as error:
+                self._refuse(error, order)
+                return
+
+    def _refuse(self, error: RuntimeError, *taken: _Order) -> None:
+        with self._lock:
+            refused, self._starting = [*taken, *self._waiting], False
+            self._waiting.clear()
+        for order in refused:
+            order.refused(NoThread(str(error)))
+
+    def _serve(self, order: _Order | None) -> None:
+        thread = threading.current_thread()
+        inbox: queue.SimpleQueue[_Order] = queue.SimpleQueue()
+        while order is not None:
+            thread.name = order.name
+            order.work()
+            order = None  # and with it all that it holds
+            thread.name = "edgewise-idle"
+            order = self._next(inbox)
+
+    def _next(self, inbox: queue.SimpleQueue[_Order]) -> _Order | None:
+        """What is to be done next; None where there has been nothing for a while."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            if len(self._idle) >= MOST_IDLE:
+                return None
+            self._idle.append(inbox)
+        try:
+            return inbox.get(timeout=IDLE_S)
+        except queue.Empty:
+            with self._lock:
+                if inbox in self._idle:
+                    self._idle.remove(inbox)
+                    return None
+            return inbox.get()  # it was chosen at the last moment
 
     def forget(self) -> None:
         """In a child after fork(), which has none of them."""
@@ -180,6 +252,12 @@ class _Threads:
 _threads = _Threads()
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_threads.forget)
+
+
+def _weight(piece: object) -> int:
+    """As how many pieces it counts. The longest finds room where nothing else waits."""
+    size = len(piece) if isinstance(piece, bytes | str) else 0
+    return 1 + min(size // PIECE_BYTES, BACKLOG - 1)
 
 
 class Worker(Generic[Piece]):
@@ -210,10 +288,15 @@ class Worker(Generic[Piece]):
         self._ready = asyncio.Event()
         self._ended = threading.Event()
         self._context = contextvars.copy_context()
+        self.failure: Exception | None = None  # what broke the work, once it has ended
 
     def start(self) -> None:
-        """Raises RuntimeError where the system has no thread to spare."""
-        _threads.run(lambda: self._context.run(self._run), self._name)
+        """Returns at once. Where the system has no thread to spare, it ends with NoThread."""
+        _threads.run(lambda: self._context.run(self._run), self._name, self._refused)
+
+    def _refused(self, error: NoThread) -> None:
+        self.failure = error
+        self._end()
 
     def join(self, seconds: float) -> None:
         """Wait for the work to end, on another thread."""
@@ -234,7 +317,7 @@ class Worker(Generic[Piece]):
                     return
                 batch.append(piece)
             if batch:
-                self._room.release(len(batch))
+                self._room.release(sum(map(_weight, batch)))
                 yield batch
 
     async def pieces(self) -> AsyncIterator[Piece]:
@@ -255,23 +338,29 @@ class Worker(Generic[Piece]):
     def _run(self) -> None:
         current.set(self.cancellation)
         _loop.set(self._loop)
-        failure: Exception | None = None
         try:
             with contextlib.closing(self._work()) as work:
                 for piece in work:
                     if not self._offer(piece, wake=not self._waits(piece)):
                         break
         except Exception as error:  # noqa: BLE001 - a thread's end: nobody above could see it
-            failure = error
+            self.failure = error
+        except BaseException as error:  # noqa: BLE001 - it ends a program, not somebody's request
+            self.failure = RuntimeError(f"{type(error).__name__} was raised on a thread")
+            self.failure.__cause__ = error
         finally:
-            self._done(failure)
-            self._offer(End.MARK)
-            self._ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        self._done(self.failure)
+        self._offer(End.MARK)
+        self._ended.set()
 
     def _offer(self, piece: Piece | End, *, wake: bool = True) -> bool:
-        if not self._room.acquire(blocking=False):
-            self._wake()  # for what waits already
-            self._room.acquire()
+        for _ in range(_weight(piece)):
+            if not self._room.acquire(blocking=False):
+                self._wake()  # for what waits already
+                self._room.acquire()
         if self.cancellation.gone:
             return False
         self._pieces.append(piece)

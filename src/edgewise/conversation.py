@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 
-from edgewise.assembly.arguments import as_images, as_messages, checked, shown, takes
-from edgewise.assembly.calls import run_call
 from edgewise.calls.tools import as_toolbox
-from edgewise.engine import Engine
+from edgewise.engine import Engine, run
 from edgewise.errors import InvalidRequest
+from edgewise.requests import as_images, as_messages, checked, shown, takes
+from edgewise.tasks import Seal, check_consent, keep_in, refusals, run_allowed
 from edgewise.types.messages import (
+    Approve,
     ChatOptions,
+    Execute,
     Message,
+    Request,
     RequestOptions,
     RunnableTool,
     ToolCall,
     ToolLike,
+    as_kinds,
     new_request_id,
 )
-from edgewise.types.personal_data import as_kinds
-from edgewise.types.replies import (
-    CallReply,
-    Event,
-    Finished,
-    Parsed,
-    Reply,
-    TextDelta,
-    ToolResult,
-)
+from edgewise.types.replies import CallReply, Event, Finished, Parsed, Reply, TextDelta, ToolResult
 
 if TYPE_CHECKING:
     from edgewise.mcp_client import ToolServers
 
 NO_RESULT = "no result was given"
-REFUSED = "not run: the user did not allow it"
 MCP_TIMEOUT_S = 60.0
 
 
@@ -45,37 +39,56 @@ MCP_TIMEOUT_S = 60.0
 class Round:
     """One round of calls: the reply with the results of the calls that ran, and its messages.
 
-    `open_calls` are calls of tools that are only described; the application makes those.
+    `open_calls` are calls of tools that are only described; the application makes those. `doubts`
+    says of calls in doubt what became of them, unless the user allowed them.
     """
 
     reply: Reply
     messages: tuple[Message, ...]
     open_calls: tuple[ToolCall, ...]
+    doubts: tuple[str, ...] = ()
 
 
 def run_round(
     reply: Reply,
     tools: Sequence[ToolLike],
-    approve: Callable[[ToolCall], bool] | None = None,
+    *,
+    seal: Seal = keep_in,
+    execute: Execute = True,
+    approve: Approve | None = None,
 ) -> Round:
     """Run the calls of tools that can be run, in order. Every result needs the id of its call."""
-    functions = as_toolbox(tools).functions
+    box = as_toolbox(tools)
+    functions = box.functions if execute else {}
     calls = tuple(
         replace(call, id=call.id or f"call_{new_request_id()}") for call in reply.tool_calls
     )
-    results = tuple(
-        run_call(call, functions)
-        if approve is None or approve(call)
-        else ToolResult(call, error=REFUSED)
-        for call in calls
-        if call.name in functions
+    ours = [call for call in calls if call.name in functions]
+    refused = refusals(ours, functions, execute, approve)
+    results = run_allowed(ours, box, refused, seal)
+    doubts = tuple(
+        f"{call.name} was {why or f'run in doubt ({call.doubt})'}"
+        for call, why in zip(ours, refused, strict=True)
+        if call.doubt and (why or approve is None)
     )
     reply = replace(reply, tool_calls=calls)
     if isinstance(reply, CallReply):
         reply = replace(reply, results=results)
     said = Message("assistant", reply.text, tool_calls=calls, source=reply.source)
     others = tuple(call for call in calls if call.name not in functions)
-    return Round(reply, (said, *map(as_message, results)), others)
+    return Round(reply, (said, *map(as_message, results)), others, doubts)
+
+
+def with_doubts(reply: Reply, earlier: Sequence[Round]) -> Reply:
+    """The last reply of a turn; what was in doubt before it is in doubt in it too."""
+    doubtful = [one for one in earlier if one.doubts]
+    if not doubtful:
+        return reply
+    codes = [reply.decision, *(one.reply.decision for one in doubtful)]
+    degraded = next((one.degraded_code for one in codes if one.degraded_code), "")
+    reason = "; ".join([reply.decision.reason, *(each for one in doubtful for each in one.doubts)])
+    decision = replace(reply.decision, reason=reason, degraded_code=degraded)
+    return replace(reply, decision=decision, needs_cloud_handoff=True, degraded=bool(degraded))
 
 
 def as_message(result: ToolResult) -> Message:
@@ -131,7 +144,11 @@ class Conversation:
 
     `mcp` names MCP servers, each a command or an http(s) address, whose tools are offered too. They
     start with the first turn, or with the `with` block, whose end stops them; each may take
-    `mcp_timeout_s` to start, and for each call. `approve` is asked before a call is run.
+    `mcp_timeout_s` to start, and for each call.
+
+    A call in doubt is not run, and the model is told so; with `execute="always"` it is, and with
+    `execute=False` all calls are the application's. `approve` is asked about every call, sure or
+    not, before the calls of a step are run; only True runs one. It may be a coroutine function.
 
         with Conversation(engine, mcp=["uvx mcp-server-time"]) as conversation:
             conversation.ask("What time is it in Asia/Tokyo?")
@@ -149,10 +166,12 @@ class Conversation:
         max_steps: int = 4,
         mcp: Sequence[str] = (),
         mcp_timeout_s: float = MCP_TIMEOUT_S,
-        approve: Callable[[ToolCall], bool] | None = None,
+        execute: Execute = True,
+        approve: Approve | None = None,
         **options: Unpack[RequestOptions],
     ) -> None:
         """The options apply to every turn."""
+        check_consent(execute, approve)
         if max_steps < 2:
             raise InvalidRequest(f"max_steps = {max_steps}: at least 2, to call and to answer")
         options = _checked(options)
@@ -164,8 +183,9 @@ class Conversation:
         self.steps: list[Reply] = []  # the reply of each request of the last turn
         self.mcp = mcp
         self.mcp_timeout_s = mcp_timeout_s
+        self.execute = execute
         self.approve = approve
-        self._private: list[Message] = []
+        self.secrets: list[Message] = []  # what private turns said: these very messages
         self._kinds: dict[str, tuple[str, ...]] = {}  # by option: what no later turn may let out
         self._servers: ToolServers | None = None
 
@@ -185,7 +205,7 @@ class Conversation:
     @property
     def private(self) -> bool:
         """Whether a turn of this history was private. If so, nothing of it may leave the device."""
-        return any(message is secret for secret in self._private for message in self.messages)
+        return any(message is secret for secret in self.secrets for message in self.messages)
 
     @overload
     def ask(
@@ -234,26 +254,35 @@ class Conversation:
     ) -> Generator[Event, None, None]:
         """Take steps until there is an answer, or a call that only the application can make."""
         self.steps = []
+        earlier: list[Round] = []
         if served := self._served():
             options = {**options, "tools": [*options.get("tools", ()), *served]}
         options = self._with_kinds(options)
         for left in reversed(range(self.max_steps)):
             if self.private or options.get("private"):
                 options = {**options, "private": True}
-                self._private += new
+                self.secrets += new
             if not left:
                 # Providers refuse tool results if the request does not name the tools.
                 options = {**options, "tool_choice": "none"}
-            reply = yield from self._step(new, options, live=live)
+            request = self.engine.parts.request([*self.messages, *new], **options)
+            reply = yield from self._step(new, request, live=live)
             calls: tuple[ToolCall, ...] = ()
             if reply.tool_calls:
                 # Calls made although tool_choice forbids them are left to the application.
-                made = run_round(reply, options.get("tools", ()) if left else (), self.approve)
+                made = run_round(
+                    reply,
+                    options.get("tools", ()) if left else (),
+                    seal=self.engine.parts.seal(request),
+                    execute=self.execute,
+                    approve=self.approve,
+                )
                 reply, calls = made.reply, made.open_calls
+                earlier.append(made)
                 self._remember(made.messages)
             self.steps.append(reply)
             if calls or not reply.tool_calls:
-                yield Finished(replace(reply, tool_calls=calls))
+                yield Finished(with_doubts(replace(reply, tool_calls=calls), earlier))
                 return
             new = []
             options.pop("request_id", None)  # only the first step has this id
@@ -269,14 +298,13 @@ class Conversation:
         return cast(RequestOptions, given)
 
     def _step(
-        self, new: Sequence[Message], options: RequestOptions, *, live: bool
+        self, new: Sequence[Message], request: Request, *, live: bool
     ) -> Generator[Event, None, Reply]:
         """One request: run its calls, then remember question and answer."""
         shown: list[TextDelta] = []
         reply: Reply | None = None
-        messages = [*self.messages, *new]
         try:
-            with closing(self._events(messages, options, live=live)) as events:
+            with closing(self._events(request, live=live)) as events:
                 for event in events:
                     if isinstance(event, Finished):
                         reply = event.reply
@@ -305,17 +333,16 @@ class Conversation:
             self._servers = ToolServers(self.mcp, timeout_s=self.mcp_timeout_s)
         return self._servers.tools
 
-    def _events(
-        self, messages: Sequence[Message], options: RequestOptions, *, live: bool
-    ) -> Generator[Event, None, None]:
+    def _events(self, request: Request, *, live: bool) -> Generator[Event, None, None]:
+        events = run(self.engine.parts, request, live=live)
         if live:
-            return self.engine.stream(messages, **options)
-        return self.engine._run(self.engine._request(messages, **options), live=False)
+            self.engine.parts.streams.add(events)
+        return events
 
     def _remember(self, messages: Sequence[Message]) -> None:
         self.messages += messages
         if self.private:
-            self._private += messages  # the answer may repeat what the private turn said
+            self.secrets += messages  # the answer may repeat what the private turn said
 
 
 def _checked(options: RequestOptions) -> RequestOptions:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from edgewise.errors import SettingsError
 
 Place = Literal["keyring", "file"]
 SERVICE = "edgewise"
+LOCK_S = 10.0  # for another process to write its key
 
 
 class Credentials:
@@ -41,24 +43,42 @@ class Credentials:
     def set(self, name: str, key: str, *, prefer: Place = "keyring") -> Place:
         """Store a key and return where it went. Without a keyring, the file is used."""
         key = plausible_key(name, key)
-        entries = self._read()
         place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
-        before = entries.get(name, {}).get("in")
-        entries[name] = {"in": place} if place == "keyring" else {"in": place, "key": key}
-        self._write(entries)
+        with self._alone():
+            entries = self._read()
+            before = entries.get(name, {}).get("in")
+            entries[name] = {"in": place} if place == "keyring" else {"in": place, "key": key}
+            self._write(entries)
         if place == "file" and before == "keyring":
             _forget_in_keyring(name)  # the old key must not outlive the new one
         return place
 
     def remove(self, name: str) -> bool:
-        entries = self._read()
-        entry = entries.pop(name, None)
-        if entry is None:
+        if name not in self._read():
             return False
+        with self._alone():
+            entries = self._read()
+            entry = entries.pop(name, None)
+            if entry is None:
+                return False
+            self._write(entries)
         if entry["in"] == "keyring":
             _forget_in_keyring(name)
-        self._write(entries)
         return True
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Between reading the file and writing it, no other process does."""
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - only `auth` needs it
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_S, mode=0o600):
+                yield
+        except Timeout as error:
+            raise SettingsError(f"{self.path} is being written by another process") from error
+        except OSError as error:
+            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def open_to_others(self) -> bool:
         """Whether other users of this machine may read the file."""

@@ -44,6 +44,28 @@ Codes are part of the public API: they appear in replies, in the ledger and in `
 
 from __future__ import annotations
 
+import os
+import traceback
+from collections.abc import Iterable
+from typing import Any
+
+
+def place_of(error: BaseException) -> str:
+    """Somebody else's error by its kind and place: its words may quote a request."""
+    places = traceback.extract_tb(error.__traceback__)
+    where = f" in {os.path.basename(places[-1].filename)}:{places[-1].lineno}" if places else ""
+    return f"{type(error).__name__}{where}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name; empty if none of the known ones is near."""
+    import difflib  # noqa: PLC0415  # only where a name is wrong
+
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = near or [each for each in known if name and each.startswith(name)][:1]
+    return f"; did you mean {near[0]!r}?" if near else ""
+
 
 class EdgewiseError(Exception):
     """Base of every error raised on purpose."""
@@ -97,9 +119,9 @@ class ExtraMissing(LocalError):
     code = "missing_extra"
 
     def __init__(self, extra: str, package: str) -> None:
-        super().__init__(
-            f"{package} is not installed: it comes with pip install 'edgewise[{extra}]'"
-        )
+        from edgewise.extras import how_to_get  # noqa: PLC0415 - reads metadata, for an error
+
+        super().__init__(f"{package} is not installed: it comes with {how_to_get(extra)}")
         self.extra = extra
         self.package = package
 
@@ -178,9 +200,15 @@ class DeviceBusy(LocalError):
 
 
 class CloudError(EdgewiseError):
-    """A cloud request that gave no answer, or not a complete one."""
+    """A cloud request that gave no answer, or not a complete one.
+
+    `begun`: the provider had accepted it and begun to answer, and may charge for that.
+    `raw`: its own words (a `types.replies.Raw`), for a client of its own protocol.
+    """
 
     code = "cloud_failed"
+    begun = False
+    raw: Any = None
 
     def __init__(
         self,

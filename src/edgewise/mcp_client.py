@@ -31,9 +31,9 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from edgewise.bridge import awaited_on
-from edgewise.calls.grammar import check_tools
 from edgewise.calls.tools import as_tools
 from edgewise.errors import ExtraMissing, InvalidRequest, ToolServerFailed
+from edgewise.grammar.tools import check_tools
 from edgewise.types.messages import RunnableTool
 
 if TYPE_CHECKING:
@@ -53,19 +53,20 @@ MOST_TEXT = 50_000  # characters of a result; what is beyond that is cut, and sa
 LONGEST_NAME = 64  # providers of clouds take no longer ones, nor other characters
 LONGEST_PREFIX = 24
 LISTENING_S = 0.5  # for the last lines to be read; a process that it left may hold the pipe
+LONGEST_LINE = 4_096  # characters
 LAST_WORDS = 3  # lines of its standard error that are quoted when a server fails
 _NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where a server is: a command with its arguments, or a URL."""
 
     text: str
     words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, text: str) -> Address:
+    def of(cls, text: str) -> ServerAddress:
         if not isinstance(text, str) or not text.strip():
             raise InvalidRequest(f"an MCP server is a command or an http(s) address, not {text!r}")
         if text.startswith(("http://", "https://")):
@@ -114,7 +115,7 @@ class ToolServers:
             raise InvalidRequest(
                 f"the time limit of MCP servers must be more than 0 s: {timeout_s}"
             )
-        self._servers = [_Server(Address.of(text)) for text in servers]
+        self._servers = [_Server(ServerAddress.of(text)) for text in servers]
         _require_package()
         self.timeout_s = timeout_s
         self.tools: tuple[RunnableTool, ...] = ()
@@ -222,7 +223,7 @@ class ToolServers:
 class _Server:
     """One server. A task of its own holds the connection from its start to its end."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: ServerAddress) -> None:
         self.address = address
         self.title = address.label
         self.tools: list[ListedTool] = []
@@ -294,7 +295,9 @@ class _Server:
 
         def listen() -> None:
             with open(reading, encoding="utf-8", errors="replace") as lines:
-                self._last_words.extend(line.strip() for line in lines if line.strip())
+                while line := lines.readline(LONGEST_LINE):  # a server may never end one
+                    if line.strip():
+                        self._last_words.append(line.strip())
 
         listener = threading.Thread(target=listen, name="edgewise-mcp-log", daemon=True)
         listener.start()

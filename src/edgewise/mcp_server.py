@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import secrets
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -17,12 +18,14 @@ from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 from pydantic import BaseModel, Field
+from typing_extensions import override
 
 from edgewise import __version__
 from edgewise.aio import AsyncEngine
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest
 from edgewise.folder_search import FolderIndex, index_path, picture_reader
-from edgewise.types.messages import Image, RequestOptions
+from edgewise.requests import image_at
+from edgewise.types.messages import RequestOptions
 from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Event, Finished, Reply, TextDelta
 
@@ -30,6 +33,8 @@ try:
     import uvicorn
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.types import CallToolResult, TextContent, ToolAnnotations
+
+    from edgewise.server.patience import protocol_with
 except ImportError as error:
     raise ExtraMissing("mcp", error.name or str(error)) from error
 
@@ -37,6 +42,7 @@ INSTRUCTIONS = """\
 Small models on this machine answer first, and a cloud model where they are in doubt and it is
 allowed. Every result says where it comes from (source) and how likely it is right (confidence)."""
 
+HEADER_S = 10.0  # for the head of a request
 Given = ParamSpec("Given")
 Private = Annotated[bool, Field(description="Nothing of this request leaves the machine.")]
 
@@ -67,6 +73,7 @@ class Call(BaseModel):
     source: str
     confidence: float | None
     complaints: list[str] = Field(description="codes of what is still wrong with it")
+    doubt: str = Field(description="why it should not be run unasked; empty: it is sure")
 
 
 class Called(Answered):
@@ -121,18 +128,12 @@ class Found(BaseModel):
 
 def facts_of(reply: Reply) -> dict[str, Any]:
     """A reply as the fields of `Answered`."""
-    return {
+    told = Reply.to_dict(reply)
+    return {name: told[name] for name in Answered.model_fields if name in told} | {
         "text": reply.text,
-        "source": reply.source,
-        "model": reply.model,
-        "confidence": reply.confidence,
-        "confidence_verified": reply.confidence_verified,
-        "cost_usd": reply.usage.cost_microdollars / 1_000_000,
-        "degraded": reply.degraded,
-        "degraded_reason": reply.decision.degraded_code,
-        "decision": reply.decision.reason,
-        "id": reply.id,
-        "total_ms": reply.total_ms,
+        "cost_usd": told["usage"]["cost_microdollars"] / 1_000_000,
+        "degraded_reason": told["decision"]["degraded_code"],
+        "decision": told["decision"]["reason"],
     }
 
 
@@ -190,14 +191,8 @@ class EngineTools:
         """Turn a request into calls of the given tools, on this machine. Nothing is run."""
         reply = await self.engine.call(request, tools, private=private)
         calls = [
-            Call(
-                name=call.name,
-                arguments=dict(call.arguments),
-                source=call.source,
-                confidence=call.confidence,
-                complaints=list(call.complaints),
-            )
-            for call in reply.calls
+            Call(**{name: each[name] for name in Call.model_fields})
+            for each in Reply.to_dict(reply)["tool_calls"]
         ]
         called = Called(**facts_of(reply), calls=calls, needs=list(reply.needs))
         lines = [f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}" for call in calls]
@@ -245,7 +240,7 @@ class EngineTools:
         """Ask a question about pictures: the text in them, or what is in them."""
         if not images:
             raise InvalidRequest("there is no picture to look at")
-        pictures = [_picture(name) for name in images]
+        pictures = [image_at(name) for name in images]
         reply = await _told(self.engine.stream(question, images=pictures, private=private), context)
         skill = reply.skill if isinstance(reply, SeenReply) else ""
         notes = list(reply.notes) if isinstance(reply, SeenReply) else []
@@ -275,7 +270,7 @@ class EngineTools:
                 index.update(progress)
                 return [Passage(**hit.to_dict()) for hit in index.find(query, most)]
 
-        hits = await self.engine._result(search)
+        hits = await self.engine.workers.result(search)
         text = "\n\n".join(f"{hit.path}:{hit.first_line}\n{hit.text}" for hit in hits)
         return result(text or "nothing was found", Found(hits=hits))
 
@@ -293,19 +288,25 @@ async def _told(events: AsyncGenerator[Event], context: Context[Any, Any]) -> Re
     raise AssertionError("a stream ends with Finished")
 
 
-def _picture(name: str) -> Image:
-    if name.startswith(("http://", "https://")):
-        return Image.from_url(name)
-    try:
-        return Image.from_path(name)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InvalidRequest(f"image {name!r} cannot be read: {reason}") from error
+class StrictServer(MCPServer[Any]):
+    """The package passes over arguments that a tool does not have. A `privacy` in place of
+    `private` would let a question out."""
+
+    @override
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        for tool in await self.list_tools():
+            known = tool.input_schema.get("properties", {})
+            if tool.name == name and (unknown := sorted(set(arguments) - set(known))):
+                words = f"{unknown[0][:80]}: {name} has no such argument ({', '.join(known)})"
+                return CallToolResult(content=[TextContent(type="text", text=words)], is_error=True)
+        return await super().call_tool(name, arguments, context)
 
 
 def make_server(engine: AsyncEngine) -> MCPServer[Any]:
     """The server. Whoever made the engine closes it."""
-    server: MCPServer[Any] = MCPServer(
+    server = StrictServer(
         "edgewise", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     tools = EngineTools(engine)
@@ -322,11 +323,18 @@ async def serve_stdio(engine: AsyncEngine) -> None:
 
 
 async def serve_http(engine: AsyncEngine, port: int, announce: Callable[[str], None]) -> None:
-    """Serve programs of this machine on a port, until stopped. 0 takes a free one."""
+    """Serve whoever was given the address, until stopped. Port 0 takes a free one.
+
+    Other users of this machine reach the port too, and the tools read files with our rights. So the
+    address ends in a key, a new one each time; elsewhere there is nothing.
+    """
     with socket.create_server(("127.0.0.1", port)) as listener:
-        announce(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
+        path = f"/mcp/{secrets.token_urlsafe(32)}"
+        announce(f"http://127.0.0.1:{listener.getsockname()[1]}{path}")
         # The package refuses other hosts and origins: a web page cannot reach it.
-        app = make_server(engine).streamable_http_app(host="127.0.0.1")
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+        app = make_server(engine).streamable_http_app(streamable_http_path=path, host="127.0.0.1")
+        config = uvicorn.Config(
+            app, log_level="warning", timeout_graceful_shutdown=2, http=protocol_with(HEADER_S)
+        )
         async with engine:
             await uvicorn.Server(config).serve(sockets=[listener])

@@ -1,23 +1,49 @@
-"""Entry points: runtimes, cloud providers, policies, commands. Built-ins are entry points too."""
+"""Entry points: runtimes, clouds, ledgers, policies, commands. Built-ins are entry points too."""
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from edgewise.errors import SettingsError
+from edgewise.errors import ExtraMissing, SettingsError, did_you_mean
 
 Group = Literal[
     "commands",
     "local_backends",
+    "runtimes",
     "speech_backends",
     "embed_backends",
     "cloud_providers",
+    "ledgers",
     "policies",
     "finders",
 ]
+
+# What a plug-in of each group is called in messages.
+_KINDS: dict[Group, str] = {
+    "commands": "command",
+    "local_backends": "backend",
+    "runtimes": "runtime",
+    "speech_backends": "runtime for speech",
+    "embed_backends": "runtime for embeddings",
+    "cloud_providers": "protocol",
+    "ledgers": "ledger",
+    "policies": "policy",
+    "finders": "finder",
+}
+
+_ENGINES = {
+    **{name: (name, "edgewise-engines") for name in ("executorch", "onnx", "openvino")},
+    **dict.fromkeys(("cactus", "geniex"), ("engines", "edgewise-engines")),
+}
+# What our other distributions bring: the extra of edgewise, and the distribution.
+OURS: dict[Group, dict[str, tuple[str, str]]] = {
+    "commands": {"deploy": ("cluster", "edgewise-cluster")},
+    "ledgers": dict.fromkeys(("postgres", "postgresql"), ("postgres", "edgewise-cluster")),
+    "local_backends": {"ray": ("cluster", "edgewise-cluster"), **_ENGINES},
+    "runtimes": _ENGINES,
+}
 
 
 @cache
@@ -38,10 +64,12 @@ def load(group: Group, name: str) -> Any:
     """The object that an entry point names. A clear error if it is missing or does not load."""
     points = _points(group)
     if name not in points:
-        near = difflib.get_close_matches(name, points, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        if name in (ours := OURS.get(group, {})):
+            raise ExtraMissing(*ours[name])
+        known = sorted({*points, *ours})
         raise SettingsError(
-            f"nothing called {name!r} in edgewise.{group}{hint} ({', '.join(points)})"
+            f"there is no {_KINDS[group]} {name!r}{did_you_mean(name, known)} "
+            f"(known: {', '.join(known)})"
         )
     if len(points[name]) > 1:
         # Which one comes first would depend on the order of sys.path, which nobody chose.
@@ -55,6 +83,21 @@ def load(group: Group, name: str) -> Any:
             f"plug-in {point.value!r} of {_owner(point)} does not load: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def check(group: Group, name: str, place: str, *ours: str) -> None:
+    """Raises SettingsError for a name that is neither installed nor an extra's; loads nothing."""
+    known = sorted({*ours, *names(group), *OURS.get(group, ())})
+    if name not in known:
+        raise SettingsError(
+            f"{place} = {name!r}: there is no such {_KINDS[group]}{did_you_mean(name, known)} "
+            f"(known: {', '.join(known)})"
+        )
+
+
+def owner(group: Group, name: str) -> str:
+    """The distribution that registers a name."""
+    return _owner(_points(group)[name][0])
 
 
 def _owner(point: EntryPoint) -> str:

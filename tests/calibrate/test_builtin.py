@@ -12,7 +12,7 @@ import pytest
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.builtin import (
-    Answered,
+    AnsweredQuestion,
     Outcome,
     Source,
     ask_questions,
@@ -21,13 +21,12 @@ from edgewise.calibrate.builtin import (
     summary,
 )
 from edgewise.calibrate.traces import request_of
-from edgewise.decide.calibration import CHAT, parse_calibration
-from edgewise.decide.meter import Meter
+from edgewise.decide.calibration import CHAT, Meter, parse_calibration
 from edgewise.errors import InvalidRequest
 from edgewise.local.backend import DeviceFacts, TokenStream
 from edgewise.testing import word_tokens
 from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Finish
 
 KINDS, PER_KIND, WIDTH = 20, 20, 24
 QUESTIONS = [
@@ -91,7 +90,9 @@ class Clock:
         return self._now
 
 
-def asked(backend: Any, path: Path, layer: int = 20, seconds: float = 1e9) -> list[Answered]:
+def asked(
+    backend: Any, path: Path, layer: int = 20, seconds: float = 1e9
+) -> list[AnsweredQuestion]:
     return ask_questions(backend, QUESTIONS, path, seconds=seconds, layer=layer)
 
 

@@ -17,11 +17,9 @@ from edgewise.calibrate.fit import (
     give_boundaries,
 )
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import Calibration, chat_calibration
+from edgewise.decide.calibration import Calibration, Meter, Reading, Score, chat_calibration
 from edgewise.decide.gate import Verdict
-from edgewise.decide.meter import Meter, Reading
-from edgewise.decide.score import Score
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 
 HOLD = 24
 SCORE = Score({"mean_logprob": 1.0}, 0.0)  # the feature is the score, in log-odds

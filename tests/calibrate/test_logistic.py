@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgewise.calibrate.logistic import fit_logistic, sigmoid
+from edgewise.calibrate.fit import fit_logistic, sigmoid
 
 
 def test_recovers_a_known_model_from_its_data() -> None:

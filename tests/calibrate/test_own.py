@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise.assembly.calibrations import KindName
 from edgewise.calibrate import own
 from edgewise.calibrate.own import (
     Fresh,
@@ -24,18 +23,17 @@ from edgewise.calibrate.own import (
 )
 from edgewise.calibrate.report import rows_needed
 from edgewise.calibrate.traces import Sample, Scored
-from edgewise.calls.confidence import CALLS
-from edgewise.decide.calibration import Kind, parse_calibration
-from edgewise.decide.drift import Seen, noted, quantiles_of, read_reference
+from edgewise.calibrations import KindName
+from edgewise.calls.check import CALLS
+from edgewise.decide.calibration import UNMAPPED, Kind, Reading, parse_calibration, read_measured
+from edgewise.decide.drift import SeenConfidence, noted, quantiles_of, read_reference
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Reading
-from edgewise.decide.objective import find_threshold, tail
+from edgewise.decide.policy import find_threshold, tail
 from edgewise.errors import InvalidRequest
-from edgewise.local.store.store import InstalledModel
-from edgewise.record.audits import Audit
+from edgewise.local.store import InstalledModel
+from edgewise.record.report import Audit
 from edgewise.settings import Settings
-from edgewise.speech.confidence import SPEECH
-from edgewise.types.measured import UNMAPPED, read_measured
+from edgewise.speech.words import SPEECH
 from tests.record.test_audits import AUDIT
 
 FRESH = Fresh("mine+own.1", "2026-11-15 12:00 UTC", {"description": "a test"})
@@ -164,7 +162,7 @@ def test_the_risk_tables_are_what_the_gate_does(model: InstalledModel) -> None:
     assert len(document["quantiles"]) == 21
     reference = read_reference(document)
     noted_here = [noted(Gate(calibration, 0.5), row.readings) for row in measuring]
-    assert reference.references(Seen(0.1, 0.5)) == (tuple(quantiles_of(noted_here)),) * 2
+    assert reference.references(SeenConfidence(0.1, 0.5)) == (tuple(quantiles_of(noted_here)),) * 2
 
 
 @pytest.mark.parametrize(

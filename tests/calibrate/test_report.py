@@ -6,11 +6,8 @@ from random import Random
 
 from edgewise.calibrate.report import count_risks, kept_live, kept_whole, measure
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import chat_calibration
-from edgewise.decide.meter import Reading
-from edgewise.decide.objective import GRID
-from edgewise.decide.score import Score
-from edgewise.types.measured import read_measured
+from edgewise.decide.calibration import Reading, Score, chat_calibration, read_measured
+from edgewise.decide.policy import GRID
 
 SCORE = Score({"mean_logprob": 10.0}, 5.0)  # 0.5 at -0.5
 CALIBRATION = chat_calibration(
@@ -18,18 +15,20 @@ CALIBRATION = chat_calibration(
 )
 
 
-def sample(*logprobs: float, right: bool = True) -> Sample:
+def sample(*logprobs: float, right: bool = True, decided: int | None = None) -> Sample:
     readings = [Reading(tokens=at, mean_logprob=value) for at, value in enumerate(logprobs, 1)]
-    return Sample("kind", right, tuple(readings))
+    return Sample("kind", right, tuple(readings), decided)
 
 
 def test_a_stream_keeps_what_it_showed_and_a_whole_answer_is_judged_whole() -> None:
-    sours = sample(-0.1, -0.1, -2.0)
+    sours = sample(-0.1, -0.1, -2.0, decided=2)
     assert kept_live(sours, CALIBRATION, 0.5)
     assert not kept_whole(sours, CALIBRATION, 0.5)
-    recovers = sample(-2.0, -2.0, -0.1)
+    recovers = sample(-2.0, -2.0, -0.1, decided=2)
     assert not kept_live(recovers, CALIBRATION, 0.5)
     assert not kept_whole(recovers, CALIBRATION, 0.5), "the model was stopped before it recovered"
+    short = sample(-2.0, -2.0, -0.1)
+    assert kept_live(short, CALIBRATION, 0.5) and kept_whole(short, CALIBRATION, 0.5)
 
 
 def test_what_is_measured_is_what_the_engine_reads() -> None:

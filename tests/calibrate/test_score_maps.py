@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.calibrate.score_maps import choose_map, compose, isotonic_map, log_loss, logistic_map
-from edgewise.types.measured import UNMAPPED, ScoreMap, read_measured
+from edgewise.calibrate.fit import choose_map, compose, isotonic_map, log_loss, logistic_map
+from edgewise.decide.calibration import UNMAPPED, ScoreMap, read_measured
 
 rows = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=10, max_size=80)
 

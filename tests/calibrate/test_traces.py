@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from edgewise.calibrate.answers import Question
 from edgewise.calibrate.traces import collect_traces
-from edgewise.decide.score import Head
+from edgewise.decide.calibration import Head
 from edgewise.local.backend import TokenStream
 from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Request

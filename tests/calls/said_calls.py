@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgewise.calls.confidence import call_features
+from edgewise.calls.check import call_features
 from edgewise.calls.prompt import parse_answer
 from edgewise.types.messages import Tool
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 
 KETTLE = Tool(
     "kettle.heat",

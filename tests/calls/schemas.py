@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import clean_text
-from edgewise.calls.schema import Field, Shape, problem_in, read_parameters
+from edgewise.calls.parse import clean_text
+from edgewise.grammar.check import problem_in
+from edgewise.grammar.tools import Field, Shape, read_parameters
 from edgewise.types.messages import Tool, ToolCall
 
 WORDS = st.text("abcdeéßñ東_ -'\"\\.?", min_size=1, max_size=8)

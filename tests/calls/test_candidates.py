@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.calls.candidates import candidates, clear_candidate
+from edgewise.calls.schema import candidates, clear_candidate
 from edgewise.calls.values.text import find_values
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import Repaired, clean_text, coerce, is_refusal, repair
-from edgewise.calls.grammar import compile_grammar
+from edgewise.calls.parse import Repaired, clean_text, coerce, is_refusal, repair
 from edgewise.errors import InvalidRequest
+from edgewise.grammar.tools import compile_grammar
 from edgewise.types.messages import Tool, ToolCall
 from tests.campaigns import rounds
 

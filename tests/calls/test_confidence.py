@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.confidence import (
+from edgewise.calls.check import (
     CALLS,
     RISING,
     WORDED,
@@ -27,11 +27,10 @@ from edgewise.calls.confidence import (
 )
 from edgewise.calls.prompt import parse_answer
 from edgewise.calls.values.text import read_request
-from edgewise.decide.calibration import Calibration, parse_calibration
-from edgewise.decide.score import Score
+from edgewise.decide.calibration import Calibration, Score, parse_calibration
 from edgewise.errors import SettingsError
 from edgewise.types.messages import Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from tests.calls.said_calls import REQUEST, SURE, TEXTS, TOOLS, features_of, tokens
 
 

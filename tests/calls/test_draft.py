@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.calls.draft import LONGEST_REQUEST, draft_answer, draft_answers
-from edgewise.calls.grammar import compile_grammar
 from edgewise.calls.prompt import parse_answer
 from edgewise.errors import InvalidRequest
+from edgewise.grammar.tools import compile_grammar
 from edgewise.types.messages import Tool
-from tests.calls.gbnf_walker import Grammar
 from tests.calls.schemas import WORDS, tools
 from tests.campaigns import rounds
+from tests.grammar.gbnf_walker import Grammar
 
 
 def tool(name: str, description: str, required: list[str], **properties: Any) -> Tool:
@@ -139,6 +139,20 @@ def test_a_draft_is_an_answer_that_the_grammar_allows(offered: list[Tool], said:
     except InvalidRequest:
         return
     assert Grammar(grammar).accepts(draft), draft
+
+
+@pytest.mark.parametrize("limits", [{}, {"minimum": 0}, {"minimum": 0, "maximum": 1e300}])
+@pytest.mark.parametrize("said", ["12345678901234567890", "12345678901234567890.0", "0.0000001"])
+@pytest.mark.parametrize("kind", ["number", "integer"])
+def test_a_number_that_is_written_with_an_exponent_ends_the_draft(
+    kind: str, said: str, limits: dict[str, Any]
+) -> None:
+    offered = [tool("set_amount", "Set the amount", ["amount"], amount={"type": kind, **limits})]
+    grammar = Grammar(compile_grammar(offered))
+    draft = draft_answer(f"set the amount to {said}", offered)
+    assert not draft or grammar.accepts(draft), draft
+    whole = draft_answer("set the amount to 30", offered)
+    assert whole == 'set_amount {"amount":30}' and grammar.accepts(whole)
 
 
 def test_another_tool_may_be_meant_so_each_has_a_draft() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.ground import UNGROUNDED, ground
+from edgewise.calls.schema import UNGROUNDED, ground
 from edgewise.types.messages import Tool
 
 

@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.history import (
+from edgewise.calls.prompt import (
     ROWS_LIMIT,
     TEXT_LIMIT,
     TURNS_LIMIT,
     render_context,
     render_conversation,
+    render_prompt,
     render_turns,
+    shared_prompt,
 )
-from edgewise.calls.prompt import render_prompt, shared_prompt
 from edgewise.types.messages import Message, Tool, ToolCall
 
 TIMER = Tool("set_timer", "Set a timer.", {"properties": {"minutes": {"type": "integer"}}})

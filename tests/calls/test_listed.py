@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.listed import as_listed
+from edgewise.calls.parse import as_listed
 from edgewise.types.messages import ToolCall
 
 HOME = {

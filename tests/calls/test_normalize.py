@@ -11,17 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgewise.calls.check import FATAL
-from edgewise.calls.ground import UNGROUNDED, ground
 from edgewise.calls.normalize import (
     as_said,
     date_moments,
     drop_made_up,
     fill_missing,
+    join_lists,
     normalize,
     plain_hours,
     prefer_grounded,
     write_moments,
 )
+from edgewise.calls.schema import UNGROUNDED, ground
 from edgewise.calls.values.text import read_request
 from edgewise.types.messages import Source, Tool, ToolCall
 from tests.calls.schemas import SCALARS, WORDS, tools, valid_calls
@@ -604,3 +605,210 @@ def test_the_change_is_named_and_other_numbers_are_left_alone() -> None:
 def test_a_plain_hour_stays_plain(text: str, hour: int) -> None:
     once = hour_of(text, hour)
     assert hour_of(text, once) == once
+
+
+FORMATS: dict[str, Any] = {
+    "at": {"type": "string", "format": "time"},
+    "day": {"type": "string", "format": "date"},
+    "when": {"type": "string", "format": "date-time"},
+    "within": {"type": "string", "format": "duration"},
+    "inner": {
+        "type": "object",
+        "properties": {"days": {"type": "array", "items": {"type": "string", "format": "date"}}},
+    },
+}
+
+
+def asked(said: str, argument: str, written: Any) -> ToolCall:
+    asking = tool("ask", "Ask", **{argument: FORMATS[argument]})
+    call = local("ask", **{argument: written})
+    return normalize(call, asking, read_request(said), today=datetime.date(2026, 11, 19))
+
+
+@pytest.mark.parametrize(
+    ("said", "argument", "written", "meant"),
+    [
+        ("Wake me at 9 am", "at", "9 am", "09:00:00"),
+        ("Wake me at 7:30 in the evening", "at", "7:30 in the evening", "19:30:00"),
+        ("Wake me at 14:05", "at", "14:05", "14:05"),
+        ("It is on 5 December 2026", "day", "5 December 2026", "2026-12-05"),
+        ("It is tomorrow", "day", "tomorrow", "2026-11-20"),
+        ("On 5 December 2026 at 9 am", "when", "5 December 2026 at 9 am", "2026-12-05T09:00:00"),
+        ("Wait for five minutes", "within", "five minutes", "PT5M"),
+        ("Wait for an hour and a half", "within", "an hour and a half", "PT1H30M"),
+        ("Wait for two days", "within", "two days", "P2D"),
+        ("On 5 December 2026", "inner", {"days": ["5 December 2026"]}, {"days": ["2026-12-05"]}),
+    ],
+)
+def test_a_value_of_a_format_is_written_as_pythons_types_read_it(
+    said: str, argument: str, written: Any, meant: Any
+) -> None:
+    made = asked(said, argument, written)
+    assert (made.arguments, made.complaints) == ({argument: meant}, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "argument", "written"),
+    [
+        ("Wake me at 7", "at", "7"),  # in the morning or in the evening
+        ("Wake me when the sun rises", "at", "when the sun rises"),
+        ("It is on the day of the feast", "day", "the day of the feast"),
+        ("Wait a while", "within", "a while"),
+        ("It is on 2026-02-30", "day", "2026-02-30"),
+    ],
+)
+def test_a_value_that_no_type_could_read_is_complained_about(
+    said: str, argument: str, written: str
+) -> None:
+    made = asked(said, argument, written)
+    assert (made.arguments, made.complaints) == ({argument: written}, ("wrong_type",))
+
+
+def test_dates_in_lists_and_as_programs_write_their_form_are_written_so() -> None:
+    days = {"type": "array", "items": {"type": "string"}, "description": "Days, %Y-%m-%d"}
+    log = tool(
+        "log_holiday", "Enter holiday", days=days, at={"type": "string", "description": "%H:%M"}
+    )
+    said = read_request("holiday on December 23, 2026 and tomorrow at 3 pm")
+    call = ToolCall(
+        "log_holiday", {"days": ["December 23, 2026", "tomorrow"], "at": "3 pm"}, source="local"
+    )
+    made = normalize(call, log, said, today=datetime.date(2026, 11, 18))
+    assert made.arguments == {"days": ["2026-12-23", "2026-11-19"], "at": "15:00"}
+    assert set(made.repairs) >= {"written:at", "dated:days"}
+
+
+def test_a_long_copy_that_went_wrong_in_one_word_is_copied_again() -> None:
+    said = read_request(
+        "send a message to Ana: let us meet on the stairs after lunch to discuss the new plan"
+    )
+    wrong = {
+        "recipient": "Ana",
+        "message": "let us meet on the stairs after lunch to discass the new plan",
+    }
+    made = normalize(ToolCall("send_message", wrong, source="local"), MESSAGE, said)
+    assert made.arguments["message"].endswith("to discuss the new plan")
+
+
+SHAPES = Tool(
+    "add_shapes",
+    "Draw shapes on a layer",
+    {
+        "type": "object",
+        "properties": {
+            "layer": {"type": "string"},
+            "shapes": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "form": {"type": "string"},
+                        "colour": {"type": "string"},
+                        "size": {"type": "integer", "description": "Pixels"},
+                        "owner": {"type": "string", "description": "Who drew it"},
+                    },
+                    "required": ["form", "colour"],
+                },
+            },
+        },
+        "required": ["layer", "shapes"],
+    },
+)
+
+
+def shape(colour: str, form: str, **more: Any) -> dict[str, Any]:
+    return {"form": form, "colour": colour, **more}
+
+
+@pytest.mark.parametrize(
+    ("request_text", "written", "meant"),
+    [
+        (  # a size nobody said
+            "add a red circle of 200 px and a blue star to base",
+            [shape("red", "circle", size=200), shape("blue", "star", size=2)],
+            [shape("red", "circle", size=200), shape("blue", "star")],
+        ),
+        (  # the size of another one
+            "add a red circle of 200 px and a blue star to base",
+            [shape("red", "circle", size=200), shape("blue", "star", size=200)],
+            [shape("red", "circle", size=200), shape("blue", "star")],
+        ),
+        (  # said before its shape
+            "on base I want a red circle and a 200 px blue star",
+            [shape("red", "circle", size=200), shape("blue", "star", size=200)],
+            [shape("red", "circle"), shape("blue", "star", size=200)],
+        ),
+        (
+            'on base draw "red circle" (Alice), "blue star"',
+            [shape("red", "circle", owner="Alice"), shape("blue", "star", owner="Alice")],
+            [shape("red", "circle", owner="Alice"), shape("blue", "star")],
+        ),
+    ],
+)
+def test_what_is_said_of_one_item_of_a_list_is_not_said_of_another(
+    request_text: str, written: list[Any], meant: list[Any]
+) -> None:
+    call = local("add_shapes", layer="base", shapes=written)
+    normalized = normalize(call, SHAPES, read_request(request_text))
+    assert normalized.arguments["shapes"] == meant
+    assert "dropped:shapes" in normalized.repairs
+    assert normalize(normalized, SHAPES, read_request(request_text)) == normalized
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "add a red circle and a blue star of 200 px each to base",
+        "add a red circle and a blue star, size 200 px, to base",  # it may be meant of both
+        "add a red circle of 200 px and a blue star of 200 px to base",
+        "two shapes of 200 px for base: red circle, blue star",
+    ],
+)
+def test_what_may_be_said_of_all_items_stays_with_all(request_text: str) -> None:
+    both = [shape("red", "circle", size=200), shape("blue", "star", size=200)]
+    normalized = normalize(
+        local("add_shapes", layer="base", shapes=both), SHAPES, read_request(request_text)
+    )
+    assert normalized.arguments["shapes"] == both
+
+
+def test_an_optional_value_inside_an_object_is_left_out_where_nobody_said_it() -> None:
+    tool = Tool(
+        "check_load",
+        "Whether a car may tow a trailer",
+        {
+            "type": "object",
+            "properties": {
+                "trailer": {
+                    "type": "object",
+                    "properties": {"load": {"type": "integer"}, "axles": {"type": "integer"}},
+                    "required": ["load"],
+                }
+            },
+            "required": ["trailer"],
+        },
+    )
+    call = local("check_load", trailer={"load": 900, "axles": 4})
+    normalized = normalize(call, tool, read_request("may I load 900 kilos?"))
+    assert (normalized.arguments, normalized.complaints) == ({"trailer": {"load": 900}}, ())
+
+
+def test_a_text_that_was_said_once_serves_one_field_of_an_item() -> None:
+    call = local("add_shapes", layer="base", shapes=[shape("red", "circle", owner="circle")])
+    normalized = normalize(call, SHAPES, read_request("a red circle on base"))
+    assert normalized.arguments["shapes"] == [shape("red", "circle")]
+
+
+def test_a_list_that_was_split_into_calls_is_joined_unless_the_words_part_it() -> None:
+    one = local("add_shapes", layer="base", shapes=[shape("red", "circle")])
+    other = local("add_shapes", layer="base", shapes=[shape("blue", "star")])
+    joined = join_lists(one, other, SHAPES, "a red circle and a blue star on base")
+    assert joined is not None
+    assert joined.arguments == {
+        "layer": "base",
+        "shapes": [shape("red", "circle"), shape("blue", "star")],
+    }
+    assert joined.repairs == ("joined:shapes",)
+    assert join_lists(one, other, SHAPES, "a red circle, and separately a blue star") is None
+    elsewhere = local("add_shapes", layer="top", shapes=[shape("blue", "star")])
+    assert join_lists(one, elsewhere, SHAPES, "a red circle, a blue star on top") is None

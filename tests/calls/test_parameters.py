@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.calls.parameters import (
-    Form,
+from edgewise.calls.schema import (
+    Template,
     listed_choice,
     means_on,
     moment_form,
@@ -21,7 +21,7 @@ from edgewise.calls.parameters import (
     wanted,
     written_date,
 )
-from edgewise.calls.schema import read_parameters
+from edgewise.grammar.tools import read_parameters
 from edgewise.types.messages import Tool
 
 
@@ -147,7 +147,7 @@ JSON = st.recursive(
 )
 
 
-def test_objects_are_gone_through_with_their_schemas_and_lists_are_left() -> None:
+def test_objects_and_texts_in_lists_are_gone_through_with_their_schemas() -> None:
     seen = []
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
@@ -156,9 +156,9 @@ def test_objects_are_gone_through_with_their_schemas_and_lists_are_left() -> Non
 
     given = {"seed": "rye", "bed": {"row": "north"}, "notes": ["deep"]}
     changed, changes = revise(given, TOOL, "loud", better)
-    assert changed == {"seed": "RYE", "bed": {"row": "NORTH"}, "notes": ["deep"]}
-    assert changes == ("loud:seed", "loud:bed")
-    assert seen == [("seed", None), ("row", "Row"), ("notes", None)]
+    assert changed == {"seed": "RYE", "bed": {"row": "NORTH"}, "notes": ["DEEP"]}
+    assert changes == ("loud:seed", "loud:bed", "loud:notes")
+    assert seen == [("seed", None), ("row", "Row"), ("notes", "")]
 
 
 @given(st.dictionaries(st.sampled_from(["seed", "bed", "notes", "other"]), JSON))
@@ -219,7 +219,7 @@ def test_where_the_form_is_in_doubt_there_is_none(name: str, schema: dict[str, A
 
 
 FORMS = st.builds(
-    Form,
+    Template,
     st.sampled_from(["yyyy-mm-dd", "dd/mm/yyyy", "mm.dd.yyyy", "yyyymmdd", ""]),
     st.sampled_from(["hh:mm", "hh:mm:ss", "h:mm pm"]),
     st.sampled_from([" ", "T"]),
@@ -227,10 +227,10 @@ FORMS = st.builds(
 
 
 @given(FORMS, st.datetimes(min_value=datetime.datetime(1000, 1, 1)))
-def test_what_a_form_writes_it_holds(form: Form, moment: datetime.datetime) -> None:
+def test_what_a_form_writes_it_holds(form: Template, moment: datetime.datetime) -> None:
     assert form.holds(form.write(f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S}"))
 
 
 @given(FORMS, st.text(max_size=12))
-def test_a_form_does_not_hold_text_without_digits(form: Form, text: str) -> None:
+def test_a_form_does_not_hold_text_without_digits(form: Template, text: str) -> None:
     assert not form.holds("".join(letter for letter in text if not letter.isdigit()))

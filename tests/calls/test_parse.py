@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import Repaired, repair
+from edgewise.calls.parse import Repaired, repair
 from edgewise.calls.prompt import render_answer
 from edgewise.types.messages import Tool, ToolCall
 from tests.campaigns import rounds

@@ -27,7 +27,7 @@ from edgewise.calls.prompt import (
     value_spans,
 )
 from edgewise.types.messages import Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 
 from .schemas import tools, valid_calls
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calls.grammar import compile_grammar
-from edgewise.calls.prompt import MalformedAnswer, render_answer
-from edgewise.calls.question import (
+from edgewise.calls.prompt import (
+    MalformedAnswer,
     Question,
     question_text,
     read_reply,
+    render_answer,
     render_reply,
     split_questions,
 )
+from edgewise.grammar.tools import compile_grammar
 from edgewise.types.messages import Tool, ToolCall
-
-from .gbnf_walker import Grammar
+from tests.grammar.gbnf_walker import Grammar
 
 TABLE = Tool(
     "book table",
@@ -101,3 +101,23 @@ def test_a_question_takes_its_words_from_the_schema() -> None:
         "What is the start date?"
     )
     assert question_text([], [TABLE]) == ""
+
+
+def test_what_a_program_calls_an_identifier_is_asked_for_by_its_name() -> None:
+    fields = {
+        "property_id": {"type": "string", "description": "Unique identifier for the property"}
+    }
+    rent = Tool("rent", "Rent a property", {"type": "object", "properties": fields})
+    asked = question_text([Question("rent", ("property_id",))], [rent])
+    assert asked == "What is the property id?"
+
+
+def test_a_switch_is_asked_for_with_yes_or_no() -> None:
+    fields = {
+        "is_private": {"type": "boolean", "description": "Whether only you see it"},
+        "title": {"type": "string"},
+    }
+    note = Tool("note", "Write a note", {"type": "object", "properties": fields})
+    assert question_text([Question("note", ("is_private",))], [note]) == "Is private, yes or no?"
+    asked = question_text([Question("note", ("title", "is_private"))], [note])
+    assert asked == "Is private, yes or no, and what is the title?"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from edgewise.calls.difficulty import difficulty
 from edgewise.calls.intents import split
 from edgewise.calls.prompt import render_tools
 from edgewise.calls.rank_tools import rank_tools
@@ -254,7 +253,7 @@ def test_ten_thousand_spoilt_tools_are_read_or_refused_by_name() -> None:
         render_tools(tools)
         asked = "wake Ana at 7 and then a bell"
         assert len(rank_tools(asked, tools, 1)) == min(1, len(tools))
-        assert 0.0 <= difficulty(asked, tools, intents=len(split(asked, tools))).score <= 1.0
+        assert split(asked, tools)
     assert 2_000 < refused < 9_500
 
 
@@ -268,3 +267,24 @@ def test_pydantic_is_loaded_for_python_functions_only() -> None:
         "assert 'pydantic' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_same_descriptions_sent_again_are_the_same_tools() -> None:
+    sent = '[{"name": "set_timer", "parameters": {"properties": {"minutes": {"type": "integer"}}}}]'
+    (first,), (again,) = as_tools(json.loads(sent)), as_tools(json.loads(sent))
+    assert first is again
+    changed = json.loads(sent)
+    changed[0]["description"] = "A countdown"
+    assert as_tools(changed)[0].description == "A countdown"
+    changed[0]["parameters"]["properties"]["minutes"]["type"] = "string"  # after it was read
+    again = as_tools(
+        json.loads(sent.replace('"set_timer",', '"set_timer", "description": "A countdown",'))
+    )[0]
+    assert again.parameters["properties"]["minutes"] == {"type": "integer"}
+
+
+def test_what_is_no_json_is_still_refused_after_its_like_was_taken() -> None:
+    good = [{"name": "a", "parameters": {"properties": {"1": {"type": "string"}}}}]
+    assert as_tools(good)[0].name == "a"
+    with pytest.raises(InvalidRequest, match="names must be text"):
+        as_tools([{"name": "a", "parameters": {"properties": {1: {"type": "string"}}}}])

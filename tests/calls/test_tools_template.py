@@ -10,18 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.calls.coerce import repair
-from edgewise.calls.confidence import call_features
+from edgewise.calls.check import call_features
 from edgewise.calls.formats import FORMATS, call_format_of, format_named
-from edgewise.calls.history import Told
-from edgewise.calls.prompt import parse_answer, render_answer
+from edgewise.calls.parse import repair
+from edgewise.calls.prompt import Told, parse_answer, render_answer
 from edgewise.errors import GenerationFailed
 from edgewise.local.chat_prompt import render_calls
 from edgewise.types.messages import Message, Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from tests.campaigns import rounds
+from tests.grammar.gbnf_walker import Grammar
 
-from .gbnf_walker import Grammar
 from .schemas import tools, valid_calls
 
 # Written for this test, in the way of Qwen's: tools in the system turn, results in a user's.

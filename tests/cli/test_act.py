@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 import pytest
 
-from edgewise.assembly import parts
+from edgewise import parts
 from edgewise.calls.tools import as_toolbox
 from edgewise.cli import act as command
 from edgewise.cli import act as tools
@@ -69,6 +69,19 @@ def test_what_was_heard_and_chosen_is_shown_and_the_result_is_on_standard_output
     assert f"heard   {WORDS}" in ran.err and "device · confidence 0." in ran.err
     assert f"call    {NOTE}" in ran.err and "add_note: device · confidence" in ran.err
     assert ran.out.startswith("result  add_note: noted in ")
+    assert "the milk is empty" in notes(own_home)
+
+
+def test_what_is_in_doubt_does_not_run_with_yes(
+    run: Run, script: Script, audio: str, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(WORDS, NOTE)
+    doubtful = ScriptedFunctionModel.doubtful(NOTE)
+    monkeypatch.setattr(parts, "open_function_model", lambda _: doubtful)
+    found = run("act", "--local", "--file", audio, "--yes", "--json").json
+    assert not found["ran"] and not notes(own_home)
+    assert found["calls"]["results"][0]["error"].startswith("not run: in doubt (add_note: ")
+    assert run("act", "--local", "--file", audio, "--always", "--json").json["ran"]
     assert "the milk is empty" in notes(own_home)
 
 

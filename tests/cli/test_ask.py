@@ -241,6 +241,18 @@ def test_in_a_terminal_there_is_a_sign_of_life_while_one_waits(
     assert "thinking" not in after
 
 
+def test_what_is_typed_into_an_answer_is_not_shown_in_it(
+    plain_cloud: LoopbackCloud, terminal: Open
+) -> None:
+    plain_cloud.always(Answer(text="It is in Paris.", delay_first_s=3.0))
+    shown = terminal("ask", "--cloud", "hi")
+    shown.wait_for("thinking")
+    shown.press("TYPED")
+    shown.wait_for("Paris")
+    assert shown.finish() == 0
+    assert "TYPED" not in shown.text
+
+
 def test_in_a_terminal_without_a_question_nothing_is_waited_for(terminal: Open) -> None:
     shown = terminal("ask")
     assert shown.finish() == 2

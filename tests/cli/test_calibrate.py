@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-from edgewise.assembly import parts
-from edgewise.calibrate.kinds.builtin import make_builtin_questions
-from edgewise.calibrate.kinds.calls import make_builtin_calls
+from edgewise import parts
+from edgewise.calibrate.questions import builtin_calls, builtin_questions
 from edgewise.calls.function_gemma import FunctionGemma
 from edgewise.calls.prompt import render_answer
 from edgewise.cli import calibrate
 from edgewise.engine import Engine
-from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.record.book import Book
+from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
+from edgewise.record.ledger import Book
 from edgewise.settings import Settings
 from edgewise.testing import (
     ScriptedBackend,
@@ -31,7 +30,7 @@ from edgewise.testing import (
 )
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import Request, ToolCall
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Finish
 from tests.cli.conftest import SCRIPT, Run
 from tests.local.tiny_qwen import write_tiny_qwen
 from tests.record.test_audits import AUDIT
@@ -83,7 +82,7 @@ def test_labelled_rows_become_a_file_that_the_engine_uses(
     with Engine(backend=answering) as engine:
         facts = replace(answering.facts(), model="smollm2-135m-instruct", quantisation="q8_0")
         answering._facts = facts
-        assert engine._calibration(answering).name == ran.json["name"]
+        assert engine.parts.calibration(answering).name == ran.json["name"]
     assert ran.json["name"].startswith(f"{KEY}+own.")
 
 
@@ -234,6 +233,7 @@ def test_audits_of_answers_that_a_head_judged_correct_the_head(run: Run) -> None
     part = document["with_state"]
     assert part["report"] == ran.json["report"] and part["map"]["final"]
     assert part["heads"], "the head itself stays"
+    assert "families" not in part, "what proved them was another confidence"
     assert document["name"] == ran.json["name"]
 
 
@@ -322,7 +322,7 @@ class Pupil:
     """Answers our own questions: rightly when it is sure, mostly."""
 
     def __init__(self) -> None:
-        self._known = {question.prompt: question for question in make_builtin_questions(0, 200)}
+        self._known = {question.prompt: question for question in builtin_questions(200)}
         self.asked = 0
 
     def facts(self) -> DeviceFacts:
@@ -383,15 +383,15 @@ class CallPupil:
 
     def __init__(self, facts: DeviceFacts) -> None:
         self._facts = facts
-        self._rows = list(make_builtin_calls(0, 80))
+        self._rows = list(builtin_calls(80))
 
     def facts(self) -> DeviceFacts:
         return self._facts
 
     def close(self) -> None: ...
 
-    def write_call(self, prompt: str, **options: object) -> TokenStream:
-        place = next((at for at, row in enumerate(self._rows) if row.prompt in prompt), 0)
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        place = next((at for at, row in enumerate(self._rows) if row.prompt in call.prompt), 0)
         calls = [ToolCall(name, arguments) for name, arguments in self._rows[place].calls]
         answer = FunctionGemma().draft(render_answer(calls)) or "I cannot do that."
         sure = place % 3 > 0
@@ -420,7 +420,7 @@ def test_a_function_model_nobody_knows_is_calibrated_with_our_requests(
     assert 0.3 < ran.json["report"]["accuracy"] < 1.0
     assert "strange-q5_0.calls.json" in ran.json["path"]
     with Engine(function_model=CallPupil(facts)) as engine:
-        row = make_builtin_calls(0, 80)[1]
+        row = builtin_calls(80)[1]
         reply = engine.call(row.prompt, row.tools, policy="local_only")
     assert [(call.name, dict(call.arguments)) for call in reply.calls] == list(row.calls)
     assert reply.decision.calibration == ran.json["name"]

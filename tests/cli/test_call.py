@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.assembly import parts
+from edgewise import parts
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, ScriptedFunctionModel
@@ -181,7 +181,6 @@ def test_json_is_the_whole_reply(run: Run, tools: str, write: Write) -> None:
         "local",
     )
     assert reply["intents"] == ["Set a timer for 5 minutes"]
-    assert 0 <= reply["difficulty"] <= 1
     assert {"split", "model", "judge"} <= reply["steps_ms"].keys()
 
 
@@ -190,7 +189,6 @@ def test_why_tells_the_walk(run: Run, tools: str, write: Write) -> None:
     said = run("call", "--local", "--why", "--tools", tools, BOTH).err
     assert "intent 1: What's the weather in Zürich\n" in said
     assert "intent 2: set a timer for 5 minutes\n" in said
-    assert re.search(r"^difficulty 0\.\d\d \((easy|medium|hard): .+\)$", said, re.M)
     assert re.search(r"^steps: split [\d.]+ ms, .*model [\d.]+ ms", said, re.M)
     assert "local: scripted/scripted-caller answered, " in said
 
@@ -202,7 +200,7 @@ def test_the_request_may_be_piped_in_and_so_may_the_tools(
     assert run("call", "--local", "--tools", tools, stdin="a timer for 5 minutes").out
     piped = run("call", "--local", "--tools", "-", "a timer", "for 5", stdin=json.dumps(TOOLS))
     assert piped.out == f"{TIMER}\n"
-    assert "a timer for 5<|im_end|>" in function_model.asked[-1].prompt
+    assert "A timer for 5.<|im_end|>" in function_model.asked[-1].prompt
     ran = run("call", "--tools", "-", stdin=json.dumps(TOOLS))
     assert (ran.code, ran.out) == (2, "")
     assert "give the REQUEST in words" in ran.err
@@ -253,6 +251,18 @@ def test_a_doubtful_call_comes_from_the_cloud_and_says_so(
     assert (ran.code, ran.out) == (0, f"{TIMER}\n")
     assert "  set_timer: cloud\n" in ran.err
     assert "└ cloud · " in ran.err
+
+
+def test_a_name_that_the_cloud_made_up_does_not_reach_the_terminal_as_an_escape(
+    run: Run, tools: str, write: Write, cloud: LoopbackCloud
+) -> None:
+    write(TIMER, doubtful=True)
+    evil = {"minutes": 5, "x\x1b]0;owned\x07": 1, "\x9b2J": "\x9b31m"}
+    cloud.always(Answer(tool_calls=(ToolCall("set_timer", evil, id="c"),)))
+    for more in ((), ("--json",)):
+        ran = run("call", "--threshold", "1", "--tools", tools, "Set a timer for 5 minutes", *more)
+        assert ran.code == 0
+        assert not set("\x1b\x07\x9b") & set(ran.out + ran.err)
 
 
 def test_calls_of_both_sides_stand_side_by_side(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud, Status
 from tests.cli.conftest import Open, Ran, Run
 
@@ -101,7 +101,7 @@ def test_commands_answer_for_themselves(run: Run) -> None:
     assert ran.code == 0
     for words in (
         "policy: prefer_local (or cloud_only, local_only, prefer_cloud)",
-        "nothing called 'nope' in edgewise.policies",
+        "there is no policy 'nope'",
         "nothing asked yet",
         "nothing said yet",
         "no command /nope; /help lists them",

@@ -4,14 +4,74 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from edgewise.cli.demo import SCENES, STAND_IN
+from edgewise.cli.demo import HEARD, SAMPLE, SCENES, STAND_IN
 from edgewise.cli.main import COMMANDS
+from edgewise.cli.setup import Beside
+from edgewise.errors import StoreError
+from edgewise.local.store import ModelStore
+from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
+from tests.conftest import MODELS_DIR
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEWISE_FETCH_DEFAULT_MODEL", "false")
+
+
+@pytest.mark.real_model
+def test_somebody_is_heard_before_the_chat_model_is_needed(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beckett: Path
+) -> None:
+    (tmp_path / "samples").mkdir()
+    shutil.copy(beckett, tmp_path / "samples" / SAMPLE.name)
+    (tmp_path / "models").symlink_to(MODELS_DIR)
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(tmp_path))
+    ran = run("demo", "--json")
+    heard = next(each for each in ran.json if each["title"] == HEARD)
+    assert ran.json.index(heard) == 2, "after the calls"
+    assert (heard["source"], heard["success"]) == ("local", True)
+    assert "fail better" in heard["response"].lower()
+
+
+def test_what_is_fetched_beside_ends_with_whoever_wanted_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def pull(store: ModelStore, name: str, progress: Callable[[int, int, str], None]) -> None:
+        try:
+            while True:
+                progress(1, 9, "downloading")
+                begun.set()
+        finally:
+            ended.set()  # where pip is ended, too
+
+    monkeypatch.setattr(ModelStore, "pull", pull)
+    with Beside(Settings(cache_dir=tmp_path, model="standard")):
+        begun.wait()
+    assert ended.is_set()
+
+
+def test_a_chat_model_that_cannot_be_fetched_beside_is_told_after_the_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull(*_: object) -> None:
+        raise StoreError("no network")
+
+    monkeypatch.setattr(ModelStore, "pull", pull)
+    with (
+        Beside(Settings(cache_dir=tmp_path, model="standard")) as coming,
+        pytest.raises(StoreError, match="no network"),
+    ):
+        coming.wait()
 
 
 @pytest.mark.real_model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import Run
 

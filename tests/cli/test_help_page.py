@@ -1,4 +1,4 @@
-"""docs/cli.md: its help texts are the commands' own, and its tables are true."""
+"""docs/reference/cli.md: its help texts are the commands' own, and its tables are true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgewise.cli.main import command_helps
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "write_cli_help.py"
-PAGE = ROOT / "docs" / "cli.md"
+PAGE = ROOT / "docs" / "reference" / "cli.md"
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def test_every_command_has_its_heading() -> None:
     assert {heading.lower() for heading in headings} >= command_helps().keys()
 
 
-def test_the_commands_of_a_conversation_are_on_their_page() -> None:
-    page = PAGE.with_name("chat.md").read_text("utf-8")
+def test_the_commands_of_a_conversation_are_on_the_page() -> None:
+    page = PAGE.read_text("utf-8")
     commands = re.findall(r"^/\w+", HELP, re.MULTILINE)
     assert len(commands) >= 6
     for command in commands:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import Run
 
@@ -48,7 +48,16 @@ def test_find_reads_first_and_shows_places(run: Run, folder: Path) -> None:
 
 def test_find_without_an_index_says_so(run: Run, folder: Path) -> None:
     ran = run("find", "boat", "--in", str(folder), "--no-update")
-    assert (ran.out, ran.err.strip()) == ("", "nothing is indexed here")
+    assert (ran.out, ran.code) == ("", 1)
+    assert ran.err.strip() == f"the folder {folder} is not indexed yet: leave out --no-update"
+
+
+def test_find_in_an_empty_folder_says_what_is_the_matter(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    ran = run("find", "boat", "--in", str(empty))
+    assert (ran.out, ran.code) == ("", 1)
+    assert ran.err.strip().endswith(f"the folder {empty} holds no file that can be searched")
 
 
 def test_questions_are_answered_from_the_folder_with_citations(

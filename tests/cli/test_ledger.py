@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import Settings
-from edgewise.assembly import parts
+from edgewise import Settings, parts
 from edgewise.monitor.drift import DriftWatch
 from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.replies import Attempt
@@ -244,3 +243,39 @@ def test_a_database_that_is_away_is_said_and_its_password_is_not(
     assert "127.0.0.1:1" in run("ledger", "--json").json["away"]
     found = run("doctor", "--json")
     assert "wait in" in found.out and "hidden-word" not in told.out + found.out
+
+
+def test_a_lead_sees_which_app_spends_what(run: Run, cloud: LoopbackCloud) -> None:
+    cloud.script(Answer(text="One.", input_tokens=1000, output_tokens=500))
+    book = parts.open_ledger(Settings.load())
+    for number in range(3):
+        book.record(asking(f"w{number}", budget_key="wiki"), replying(f"w{number}"))
+    book.record(asking("b", budget_key="bot", user="=ann"), replying("b", degraded=True))
+    book.close()
+    assert run("ask", "--cloud", "--json", "one").code == 0
+    rows = {row["key"]: row for row in run("ledger", "--by", "key", "--json").json}
+    assert (rows["wiki"]["requests"], rows["wiki"]["kept"], rows["wiki"]["doubtful"]) == (3, 3, 0)
+    assert (rows["bot"]["requests"], rows["bot"]["doubtful"]) == (1, 1)
+    assert rows[""]["spent_microdollars"] > 0
+    lines = run("ledger", "--by", "key", "--every", "week").out.splitlines()
+    assert lines[0].split()[:4] == ["when", "key", "requests", "kept"]
+    assert any("wiki" in line and "3 (100%)" in line for line in lines)
+    written = run("ledger", "--by", "user", "--csv").out.splitlines()
+    assert written[0].startswith("period,key,user,group,requests,kept,doubtful,cloud,failed,spent")
+    assert any(line.startswith(",bot,'=ann,,1,1,1,0,0,0,") for line in written), "no formula"
+
+
+def test_a_table_by_key_goes_with_a_time_and_nothing_else(run: Run) -> None:
+    assert run("ledger", "--by", "key", "--since", "7d").out == "Nothing asked yet.\n"
+    assert run("ledger", "--by", "key", "--last", "3").code == 2
+    assert run("ledger", "--csv").code == 2
+
+
+def test_old_requests_are_deleted_on_demand(run: Run) -> None:
+    book = parts.open_ledger(Settings.load())
+    book.record(asking("r"), replying("r"))
+    book.close()
+    assert run("ledger", "prune", "--keep", "1h").code == 2
+    assert run("ledger", "prune", "--keep", "90d", "--json").json["deleted"] == 0
+    assert run("ledger", "prune", "--keep", "2020-01-01").out.startswith("Deleted 0 requests")
+    assert len(run("ledger", "--last", "3", "--json").json) == 1

@@ -10,12 +10,12 @@ import numpy
 import pytest
 from click.testing import CliRunner
 
-from edgewise.assembly import parts as assembly
-from edgewise.cli import listen as command
-from edgewise.cli.listen import paced
+from edgewise import parts as assembly
+from edgewise.cli import transcribe as command
 from edgewise.cli.main import cli
+from edgewise.cli.transcribe import paced
 from edgewise.settings import Settings
-from edgewise.speech import chunks as live_utterances
+from edgewise.speech import audio as live_utterances
 from edgewise.speech.audio import as_wav
 from edgewise.testing import Answer, LoopbackCloud, Status
 from tests.cli.conftest import Run
@@ -102,8 +102,8 @@ def test_real_time_is_waited_for_and_who_is_behind_is_told(monkeypatch: pytest.M
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr("edgewise.cli.listen.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("edgewise.cli.listen.time.sleep", sleep)
+    monkeypatch.setattr("edgewise.cli.transcribe.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("edgewise.cli.transcribe.time.sleep", sleep)
     chunks = paced(iter([pause(0.5)]), realtime=True)
     next(chunks)
     assert slept == [pytest.approx(0.1)]

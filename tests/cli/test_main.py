@@ -17,10 +17,21 @@ import pytest
 from edgewise import __version__, plugins
 from edgewise.cli.main import EXIT_CODES, cli, command_helps, exit_code, wants_json
 from edgewise.errors import EdgewiseError, GenerationFailed
+from edgewise.extras import install_command, package_command
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("list", "models"), ("run", "ask"), ("install", "pull"), ("login", "auth"), ("aks", "ask")],
+)
+def test_words_of_other_programs_are_understood(run: Run, word: str, meant: str) -> None:
+    ran = run(word)
+    assert ran.code == 2
+    assert f"No such command {word!r}. Did you mean {meant}?" in ran.err
 
 
 def test_the_version_is_printed(run: Run) -> None:
@@ -245,8 +256,17 @@ def test_without_its_package_bench_says_what_to_install(
     ran = run("bench", "overhead", "--json")
     assert ran.code == 2
     assert ran.json["code"] == "usage"
-    assert "pip install edgewise-bench" in ran.json["error"]
-    assert "Not installed: pip install edgewise-bench" in run("--help").out
+    assert package_command("edgewise-bench") in ran.json["error"]
+    assert "Not installed: edgewise bench says how." in run("--help").out
+
+
+def test_without_its_package_deploy_names_the_extra(run: Run, plugged: Callable[..., None]) -> None:
+    plugged()
+    ran = run("deploy", "plan.toml", "--json")
+    assert (ran.code, ran.json["code"]) == (1, "missing_extra")
+    assert ran.json["error"].startswith("edgewise-cluster is not installed: it comes with ")
+    assert install_command("cluster") in ran.json["error"]
+    assert "Not installed: edgewise deploy says how." in run("--help").out
 
 
 def test_another_package_adds_a_command(run: Run, plugged: Callable[..., None]) -> None:

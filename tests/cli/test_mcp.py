@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise import ToolServers
-from edgewise.assembly import parts
-from edgewise.mcp_client import Address
+from edgewise import ToolServers, parts
+from edgewise.mcp_client import ServerAddress
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend, ScriptedFunctionModel
 from tests.cli.conftest import Open, Run
@@ -53,6 +52,31 @@ def test_with_yes_the_result_follows_the_call(run: Run) -> None:
     assert ran.out == f"{WEATHER}\nresult  get_weather: It rains in Oslo.\n"
 
 
+def test_a_yes_before_the_question_does_not_run_what_is_in_doubt(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubtful = ScriptedFunctionModel.doubtful(WEATHER)
+    monkeypatch.setattr(parts, "open_function_model", lambda _: doubtful)
+    mcp = ("--mcp", command("good"))
+    ran = run("call", "--local", "--yes", ASKED, *mcp)
+    assert "result  get_weather: failed: not run: in doubt (get_weather: " in ran.out
+    assert " · in doubt" in ran.err
+    ran = run("call", "--local", "--json", "--yes", ASKED, *mcp).json
+    assert ran["results"][0]["value"] is None and ran["tool_calls"][0]["doubt"]
+    assert "--always runs them" in run("call", "--local", ASKED, *mcp).err
+    assert "result  get_weather: It rains" in run("call", "--local", "--always", ASKED, *mcp).out
+    ran = run("chat", "--local", "--yes", *mcp, stdin=f"{ASKED}\n/history\n")
+    assert "not run: in doubt (--always runs it)" in ran.err and "It rains" not in ran.out
+    ran = run("chat", "--local", "--always", *mcp, stdin=f"{ASKED}\n/history\n")
+    assert "tool: It rains in Oslo." in ran.out
+
+    monkeypatch.setattr("edgewise.cli.call.is_attended", lambda: True)
+    monkeypatch.setattr("edgewise.cli.call.read_prompt", lambda words, _: " ".join(words))
+    ran = run("call", "--local", ASKED, *mcp, stdin="y\n")
+    assert "run 1 call, 1 in doubt? [y/N]" in ran.err
+    assert "result  get_weather: It rains" in ran.out, "whoever is asked has seen it"
+
+
 def test_in_a_terminal_it_asks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgewise.cli.call.is_attended", lambda: True)
     monkeypatch.setattr("edgewise.cli.call.read_prompt", lambda words, _: " ".join(words))
@@ -83,7 +107,7 @@ def test_tools_of_a_file_and_of_a_server_go_together(run: Run, tmp_path: Path) -
 def test_a_private_request_is_told_that_tools_on_other_machines_are_not_offered(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Address, "leaves", True)  # as if this server were far away
+    monkeypatch.setattr(ServerAddress, "leaves", True)  # as if this server were far away
     monkeypatch.setattr(parts, "open_function_model", lambda _: ScriptedFunctionModel(["none"]))
     ran = run("call", "--private", "-y", ASKED, "--mcp", command("good"))
     assert "not offered to a private request: 9 tools of servers on other machines" in ran.err

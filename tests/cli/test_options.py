@@ -8,12 +8,10 @@ import click
 import pytest
 
 from edgewise import plugins
-from edgewise.cli.options import (
-    POLICIES,
-    split,
-)
+from edgewise.cli.options import split
 from edgewise.errors import SettingsError
 from edgewise.testing import LoopbackCloud
+from edgewise.types.messages import POLICIES
 from tests.cli.conftest import Run
 
 UNSAID: dict[str, Any] = {
@@ -86,7 +84,15 @@ def test_a_value_out_of_range_names_its_option(run: Run, words: tuple[str, str])
     assert f"'{words[0]}'" in ran.err
 
 
-@pytest.mark.parametrize("share", ["100%", "1", "1.0"])
+@pytest.mark.parametrize("share", ["5%", "5 %", "5", "0.05"])
+def test_five_is_five_percent(run: Run, cloud: LoopbackCloud, share: str) -> None:
+    ran = run("ask", "--max-error", share, "--json", "hi")
+    assert ran.json["decision"]["objective"].startswith("an error of at most 5 %")
+    one = run("ask", "--max-error", "1", "--json", "hi")
+    assert one.json["decision"]["objective"].startswith("an error of at most 1 %")
+
+
+@pytest.mark.parametrize("share", ["100%", "100", "1", "1.0"])
 def test_a_share_may_be_said_in_percent(run: Run, cloud: LoopbackCloud, share: str) -> None:
     ran = run("ask", "--cloud-share", share, "--json", "hi")
     assert ran.json["decision"]["objective"] == "a cloud share of about 100 %"

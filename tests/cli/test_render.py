@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
 
 from edgewise.cli.render import (
     WordWrap,
@@ -75,6 +77,12 @@ def test_the_line_under_an_answer_says_what_is_wrong_with_it() -> None:
     assert summary(reply).plain.endswith(" · cut off (--max-tokens) · in doubt · degraded: no_key")
 
 
+def test_an_answer_that_was_stopped_because_it_repeats_itself_is_not_said_to_be_too_long() -> None:
+    decision = replace(REPLY.decision, reason="the answer repeats itself")
+    line = summary(replace(REPLY, finish_reason="length", decision=decision)).plain
+    assert "stopped: it repeated itself" in line and "--max-tokens" not in line
+
+
 def test_the_confidence_beside_a_cloud_answer_is_the_devices() -> None:
     assert " · device's confidence 0.40 · " in summary(replace(REPLY, source="cloud")).plain
 
@@ -97,6 +105,20 @@ def test_nothing_is_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None
     console().say("[bold]x[/bold] :smile: [/]", ("[red]", "dim"))
     console().print("[bold]x[/bold] :smile:")
     assert capsys.readouterr().out == ("[bold]x[/bold] :smile: [/][red]\n[bold]x[/bold] :smile:\n")
+
+
+def test_no_escape_of_a_text_reaches_the_terminal_however_the_line_was_built(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evil = "a\x1b]0;owned\x07b\x1b[2J\x9b31mc\u202ed"
+    table = Table(evil)
+    table.add_row(evil)
+    for shown in (evil, Text(evil), Text("x").append(evil, style="bold"), table):
+        console().print(shown)
+    console().say(evil, (evil, "red"))
+    out = capsys.readouterr().out
+    assert out.count("a]0;ownedb[2J31mcd") == 7
+    assert not set("\x1b\x07\x9b\u202e") & set(out)
 
 
 def test_a_long_line_in_a_pipe_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise.cli.serve import request_line
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
@@ -234,7 +234,8 @@ def test_without_a_key_nothing_is_fetched_for_strangers(
     monkeypatch.setattr("edgewise.cli.serve.choose_model", fetch)
     ran = run("serve", "--host", "0.0.0.0")
     assert (ran.code, ran.out) == (2, "")
-    assert "set a key first (--key, EDGEWISE_SERVER_KEY or [server.keys])" in ran.err
+    assert "make a key first (edgewise keys add NAME, --key, EDGEWISE_SERVER_KEY" in ran.err
+    assert "or say --open" in ran.err
 
 
 def test_spans_go_where_the_environment_says(cloud: LoopbackCloud) -> None:

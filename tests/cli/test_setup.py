@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from edgewise import parts
 from edgewise.cli import setup as cli_setup
-from edgewise.local.store.catalogue import ModelRow, ladder
-from edgewise.local.store.ladder import Machine
-from edgewise.local.store.store import InstalledModel
+from edgewise.local import quickest
+from edgewise.local.catalogue import Machine, ModelRow, ladder
+from edgewise.local.quickest import Choice, machine_name
+from edgewise.local.store import InstalledModel
 from edgewise.settings import Settings
 from tests.cli.conftest import Open, Run
 
@@ -23,6 +26,93 @@ ROOMY = Machine(8 * GB, 60 * GB, cores=4)
 @pytest.fixture(autouse=True)
 def nobody_named_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EDGEWISE_MODEL")
+    monkeypatch.setitem(Settings.__init__.__kwdefaults__, "model", "auto")  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_measured(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> list[Settings]:
+    """With which settings the runtimes would be measured."""
+    asked: list[Settings] = []
+
+    def tune_models(settings: Settings, *names: object, **options: object) -> list[Choice]:
+        asked.append(settings)
+        return []
+
+    if "measured" not in request.fixturenames:
+        monkeypatch.setattr(cli_setup, "tune_models", tune_models)
+    return asked
+
+
+QUICKER = Choice(
+    model="edgewise-caller",
+    runtime="onnx",
+    calibration="edgewise-caller-q8_0:borrowed",
+    milliseconds={"llama_cpp": 200.0, "onnx": 100.0},
+    left_out={"executorch": "it is not converted"},
+    machine=machine_name(),
+)
+
+
+@pytest.fixture
+def measured(
+    monkeypatch: pytest.MonkeyPatch, default_function_model: InstalledModel
+) -> list[InstalledModel]:
+    """The models whose runtimes were measured, by a machine that likes ONNX Runtime."""
+    machine(monkeypatch, SMALL)
+    asked: list[InstalledModel] = []
+
+    def choose(model: InstalledModel, every: object, *rest: object, **options: object) -> Choice:
+        asked.append(model)
+        return replace(QUICKER, model=model.name, sha256=model.sha256)
+
+    def candidates(
+        store: object, model: InstalledModel, *rest: object
+    ) -> list[tuple[str, InstalledModel | str]]:
+        return [("llama_cpp", model), ("onnx", model)]
+
+    monkeypatch.setattr(quickest, "choose", choose)
+    monkeypatch.setattr(quickest, "candidates", candidates)
+    return asked
+
+
+def test_tune_measures_both_models_once_and_says_what_was_gained(
+    run: Run, own_home: Path, measured: list[InstalledModel]
+) -> None:
+    ran = run("tune")
+    assert ran.code == 0
+    assert [model.name for model in measured] == ["edgewise-caller", "smollm2-135m-instruct"]
+    assert "edgewise-caller: llama.cpp 200 ms · ONNX Runtime 100 ms" in ran.out
+    assert "→ ONNX Runtime, 2.0 times as quick as llama.cpp; calibration edgewise-caller" in ran.out
+    assert "ExecuTorch: it is not converted" in ran.out
+    ran = run("tune", "edgewise-caller", "--json")
+    assert (ran.json[0]["runtime"], ran.json[0]["gain"], len(measured)) == ("onnx", 2.0, 2)
+    assert run("tune", "edgewise-caller", "--again").code == 0
+    assert len(measured) == 3
+    assert run("tune", "--forget", "--json").json == {"forgotten": 2}
+    assert run("tune", "whisper-tinny").code == 5
+
+
+def test_tune_has_nothing_to_compare_where_llama_cpp_is_alone(
+    run: Run, measured: list[InstalledModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alone(store: object, model: object, *rest: object) -> list[tuple[str, object]]:
+        return [("llama_cpp", model), ("onnx", "it is not installed")]
+
+    monkeypatch.setattr(quickest, "candidates", alone)
+    ran = run("tune", "edgewise-caller")
+    assert "edgewise-caller: llama.cpp alone\n  ONNX Runtime: it is not installed" in ran.out
+    assert measured == []
+
+
+def test_setup_measures_what_it_fetched(
+    run: Run, only_tiny: Path, nothing_is_measured: list[Settings]
+) -> None:
+    assert run("setup", "--json").json["runtimes"] == []
+    assert nothing_is_measured == []
+    assert run("setup", "--yes", "--model", "tiny", "--json").code == 0
+    assert [settings.model for settings in nothing_is_measured] == ["tiny"]
 
 
 @pytest.fixture
@@ -47,7 +137,8 @@ def only_tiny(
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, found: Machine) -> None:
-    monkeypatch.setattr(cli_setup, "read_machine", lambda folder: found)
+    for place in (cli_setup, parts):
+        monkeypatch.setattr(place, "read_machine", lambda folder: found)
 
 
 @pytest.fixture
@@ -179,13 +270,17 @@ def test_the_bar_counts_all_files_as_one(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.real_model
-def test_without_a_terminal_what_is_installed_answers_and_one_line_says_how_to_choose(
-    script: Run, only_tiny: Path, config: Path
+def test_without_a_terminal_the_same_model_answers_and_one_line_says_how_to_choose(
+    script: Run, only_tiny: Path, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EDGEWISE_FETCH_DEFAULT_MODEL", "false")
     ran = script("ask", "--json", "What is the chemical symbol for gold?")
     assert ran.code == 0
     assert ran.json["model"] == "smollm2-135m-instruct"
-    assert ran.err.startswith("No model is chosen yet; using tiny. To choose: ")
+    assert ran.err.startswith(
+        "No model is chosen: using tiny (SmolLM2 135M Instruct), which is often wrong: standard "
+    )
+    assert ". To choose: " in ran.err
     assert ran.err.endswith("edgewise setup\n")
     assert not config.exists()
 
@@ -226,8 +321,8 @@ def test_a_download_that_fails_does_not_keep_the_first_answer_back(
     ran = script("demo", "--yes")
     assert ran.code == 0
     assert "Chat model:   " in ran.err
-    assert "device: smollm2-135m-instruct (Q8_0)" in ran.out
-    if "Not set up: " in ran.err:
+    assert "└ device · smollm2-135m-instruct" in ran.out
+    if "Not fetched: " in ran.err:
         assert not config.exists()
     else:
         assert config.read_text("utf-8") == 'model = "tiny"\n'
@@ -247,27 +342,3 @@ def test_a_question_for_the_cloud_proposes_nothing(run: Run, no_model: Path) -> 
     ran = run("ask", "--cloud", "hi")
     assert ran.code == 4
     assert "setup" not in ran.err
-
-
-@pytest.mark.parametrize(
-    ("installed", "found", "rung"),
-    [
-        ([], ROOMY, "tiny"),
-        (["tiny"], ROOMY, "tiny"),
-        (["tiny", "standard"], ROOMY, "standard"),
-        (["tiny", "standard"], SMALL, "tiny"),
-        (["standard"], SMALL, "standard"),
-    ],
-)
-def test_the_best_installed_rung_that_fits_is_used(
-    monkeypatch: pytest.MonkeyPatch, installed: list[str], found: Machine, rung: str
-) -> None:
-    class Store:
-        def __init__(self, root: Path) -> None: ...
-
-        def installed(self) -> list[ModelRow]:
-            return [ladder()[each] for each in installed]
-
-    machine(monkeypatch, found)
-    monkeypatch.setattr(cli_setup, "ModelStore", Store)
-    assert cli_setup.best_installed(Settings.load()) == rung

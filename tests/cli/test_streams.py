@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli.streams import PATIENCE_S, command, printable, warnings_last, without_surrogates
+from edgewise.cli.streams import (
+    PATIENCE_S,
+    command,
+    json_text,
+    printable,
+    warnings_last,
+    without_surrogates,
+)
 from edgewise.testing import Answer, LoopbackCloud
 from tests.cli.conftest import SCRIPT, Run
 
@@ -24,6 +31,12 @@ def asked(cloud: LoopbackCloud) -> str:
 def test_escape_sequences_are_taken_out_and_line_ends_and_tabs_stay() -> None:
     text = "a\x1b]0;title\x07b\tc\nd\r\x9b31me\x7f"
     assert printable(text) == "a]0;titleb\tc\nd31me"
+
+
+def test_json_spells_out_what_a_terminal_would_obey() -> None:
+    value = {"a\x9b2Jb": "\x1b[2J\x7f\u202e é"}
+    assert json.loads(json_text(value)) == value
+    assert json_text(value).isprintable()
 
 
 def test_a_line_to_type_names_the_script_as_the_user_has_it(

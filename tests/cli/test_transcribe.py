@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.cli import ready
+from edgewise.cli import setup
 from edgewise.cli import transcribe as command
 from edgewise.engine import Engine
 from edgewise.settings import Settings
@@ -156,7 +156,7 @@ def test_clocks_are_minutes_and_hours() -> None:
 def test_without_the_extra_nothing_is_fetched(
     run: Run, no_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready, "find_spec", lambda name: None)
+    monkeypatch.setattr(setup, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "av", None)
     sound = tmp_path / "talk.wav"
     sound.write_bytes(b"RIFF")

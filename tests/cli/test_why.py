@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from edgewise import Engine, Settings
-from edgewise.cli.why import HALF_BAR, LINE, bars, confidence_line
+from edgewise.cli.ledger import HALF_BAR, LINE, bars, confidence_line
 from edgewise.decide.explain import Pull
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.cli.conftest import KEY, Run
 

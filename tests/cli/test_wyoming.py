@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from edgewise.cli.main import cli
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 
 with warnings.catch_warnings():  # of `audioop`, which the protocol's package takes where it can
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -96,7 +96,7 @@ def test_without_its_package_it_says_what_to_install() -> None:
 
 
 def test_other_machines_are_let_in_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    from edgewise.cli import wyoming as command
+    from edgewise.cli import serve as command
     from edgewise.settings import Settings
 
     served: list[str] = []
@@ -104,7 +104,7 @@ def test_other_machines_are_let_in_with_a_warning(monkeypatch: pytest.MonkeyPatc
     async def serve(settings: Settings, home: object, uri: str, *_: object, **__: object) -> None:
         served.append(f"{settings.policy} {uri}")
 
-    monkeypatch.setattr(command, "_serve", serve)
+    monkeypatch.setattr(command, "_serve_wyoming", serve)
     for name in ("ensure_transcriber", "ensure_function_model"):
         monkeypatch.setattr(command, name, lambda settings, policy: settings)
     quiet = CliRunner().invoke(cli, ["wyoming"])

@@ -6,12 +6,12 @@ import importlib
 import threading
 from collections.abc import Callable, Iterator
 
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, TimeLimits
+from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig, TimeLimits
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import CloudError
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import Message, Request, ToolCall
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Finish
 
 KEY = "sk-loopback-0123456789"
 ADAPTERS = ("openai", "gemini", "anthropic", "cactus_cloud")
@@ -56,6 +56,16 @@ def address(cloud: LoopbackCloud, name: str) -> str:
 
 def text_of(chunks: list[Chunk]) -> str:
     return "".join(chunk for chunk in chunks if isinstance(chunk, str))
+
+
+def passed_on(chunks: list[Chunk]) -> list[Chunk]:
+    """Without what only says that something arrived."""
+    return [chunk for chunk in chunks if not isinstance(chunk, Arrived)]
+
+
+def arrived_in(chunks: list[Chunk]) -> int:
+    """The bytes that came and are not shown as text."""
+    return sum(chunk.size for chunk in chunks if isinstance(chunk, Arrived))
 
 
 def calls_of(chunks: list[Chunk]) -> list[ToolCall]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+from typing_extensions import override
 
-from edgewise.cloud.provider import ChecksKeys, CloudProvider
+from edgewise.cloud.provider import ChecksKeys, Chunk, CloudProvider
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,
@@ -37,7 +39,7 @@ from edgewise.testing import (
     unresolvable_url,
 )
 from edgewise.types.messages import Image, Message, Request, Tool, ToolCall
-from edgewise.types.tokens import FinishReason
+from edgewise.types.replies import FinishReason
 from tests.cloud.adapter_cases import (
     ADAPTERS,
     KEY,
@@ -45,9 +47,11 @@ from tests.cloud.adapter_cases import (
     STREAMING,
     Reader,
     address,
+    arrived_in,
     calls_of,
     finish_of,
     open_adapter,
+    passed_on,
     text_of,
 )
 from tests.cloud.raw_server import RawServer, reply
@@ -134,10 +138,58 @@ def test_the_reason_for_the_end_is_translated(
     assert finish_of(list(provider.stream(QUESTION, "try-1"))).reason == reason
 
 
+def test_a_limit_that_nobody_asked_for_is_not_sent(
+    cloud: LoopbackCloud, provider: CloudProvider
+) -> None:
+    list(provider.stream(QUESTION, "try-1"))
+    body = json.dumps(dict(cloud.requests[0].body))
+    limit = re.findall(r'"(?:max_tokens|max_completion_tokens|maxOutputTokens)": (\d+)', body)
+    # Anthropic's protocol cannot do without: it gets what the model allows.
+    assert limit == (["32000"] if provider.config.protocol == "anthropic" else [])
+
+
+class CutCall(Answer):
+    """The limit falls into the arguments of the last call."""
+
+    @override
+    def pieces(self, text: str) -> list[str]:
+        return super().pieces(text[:5] if '"second"' in text else text)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_call_that_the_limit_cut_is_left_out(
+    cloud: LoopbackCloud, provider: CloudProvider
+) -> None:
+    made = tuple(ToolCall("write", {"text": text}, text) for text in ("  first\n", "second"))
+    cloud.script(CutCall(tool_calls=made, finish="length"), CutCall(tool_calls=made))
+    chunks = list(provider.stream(QUESTION, "try-1"))
+    assert [dict(call.arguments) for call in calls_of(chunks)] == [{"text": "  first\n"}]
+    assert finish_of(chunks).reason == "length"
+    with pytest.raises(CloudMalformed):
+        list(provider.stream(QUESTION, "try-2"))
+
+
 def test_an_empty_answer_is_only_a_finish(cloud: LoopbackCloud, provider: CloudProvider) -> None:
     cloud.script(Empty())
     chunks = list(provider.stream(QUESTION, "try-1"))
-    assert chunks == [finish_of(chunks)]
+    assert passed_on(chunks) == [finish_of(chunks)]
+    assert arrived_in(chunks) == 0
+
+
+@pytest.mark.parametrize("name", STREAMING)
+def test_what_is_not_passed_on_is_told_as_it_comes(
+    cloud: LoopbackCloud, provider: CloudProvider
+) -> None:
+    thoughts = "First the sky \N{SNOWFLAKE}, then the sea."
+    call = ToolCall("get_weather", {"place": "Paris " * 20})
+    cloud.script(Answer(text="Look.", thoughts=thoughts, tool_calls=(call,), chunk_size=4))
+    request = Request(messages=QUESTION.messages, tools=(WEATHER,))
+    chunks = list(provider.stream(request, "try-1"))
+    text, given = chunks.index("Look"), chunks.index(calls_of(chunks)[0])
+    assert text_of(chunks) == "Look.", "a thought is no part of the answer"
+    assert arrived_in(chunks[:text]) == len(thoughts.encode())
+    assert arrived_in(chunks[text:given]) >= len(call.name) + len("Paris " * 20)
+    assert arrived_in(chunks[given:]) == 0
 
 
 def test_tool_calls_come_whole_after_the_text(
@@ -215,11 +267,11 @@ def test_a_stream_that_ends_without_the_end_mark_was_cut(
     cloud: LoopbackCloud, provider: CloudProvider
 ) -> None:
     cloud.script(Cut(how="end", after_chunks=3))
-    chunks = []
+    chunks: list[Chunk] = []
     with pytest.raises(CloudCut):
         for chunk in provider.stream(QUESTION, "try-1"):
             chunks.append(chunk)
-    assert len(chunks) == 3
+    assert len(passed_on(chunks)) == 3
 
 
 @pytest.mark.parametrize("name", STREAMING)
@@ -230,11 +282,11 @@ def test_an_error_inside_a_stream_is_the_error_it_names(
     cloud: LoopbackCloud, provider: CloudProvider, status: int, kind: type[CloudError]
 ) -> None:
     cloud.script(Status(status, after_chunks=2))
-    chunks = []
+    chunks: list[Chunk] = []
     with pytest.raises(kind):
         for chunk in provider.stream(QUESTION, "try-1"):
             chunks.append(chunk)
-    assert len(chunks) == 2
+    assert len(passed_on(chunks)) == 2
 
 
 def test_a_rate_limit_says_how_long_to_wait(cloud: LoopbackCloud, provider: CloudProvider) -> None:
@@ -298,14 +350,14 @@ def test_a_silent_provider_times_out(cloud: LoopbackCloud, name: str) -> None:
 @pytest.mark.parametrize("name", STREAMING)
 def test_a_stream_that_stalls_times_out(cloud: LoopbackCloud, name: str) -> None:
     cloud.script(Silence(after_chunks=2))
-    chunks = []
+    chunks: list[Chunk] = []
     with (
         opened(name, address(cloud, name), first_token_s=0.2) as provider,
         pytest.raises(CloudTimeout),
     ):
         for chunk in provider.stream(QUESTION, "try-1"):
             chunks.append(chunk)
-    assert len(chunks) == 2
+    assert len(passed_on(chunks)) == 2
 
 
 def test_a_page_of_html_is_not_an_answer(name: str) -> None:

@@ -19,7 +19,7 @@ from edgewise.errors import (
 )
 from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
 from edgewise.types.messages import Message, Request
-from edgewise.types.tokens import Vectors
+from edgewise.types.replies import Vectors
 from tests.cloud.adapter_cases import Reader, address, finish_of, open_adapter
 from tests.cloud.speech_cases import EMBEDDING, embedding_model, written
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgewise.cloud import anthropic, cactus_cloud, gemini, openai
 from edgewise.cloud.conversation import (
+    MOST_TOKENS_PER_IMAGE,
     MOST_WORDS_PER_SECOND,
     TOKENS_PER_IMAGE,
     TOKENS_PER_SECOND,
     audio_seconds,
+    believable,
     call_names,
+    counted,
     data_url,
     estimated_finish,
     estimated_input_tokens,
     estimated_tokens,
+    most_input_tokens,
     most_output_tokens,
     paired,
     system_prompt,
@@ -23,6 +34,7 @@ from edgewise.cloud.conversation import (
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.types.messages import Audio, Image, Message, Request, ResponseFormat, Tool, ToolCall
+from edgewise.types.replies import Finish
 
 CALLED = Message("assistant", "", tool_calls=(ToolCall("a", {}), ToolCall("b", {})))
 
@@ -179,8 +191,8 @@ def test_anthropic_has_a_field_for_schemas_and_gets_the_rest_in_words() -> None:
 
 def test_gemini_has_fields_for_both() -> None:
     def sent(request: Request) -> tuple[object, object]:
-        config = gemini.payload(request, "id")["config"]
-        return config.get("response_mime_type"), config.get("response_json_schema")
+        config = gemini.payload(request)["generationConfig"]
+        return config.get("responseMimeType"), config.get("responseJsonSchema")
 
     assert sent(HELD) == ("application/json", SCHEMA)
     assert sent(ANY_OBJECT) == ("application/json", None)
@@ -196,3 +208,117 @@ def test_cactus_cloud_gets_it_in_words() -> None:
     assert sent(HELD).endswith(f"JSON Schema: {json.dumps(SCHEMA)}")
     assert sent(ANY_OBJECT).endswith("[answer] Answer with one JSON object and nothing else.")
     assert sent(PLAIN) == "Name a city."
+
+
+# -- the most that a request can be ---------------------------------------------------------------
+
+LETTERS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+VALUES = st.recursive(
+    LETTERS | st.integers() | st.booleans() | st.none(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(LETTERS, inside, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(LETTERS, VALUES, max_size=3)
+CALLS = st.lists(st.builds(ToolCall, name=LETTERS, arguments=OBJECTS, id=LETTERS), max_size=3)
+MESSAGES = st.builds(
+    Message,
+    role=st.sampled_from(["system", "user", "assistant"]),
+    content=LETTERS,
+    tool_calls=CALLS.map(tuple),
+) | st.builds(Message, role=st.just("tool"), content=LETTERS, tool_call_id=LETTERS)
+REQUESTS = st.builds(
+    Request,
+    messages=st.lists(MESSAGES, min_size=1, max_size=6).map(tuple),
+    stop=st.lists(LETTERS, max_size=3).map(tuple),
+    tools=st.lists(st.builds(Tool, LETTERS, LETTERS, OBJECTS), max_size=3).map(tuple),
+    tool_choice=st.sampled_from(["auto", "none", "required"]),
+    response_format=st.none() | st.builds(ResponseFormat, OBJECTS, LETTERS, st.booleans()),
+)
+CACTUS = ProviderConfig(name="cactus_cloud", protocol="cactus_cloud", model="m")
+
+
+@given(request=REQUESTS)
+def test_no_protocol_writes_more_bytes_than_are_reserved(request: Request) -> None:
+    bodies = [
+        openai.payload(request, "gpt-6-luna", PROVIDERS["openai"]),
+        openai.payload(request, "mistral-small-latest", PROVIDERS["mistral"]),
+        anthropic.payload(request, "claude-sonnet-5-5", PROVIDERS["anthropic"]),
+        gemini.payload(request),
+        cactus_cloud.payload(request, CACTUS)[1],
+    ]
+    for body in bodies:
+        assert len(json.dumps(body, default=repr)) <= most_input_tokens(request)
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        {"response_format": ResponseFormat({"description": "x" * 4000})},
+        {"response_format": ResponseFormat({}, name="x" * 4000)},
+        {"stop": ("x" * 4000,)},
+        {"tools": (Tool("x" * 4000),)},
+        {"tools": (Tool("f", "x" * 4000),)},
+        {"tools": (Tool("f", "", {"enum": ["x" * 4000]}),)},
+        {"messages": (Message("user", "街" * 4000),)},
+        {"messages": (Message("system", "x" * 4000), *QUESTION)},
+        {"messages": (*QUESTION, Message("assistant", "", tool_calls=(ToolCall("x" * 4000, {}),)))},
+        {
+            "messages": (
+                *QUESTION,
+                Message("assistant", "", tool_calls=(ToolCall("f", {}, "x" * 4000),)),
+            )
+        },
+        {"messages": (*QUESTION, Message("tool", "1", tool_call_id="x" * 4000))},
+    ],
+    ids=lambda grown: next(iter(grown)),
+)
+def test_every_text_that_leaves_counts_byte_by_byte(grown: dict[str, Any]) -> None:
+    assert most_input_tokens(replace(PLAIN, **grown)) >= most_input_tokens(PLAIN) + 4000
+
+
+def test_a_name_that_gemini_repeats_counts_each_time() -> None:
+    called = Message("assistant", "", tool_calls=(ToolCall("x" * 4000, {}, "a"),))
+    results = [Message("tool", "1", tool_call_id="a")] * 50
+    assert most_input_tokens(Request(messages=(*QUESTION, called, *results))) > 51 * 4000
+
+
+def test_a_picture_counts_as_its_provider_says_or_as_the_most() -> None:
+    def most(image: Image) -> int:
+        return most_input_tokens(Request(messages=(Message("user", "", images=(image,)),)))
+
+    assert most(Image(b"x", tokens=1)) - 1 == most(Image(b"x")) - MOST_TOKENS_PER_IMAGE
+
+
+# -- what a provider says -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": -5},
+        {"input_tokens": 0},
+        {"input_tokens": None},
+        {"input_tokens": 1.5},
+        {"input_tokens": True},
+        {"input_tokens": "12"},
+        {"input_tokens": 10**25},
+        {"input_tokens": 5, "output_tokens": -1},
+        {"input_tokens": 5, "output_tokens": 10**8},
+        {"input_tokens": 5, "cached_tokens": -1},
+        {"audio_seconds": math.nan},
+        {"audio_seconds": 1e12},
+    ],
+    ids=str,
+)
+def test_a_usage_that_cannot_be_is_not_believed(usage: dict[str, Any]) -> None:
+    assert not believable(Finish("stop", **usage))
+
+
+def test_a_usage_that_can_be_is_believed_even_if_it_is_large() -> None:
+    assert believable(Finish("stop", input_tokens=2_000_000, output_tokens=0))
+    assert believable(Finish("stop", audio_seconds=60.0))
+
+
+def test_counts_are_added_only_if_all_are_counts() -> None:
+    assert counted(2, 3) == 5
+    assert [counted(2, each) for each in (-1, None, 1.0, "3", True)] == [-1] * 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import io
 import json
 import re
@@ -32,9 +33,15 @@ from edgewise.cloud.door import (
     ready_to_leave,
 )
 from edgewise.cloud.openai import open_provider
-from edgewise.cloud.prices import LibraryPrices
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig, Stop, TimeLimits
-from edgewise.cloud.providers import PROVIDERS
+from edgewise.cloud.provider import (
+    Arrived,
+    Chunk,
+    CloudProvider,
+    ProviderConfig,
+    Stop,
+    TimeLimits,
+)
+from edgewise.cloud.providers import PROVIDERS, LibraryPrices
 from edgewise.errors import (
     BudgetExceeded,
     CloudAuthFailed,
@@ -53,23 +60,34 @@ from edgewise.errors import (
     SettingsError,
     TooSoon,
 )
-from edgewise.record.budget import parse_budget
 from edgewise.record.ledger import Ledger
+from edgewise.record.rows import parse_budget
 from edgewise.testing import (
     Answer,
     Cut,
     Empty,
     LoopbackCloud,
     Malformed,
+    ScriptedBackend,
+    ScriptedFunctionModel,
     Silence,
     Status,
     black_hole,
     refused_url,
 )
-from edgewise.types.messages import Audio, Image, Message, Request
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish, Vectors
+from edgewise.testing.loopback_cloud.wires import UNTOLD
+from edgewise.types.messages import (
+    Audio,
+    Image,
+    Message,
+    Request,
+    Tool,
+    ToolCall,
+    new_request_id,
+)
+from edgewise.types.replies import Attempt, Finish, Finished, TextDelta, Vectors
 from tests.cloud.adapter_cases import KEY, address
+from tests.cloud.raw_server import RawServer, events, reply
 from tests.cloud.speech_cases import HEARING, SOUND, WAVE, speech_model, spoken, written
 
 ASK = Request(messages=(Message("user", "Where is it?"),), max_tokens=50)
@@ -86,6 +104,7 @@ class NotedBudgetGuard:
     settled: dict[str, list[Attempt]] = field(default_factory=dict)
     broken: bool = False
     wait: float = 0.0
+    budget: int | None = None
 
     def wait_s(self, request: Request) -> float:
         return self.wait
@@ -95,7 +114,12 @@ class NotedBudgetGuard:
     ) -> None:
         if self.refuse is not None:
             raise self.refuse
+        if self.budget is not None and microdollars > self.budget:
+            raise BudgetExceeded(f"{microdollars} is more than {self.budget}")
         self.reserved[attempt_id] = microdollars
+
+    def has_budget(self, request: Request) -> bool:
+        return self.budget is not None
 
     def settle(self, attempt_id: str, attempt: Attempt) -> None:
         if self.broken:
@@ -111,8 +135,16 @@ class TenPerToken:
         output_tokens: int,
         audio_seconds: float = 0.0,
         audio_tokens: int = 0,
+        cached_tokens: int = 0,
+        stored_tokens: int = 0,
+        stored_long_tokens: int = 0,
+        spoken_tokens: int = 0,
+        searches: int = 0,
     ) -> int:
         return 10 * (input_tokens + output_tokens)
+
+    def known(self, config: ProviderConfig) -> bool:
+        return True
 
 
 def lane(url: str, name: str = "openai", limits: TimeLimits = LIMITS) -> Lane:
@@ -244,6 +276,46 @@ def test_a_server_error_is_retried_once_and_is_one_attempt(
         drain(door, replace(ASK, id="again"))
 
 
+UNLIMITED = Request(messages=(Message("user", "Where is it?"),))
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit"),
+    [(None, None), (10**6, 16_384), (50_000, 4096), (20_000, 1024), (10_000, 256)],
+)
+def test_an_answer_without_a_limit_gets_one_that_the_budget_pays_for(
+    door: Door,
+    cloud: LoopbackCloud,
+    budget_guard: NotedBudgetGuard,
+    budget: int | None,
+    limit: int | None,
+) -> None:
+    budget_guard.budget = budget
+    list(door.stream(UNLIMITED, [], live=True, patience_s=None))
+    assert cloud.requests[0].body.get("max_completion_tokens") == limit
+    (reserved,) = budget_guard.reserved.values()
+    assert 10 * (limit or 16_384) < reserved <= (budget or reserved), "ten for each token"
+
+
+def test_a_limit_that_somebody_asked_for_is_not_made_shorter(
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    budget_guard.budget = 5000
+    with pytest.raises(CloudClosed, match="more than 5000") as caught:
+        list(door.stream(replace(UNLIMITED, max_tokens=900), [], live=True, patience_s=None))
+    assert caught.value.code == "budget_spent"
+    assert cloud.requests == []
+
+
+def test_a_budget_that_pays_for_no_answer_sends_nothing(
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    budget_guard.budget = 2500
+    with pytest.raises(CloudClosed, match="more than 2500"):
+        list(door.stream(UNLIMITED, [], live=True, patience_s=None))
+    assert cloud.requests == []
+
+
 def test_refusals_cost_nothing(
     door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
 ) -> None:
@@ -297,6 +369,186 @@ def test_a_stream_that_never_ends_is_ended_by_the_total(
     assert journal[0].outcome == "cloud_timeout"
     cloud.wait_for(lambda seen: seen.disconnects == 1, timeout=30)
     door.close()
+
+
+WORDS = "Why, let me see. " * 14
+
+
+def being_made(text: str = "", thoughts: str = "", *calls: ToolCall) -> Answer:
+    """Sixty pieces: together longer than any limit below, and never silent for long."""
+    return Answer(
+        text=text, thoughts=thoughts, tool_calls=calls, chunk_size=4, delay_between_s=0.05
+    )
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ["openai", "anthropic", "gemini"])
+def test_a_cloud_that_thinks_is_not_silent(
+    cloud: LoopbackCloud, tmp_path: Path, name: str, live: bool
+) -> None:
+    cloud.always(being_made("By the sea.", WORDS))
+    with Engine(hurried(cloud, name, tmp_path), backend=ScriptedBackend.doubtful("No.")) as engine:
+        if live:
+            *events, end = engine.stream("Where is it?")
+            assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "By the sea."
+            assert isinstance(end, Finished)
+            reply = end.reply
+        else:
+            reply = engine.complete("Where is it?")
+        assert (reply.source, reply.text, reply.degraded) == ("cloud", "By the sea.", False)
+        assert engine.complete("Where is it?").source == "cloud", "nothing was wrong with it"
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_rescue_whose_arguments_take_long_is_kept(
+    cloud: LoopbackCloud, tmp_path: Path, name: str
+) -> None:
+    london = ToolCall("get_weather", {"location": "London", "why": WORDS})
+    cloud.always(being_made("", "", london))
+    weather = Tool(
+        "get_weather",
+        "Get current weather for a location",
+        {
+            "type": "object",
+            "properties": {"location": {"type": "string"}, "why": {"type": "string"}},
+            "required": ["location"],
+        },
+    )
+    said = ['get_weather {"location":"Paris"}']
+    device = ScriptedFunctionModel(said, logprobs=[[-2.5] * 9])
+    with Engine(hurried(cloud, name, tmp_path), function_model=device) as engine:
+        reply = engine.call("What is the weather in London?", [weather])
+        assert [call.arguments["location"] for call in reply.calls] == ["London"]
+        assert [call.source for call in reply.calls] == ["cloud"]
+
+
+def hurried(cloud: LoopbackCloud, name: str, folder: Path) -> Settings:
+    """Less time for silence than `being_made` takes, and as long as forty pauses of it."""
+    variables = {
+        f"{name.upper()}_API_KEY": "k",
+        f"EDGEWISE_{name.upper()}_BASE_URL": getattr(cloud, URLS[name]),
+    }
+    return Settings.load(
+        variables,
+        chain=[name],
+        first_token_s=2.0,
+        patience_s=2.0,
+        data_dir=folder / "data",
+        config_dir=folder / "config",
+    )
+
+
+class Scripted:
+    """A provider in this process that yields what it is told, and then raises."""
+
+    def __init__(self, *chunks: Chunk, error: CloudError | None = None, pause_s: float = 0) -> None:
+        self.config = ProviderConfig(name="scripted", protocol="openai", model="m")
+        self.asked = 0
+        self._chunks, self._error, self._pause_s = chunks, error, pause_s
+
+    def lane(self) -> Lane:
+        return Lane(self.config, lambda config: self, Breaker(60.0))
+
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        self.asked += 1
+        for chunk in self._chunks:
+            time.sleep(self._pause_s)
+            yield chunk
+        if self._error is not None:
+            raise self._error
+
+    def abort(self, wire_id: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+END = Finish("stop", input_tokens=7, output_tokens=3)
+
+
+def test_what_only_arrived_never_leaves_the_door(budget_guard: NotedBudgetGuard) -> None:
+    scripted = Scripted(Arrived(0), Arrived(9), "By ", Arrived(0), Arrived(5), "the sea.", END)
+    door = Door([scripted.lane()], budget_guard, TenPerToken(), LIMITS)
+    chunks = list(door.stream(ASK, [], live=True, patience_s=None))
+    assert chunks == ["By ", "the sea.", END]
+
+
+def test_pings_alone_win_no_time(budget_guard: NotedBudgetGuard) -> None:
+    pinging = Scripted(*[Arrived(0)] * 400, "Late.", END, pause_s=0.05)
+    limits = replace(LIMITS, first_token_s=1.0)
+    door = Door([pinging.lane()], budget_guard, TenPerToken(), limits)
+    with pytest.raises(CloudTimeout):
+        drain(door)
+    assert door.lanes[0].breaker.state == "open"
+
+
+def test_the_end_of_what_never_ends_says_nothing_about_the_provider(
+    budget_guard: NotedBudgetGuard,
+) -> None:
+    endless = Scripted(*["drip "] * 100_000, END, pause_s=0.01)
+    limits = replace(LIMITS, total_s=5.0)
+    door = Door([endless.lane()], budget_guard, TenPerToken(), limits)
+    with pytest.raises(CloudTimeout, match=r"had not ended after 5 s \(total_s\)"):
+        drain(door)
+    assert door.lanes[0].breaker.state == "closed", "it was there to the end"
+
+
+@pytest.mark.parametrize("error", [CloudCut("cut"), CloudFailed("500")], ids=["cut", "500"])
+def test_thoughts_that_end_in_an_error_are_paid_for_and_another_provider_may_start_over(
+    budget_guard: NotedBudgetGuard, error: CloudError
+) -> None:
+    first, second = Scripted(Arrived(100), error=error), Scripted("Second.", END)
+    door = Door([first.lane(), second.lane()], budget_guard, TenPerToken(), LIMITS)
+    text, journal = drain(door)
+    assert text == "Second."
+    assert first.asked == 1, "a second try would have been paid for, too"
+    assert [attempt.outcome for attempt in journal] == [error.code, "answered"]
+    assert journal[0].estimated and journal[0].cost_microdollars > 0
+    assert journal[0].first_token_ms is None, "nobody saw anything of it"
+
+
+def test_thoughts_without_an_answer_are_an_empty_answer(budget_guard: NotedBudgetGuard) -> None:
+    door = Door([Scripted(Arrived(9), END).lane()], budget_guard, TenPerToken(), LIMITS)
+    with pytest.raises(CloudEmpty):
+        drain(door)
+
+
+def test_our_own_impatience_says_nothing_about_the_provider(
+    door: Door, cloud: LoopbackCloud
+) -> None:
+    for _ in range(2):
+        cloud.script(Answer(text="Slow.", delay_first_s=60.0))
+        with pytest.raises(CloudTimeout):
+            drain(door, replace(ASK, id=new_request_id()), patience=0.2)
+        assert (door.closed(ASK), door.lanes[0].breaker.state) == (None, "closed")
+    cloud.script(Answer(text="Still here."))
+    assert drain(door)[0] == "Still here."
+
+
+def test_a_probe_that_we_had_no_patience_for_is_given_back(
+    door: Door, cloud: LoopbackCloud
+) -> None:
+    cloud.script(Status(401))
+    with pytest.raises(CloudAuthFailed):
+        drain(door)
+    time.sleep(0.35)  # the cool-down of these lanes
+    cloud.script(Answer(text="Slow.", delay_first_s=60.0))
+    with pytest.raises(CloudTimeout):
+        drain(door, replace(ASK, id="hurried"), patience=0.2)
+    cloud.script(Answer(text="Back."))
+    assert drain(door, replace(ASK, id="later"))[0] == "Back."
+
+
+def test_a_probe_with_a_long_answer_lets_the_others_in(door: Door, cloud: LoopbackCloud) -> None:
+    cloud.script(Status(401))
+    with pytest.raises(CloudAuthFailed):
+        drain(door)
+    time.sleep(0.35)  # the cool-down of these lanes
+    cloud.script(Answer(text="One two three four.", chunk_size=4, delay_between_s=0.05))
+    long = door.stream(replace(ASK, id="long"), [], live=True, patience_s=None)
+    next(long)
+    cloud.script(Answer(text="Beside it."))
+    assert drain(door, replace(ASK, id="beside"))[0] == "Beside it."
+    list(long)
 
 
 def test_a_black_hole_costs_the_connect_limit_once_then_nothing(
@@ -373,6 +625,153 @@ def test_leaving_half_way_breaks_the_connection_and_settles(
     assert door.lanes[0].breaker.state == "closed"
 
 
+WIRES = {"openai": "openai_url", "anthropic": "anthropic_url", "gemini": "gemini_url"}
+# Two calls: Gemini sends each whole, and the first piece of an answer is not waited for.
+CALLED = Answer(
+    text="",
+    tool_calls=(ToolCall("write_file", {"text": "x" * 400}),) * 2,
+    delay_between_s=600.0,  # longer than any machine stops
+)
+
+
+def wired(cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, name: str) -> Door:
+    url = getattr(cloud, WIRES[name])
+    config = ProviderConfig(name=name, protocol=name, model="m", base_url=url, key="k")
+    module = importlib.import_module(f"edgewise.cloud.{name}")
+    return Door([Lane(config, module.open_provider, Breaker(0.3))], budget_guard, TenPerToken())
+
+
+def left(door: Door, cloud: LoopbackCloud) -> Attempt:
+    """Stopped as soon as the provider has the request."""
+    journal: list[Attempt] = []
+    stop = Stop()
+    thread = stopped(door, journal, stop)
+    cloud.wait_for(lambda seen: len(seen.requests) == 1)
+    stop.ask()
+    thread.join(30)
+    return journal[0]
+
+
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize(
+    "reply",
+    [Silence(), Silence(after_chunks=2), CALLED],
+    ids=["before_the_first", "in_the_text", "in_a_call"],
+)
+def test_who_leaves_pays_what_was_reserved(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, name: str, reply: Silence | Answer
+) -> None:
+    """The provider may have written all of it, and thought before."""
+    cloud.always(reply)
+    door = wired(cloud, budget_guard, name)
+    attempt = left(door, cloud)
+    assert (attempt.outcome, attempt.estimated) == ("cancelled", True)
+    assert attempt.cost_microdollars == budget_guard.reserved[f"{ASK.id}/0"] > 0
+    door.close()
+
+
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize(
+    "reply",
+    [Cut(after_chunks=0), Cut(after_chunks=0, how="end"), Cut(after_chunks=2), Malformed()],
+    ids=["before_the_first", "without_an_end", "in_the_text", "malformed"],
+)
+def test_a_cut_answer_costs_what_was_reserved_and_is_not_asked_for_twice(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, name: str, reply: Cut | Malformed
+) -> None:
+    cloud.always(reply)
+    door = wired(cloud, budget_guard, name)
+    journal: list[Attempt] = []
+    with pytest.raises(CloudError):
+        list(door.stream(ASK, journal, live=True, patience_s=None))
+    assert [each.cost_microdollars for each in journal] == [budget_guard.reserved[f"{ASK.id}/0"]]
+    assert journal[0].estimated and len(cloud.requests) == 1
+    door.close()
+
+
+def test_an_error_in_an_answer_that_had_begun_is_neither_free_nor_retried(
+    budget_guard: NotedBudgetGuard,
+) -> None:
+    """Nothing was shown, but it may have been thinking."""
+    thought = '{"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]}'
+    broken = '{"error": {"message": "overloaded", "type": "server_error"}}'
+    with RawServer(reply(events(thought, broken))) as server:
+        door = Door([lane(f"{server.url}/v1")], budget_guard, TenPerToken(), LIMITS)
+        journal: list[Attempt] = []
+        with pytest.raises(CloudError):
+            list(door.stream(ASK, journal, live=False, patience_s=None))
+        door.close()
+    assert [each.cost_microdollars for each in journal] == [budget_guard.reserved[f"{ASK.id}/0"]]
+    assert (journal[0].tries, len(server.requests)) == (1, 1)
+
+
+def test_what_was_never_sent_costs_nothing(budget_guard: NotedBudgetGuard) -> None:
+    """Nobody takes the connection; the user leaves first."""
+    with black_hole() as url:
+        door = Door([lane(f"{url}/v1")], budget_guard, TenPerToken(), LIMITS)
+        journal: list[Attempt] = []
+        with pytest.raises(CloudTimeout):
+            list(door.stream(ASK, journal, live=True, patience_s=0.3))
+    assert [each.cost_microdollars for each in journal] == [0]
+    door.close()
+
+
+@pytest.mark.parametrize("name", WIRES)
+@pytest.mark.parametrize("usage", [-5, None, 0, 10**25, UNTOLD], ids=str)
+def test_an_answer_whose_usage_cannot_be_costs_what_was_reserved(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard, name: str, usage: object
+) -> None:
+    cloud.script(Answer(text="By the sea.", usage=usage))
+    door = wired(cloud, budget_guard, name)
+    text, (attempt,) = drain(door)
+    assert (text, attempt.outcome, attempt.estimated) == ("By the sea.", "answered", True)
+    assert attempt.cost_microdollars == budget_guard.reserved[f"{ASK.id}/0"]
+    assert 0 < attempt.input_tokens < 1000 and 0 < attempt.output_tokens < 10
+    door.close()
+
+
+def test_an_honest_usage_above_the_reservation_is_booked(
+    door: Door, cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    cloud.script(Answer(text="By the sea.", input_tokens=90_000, output_tokens=3))
+    _, (attempt,) = drain(door)
+    assert (attempt.cost_microdollars, attempt.estimated) == (900_030, False)
+    assert budget_guard.reserved[f"{ASK.id}/0"] < 900_030
+
+
+def test_sixteen_large_schemas_at_once_stay_within_a_budget(
+    cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    """The provider bills a token for every byte of what it gets."""
+    cloud.always(lambda seen: Answer(text="{}", input_tokens=len(json.dumps(seen.body))))
+    schema = {"type": "object", "description": "街" * 100_000}
+    settings = Settings.load(
+        {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": cloud.openai_url},
+        chain=("openai",),
+        budgets=("$0.2/day",),  # three fit
+        data_dir=tmp_path,
+        config_dir=tmp_path,
+    )
+    refusals: list[str] = []
+
+    def ask(engine: Engine) -> None:
+        try:
+            engine.complete("Where?", response_format=schema, policy="cloud_only")
+        except CloudClosed as error:
+            refusals.append(error.code)
+
+    with Engine(settings) as engine:
+        threads = [threading.Thread(target=ask, args=(engine,)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        report = engine.ledger.report()
+    assert 0 < len(cloud.requests) < 16 and set(refusals) == {"budget_spent"}
+    billed = sum(len(json.dumps(seen.body)) for seen in cloud.requests)
+    assert billed / 10 < report.spent_microdollars + 16 <= 200_000
+
+
 def test_threads_do_not_pile_up(door: Door, cloud: LoopbackCloud) -> None:
     cloud.always(Answer(text="fine"))
     drain(door)
@@ -400,6 +799,26 @@ def test_a_provider_that_cannot_be_opened_is_passed_over(
         drain(alone, replace(ASK, id="again"))
     assert caught.value.code == "provider_unusable"
     door.close()
+
+
+def test_a_provider_that_cannot_be_opened_takes_one_thread_and_not_one_of_each_request(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    tried = threading.Semaphore(0)
+
+    def refuse(config: ProviderConfig) -> CloudProvider:
+        tried.release()
+        raise SettingsError("the key has a line break in it")
+
+    broken = lane(cloud.openai_url, "broken")
+    broken.open = refuse
+    door = Door([broken], budget_guard, TenPerToken(), LIMITS)
+    for _ in range(50):
+        door.prepare()
+    assert tried.acquire(timeout=30)
+    door.close()
+    door.prepare()  # closed and used again: somebody may have mended it
+    assert tried.acquire(timeout=30) and not tried.acquire(blocking=False)
 
 
 def stopped(door: Door, journal: list[Attempt], stop: Stop) -> threading.Thread:
@@ -580,14 +999,15 @@ URLS = {"openai": "openai_url", "anthropic": "anthropic_url", "gemini": "gemini_
 
 
 @pytest.mark.parametrize("name", URLS)
-def test_through_the_sdk_all_pictures_arrive_clean_and_resized(name: str) -> None:
+def test_through_the_sdk_all_pictures_arrive_clean_and_resized(name: str, tmp_path: Path) -> None:
     with LoopbackCloud() as cloud:
         settings = Settings.load(
             {
                 f"{name.upper()}_API_KEY": "k",
                 f"EDGEWISE_{name.upper()}_BASE_URL": getattr(cloud, URLS[name]),
                 "EDGEWISE_CHAIN": name,
-            }
+            },
+            data_dir=tmp_path,
         )
         large = photo("JPEG", size=(6000, 3000), colour="blue")
         images = [Image.from_bytes(data) for data in (large, photo("PNG"), photo("WEBP"))]
@@ -625,20 +1045,23 @@ def test_many_large_pictures_together_stay_below_what_servers_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "size", "tokens"),
+    ("provider", "model", "size", "tokens"),
     [
-        ("anthropic", (1000, 750), 1000),
-        ("gemini", (300, 300), 258),
-        ("gemini", (960, 540), 258 * 6),
-        ("openai", (1024, 1024), 85 + 4 * 170),
-        ("openai", (512, 512), 85 + 170),
-        ("cactus_cloud", (512, 512), 0),
+        ("anthropic", "m", (1000, 750), 1000),
+        ("gemini", "m", (300, 300), 1120),
+        ("gemini", "m", (960, 540), 258 * 6),
+        ("openai", "m", (1024, 1024), 2520),  # 32 by 32 patches, 2.46 tokens each
+        ("openai", "m", (16, 512), 85 + 170),
+        ("openai", "gpt-4o-mini", (512, 512), 2833 + 5667),
+        ("openrouter", "openai/gpt-4o-mini", (512, 512), 2833 + 5667),
+        ("mistral", "m", (512, 512), 0),
+        ("cactus_cloud", "m", (512, 512), 0),
     ],
 )
 def test_pictures_are_counted_by_the_providers_rules(
-    protocol: Any, size: tuple[int, int], tokens: int
+    provider: str, model: str, size: tuple[int, int], tokens: int
 ) -> None:
-    assert count_tokens(protocol, *size) == tokens
+    assert count_tokens(PROVIDERS[provider], model, *size) == tokens
 
 
 def test_the_count_enters_what_is_reserved() -> None:
@@ -699,7 +1122,7 @@ def test_an_engine_opens_a_door_for_speech_with_the_speech_models(
     )
     cloud.always("Right in the middle.")
     with Engine(settings) as engine:
-        door = engine._cloud_for("transcribe")
+        door = engine.parts.cloud("transcribe")
         journal: list[Attempt] = []
         request = spoken(MINUTE)
         chunks = list(door.stream(request, journal, live=False, patience_s=None))
@@ -831,9 +1254,9 @@ def test_a_provider_that_cannot_transcribe_has_no_lane(tmp_path: Path) -> None:
         {"ANTHROPIC_API_KEY": KEY, "DEEPSEEK_API_KEY": KEY}, data_dir=tmp_path, config_dir=tmp_path
     )
     with Engine(settings) as engine:
-        shut = engine._cloud_for("transcribe").closed(spoken(SOUND))
+        shut = engine.parts.cloud("transcribe").closed(spoken(SOUND))
         assert shut is not None and shut.code == "no_key"
-        assert engine._cloud_for("chat").closed(replace(spoken(SOUND), task="chat")) is None
+        assert engine.parts.cloud("chat").closed(replace(spoken(SOUND), task="chat")) is None
 
 
 def test_vectors_come_through_the_door_and_are_paid_by_their_tokens(

@@ -15,7 +15,15 @@ from edgewise.cloud.provider import Chunk, CloudProvider
 from edgewise.errors import CloudAuthFailed, CloudMalformed, CloudRateLimited
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
-from tests.cloud.adapter_cases import QUESTION, calls_of, finish_of, open_adapter, text_of
+from tests.cloud.adapter_cases import (
+    QUESTION,
+    arrived_in,
+    calls_of,
+    finish_of,
+    open_adapter,
+    passed_on,
+    text_of,
+)
 from tests.cloud.raw_server import RawServer, Step, events, reply
 from tests.cloud.speech_cases import SOUND, speech_model, spoken
 
@@ -57,8 +65,7 @@ def test_a_whole_conversation_is_written_in_geminis_words() -> None:
     user, model, results = body["contents"]
     assert (user["role"], model["role"], results["role"]) == ("user", "model", "user")
     picture, words = user["parts"]
-    # The SDK spells the second name one way or the other; Google reads both.
-    assert set(picture["inlineData"].values()) == {"bWFw", "image/jpeg"}
+    assert picture["inlineData"] == {"mimeType": "image/jpeg", "data": "bWFw"}
     assert words == {"text": "Look."}
     assert [part.get("functionCall") for part in model["parts"]] == [
         None,
@@ -131,7 +138,7 @@ def test_a_refused_prompt_is_filtered_though_no_candidate_comes() -> None:
     body = events(json.dumps({"promptFeedback": {"blockReason": "SAFETY"}}))
     with RawServer(reply(body)) as server:
         chunks = ask(server)
-    assert chunks == [finish_of(chunks)]
+    assert passed_on(chunks) == [finish_of(chunks)]
     assert finish_of(chunks).reason == "filtered"
 
 
@@ -215,7 +222,7 @@ def test_the_instruction_the_language_and_the_words_before_go_with_the_sound(
     hear(provider, words="the quick brown fox", language="en", hint="Zürich")
     body = cloud.requests[0].body
     sound, task = body["contents"][0]["parts"]
-    assert sound["inlineData"]["mime_type"] == "audio/wav"
+    assert sound["inlineData"]["mimeType"] == "audio/wav"
     assert task["text"].splitlines() == [
         "Transcribe this recording.",
         "The language is en.",
@@ -230,7 +237,8 @@ def test_the_transcript_is_yielded_in_one_piece(
 ) -> None:
     cloud.script(Answer(text=" Jumps over the dog.\n", chunk_size=3))
     chunks = hear(provider)
-    assert chunks[:-1] == ["Jumps over the dog."]
+    assert passed_on(chunks)[:-1] == ["Jumps over the dog."]
+    assert arrived_in(chunks) == len(" Jumps over the dog.\n"), "or it would be taken for silence"
 
 
 @pytest.mark.parametrize("words", [NO_SPEECH, f" {NO_SPEECH}\n", "[No speech].", ""])
@@ -239,7 +247,7 @@ def test_the_word_for_silence_is_not_taken_for_speech(
 ) -> None:
     cloud.script(Answer(text=words))
     chunks = hear(provider)
-    assert chunks == ["", finish_of(chunks)]
+    assert passed_on(chunks) == ["", finish_of(chunks)]
 
 
 def test_a_refusal_is_not_taken_for_silence(cloud: LoopbackCloud, provider: CloudProvider) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import urllib.request
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ import httpx2
 import pytest
 from typing_extensions import override
 
+from edgewise.cloud import http
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
     Connection,
@@ -426,3 +429,44 @@ def test_a_date_to_wait_for_becomes_seconds() -> None:
 )
 def test_the_words_are_found_wherever_they_stand(body: object, words: str) -> None:
     assert message_in(body) == words
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_events_are_the_same_in_parts_of_any_size(size: int) -> None:
+    sent = b"data: a\n\n: note\r\n\r\nevent: x\ndata: b\ndata:c\n\ndata: d\r\rdata: cut"
+    parts = (sent[at : at + size] for at in range(0, len(sent), size))
+    found = list(http.events(parts))
+    assert [data for _, data in found] == ["a", "", "b\nc", "d"]
+    assert b"".join(written for written, _ in found) + b"data: cut" == sent
+
+
+def test_an_event_without_an_end_is_refused_before_it_takes_all_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "MOST_EVENT", 1000)
+    taken = []
+
+    def endless() -> Iterator[bytes]:
+        yield b"data: first\n\ndata: "
+        while True:
+            taken.append(1)
+            yield b"x" * 100
+
+    events = http.events(endless())
+    assert next(events)[1] == "first"
+    with pytest.raises(httpx2.DecodingError, match="an event of more than"):
+        next(events)
+    assert len(taken) <= 11
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_that_unfolds_without_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(http, "MOST_ANSWER", 10_000)
+    packed = gzip.compress(b" " * 1_000_000)
+    response = httpx2.Response(
+        status, headers={"content-encoding": "gzip"}, stream=httpx2.ByteStream(packed)
+    )
+    with pytest.raises(httpx2.DecodingError, match="an answer of more than"):
+        http.read_whole(response)

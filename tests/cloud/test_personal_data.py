@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.cloud.personal_data import Found, find, joined
-from edgewise.types.personal_data import KINDS, as_kinds
+from edgewise.types.messages import KINDS, as_kinds
 from tests.cloud.planted import PLANTED, cards, ibans
 
 # Put together here, so that no file holds what scanners take for a key.
@@ -71,6 +71,24 @@ def seen(text: str) -> list[tuple[str, str]]:
         (GOOGLE, "KEY", GOOGLE),
         (f"Bearer {TOKEN}.", "KEY", TOKEN),
         (f"token_{TOKEN}", "KEY", TOKEN),
+        ("at 10.1\u200b.2.3 now", "IP", "10.1\u200b.2.3"),
+        # Called a letter or a mark, and nothing is seen of it.
+        ("at 10.1\ufe0f.2.3 now", "IP", "10.1\ufe0f.2.3"),
+        ("4111\u034f11111111\u31641111", "CARD", "4111\u034f11111111\u31641111"),
+        ("bo\U000e0101b@example.org", "EMAIL", "bo\U000e0101b@example.org"),
+        ("at fe80::1ff:\u2060fe23:4567:890a", "IP", "fe80::1ff:\u2060fe23:4567:890a"),
+        ("sk-proj-abc\u200bdefghijklmnop1234", "KEY", "sk-proj-abc\u200bdefghijklmnop1234"),
+        ("AKIA\u200dIOSFODNN7EXAMPLE", "KEY", "AKIA\u200dIOSFODNN7EXAMPLE"),
+        (r"AKIA\u200dIOSFODNN7EXAMPLE", "KEY", r"AKIA\u200dIOSFODNN7EXAMPLE"),
+        ("x\u200b+49 171 2345678", "PHONE", "+49 171 2345678"),
+        ("?card=4111+1111+1111+1111&x=1", "CARD", "4111+1111+1111+1111"),
+        ("?to=%2B49+171+2345678", "PHONE", "%2B49+171+2345678"),
+        ("?iban=DE89+3704+0044+0532+0130+00", "IBAN", "DE89+3704+0044+0532+0130+00"),
+        ("4111    1111    1111    1111", "CARD", "4111    1111    1111    1111"),
+        ("call 00442079460958", "PHONE", "00442079460958"),
+        ("call 212 555 0123.", "PHONE", "212 555 0123"),
+        ("IBANDE89370400440532013000", "IBAN", "DE89370400440532013000"),
+        ("card4111111111111111", "CARD", "4111111111111111"),
     ],
 )
 def test_a_value_is_found_as_it_is_written(text: str, kind: str, value: str) -> None:
@@ -96,6 +114,7 @@ def test_a_private_key_is_found_whole_even_if_it_is_cut_off(end: str) -> None:
         "an sk-learn model, hf_hub_download",
         "x4111111111111111y in a hash",
         "order 123456789, 42 %, 3.14159265358979",
+        "212 555 0123 4567 is a row, 00123456 a number, 10+20+30 a sum",
     ],
 )
 def test_what_only_looks_alike_is_left_alone(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
@@ -10,8 +11,15 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.cloud.conversation import TOKENS_PER_SECOND, estimated_finish
-from edgewise.cloud.prices import (
+from edgewise.cloud.conversation import (
+    BYTES_PER_PART,
+    BYTES_PER_REQUEST,
+    BYTES_PER_TEXT,
+    TOKENS_PER_SECOND,
+    estimated_finish,
+)
+from edgewise.cloud.provider import ProviderConfig, Rates
+from edgewise.cloud.providers import (
     UPPER_HOUR,
     UPPER_INPUT,
     UPPER_OUTPUT,
@@ -19,10 +27,8 @@ from edgewise.cloud.prices import (
     charged,
     highest,
 )
-from edgewise.cloud.provider import ProviderConfig
 from edgewise.types.messages import Audio, Message, Request
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Attempt, Finish
 from tests.cloud.speech_cases import spoken, written
 
 PRICES = LibraryPrices()
@@ -48,6 +54,15 @@ def test_every_begun_micro_dollar_is_charged() -> None:
     assert PRICES.cost(lite, 1000, 100) == 140
 
 
+def test_what_the_provider_has_cached_costs_what_the_list_says() -> None:
+    opus = config("anthropic", "claude-opus-4-8")  # $5, and $0.50 from the cache
+    assert PRICES.cost(opus, 21_000, 0) == 105_000
+    assert PRICES.cost(opus, 21_000, 0, cached_tokens=20_000) == 5_000 + 10_000
+    assert PRICES.cost(opus, 100, 0, cached_tokens=500) == 50, "more than all is all"
+    unknown = config("someone", "some-model", "https://cloud.example/v1")
+    assert PRICES.cost(unknown, 1000, 0, cached_tokens=900) == PRICES.cost(unknown, 1000, 0)
+
+
 def test_a_provider_listed_under_another_name_is_found() -> None:
     assert PRICES.known(config("gemini", "gemini-2.5-flash-lite"))
     assert not PRICES.known(config("gemini", "gpt-6-luna"))
@@ -64,6 +79,24 @@ def test_an_unknown_provider_costs_the_upper_price() -> None:
     unknown = config("someone", "some-model", "https://cloud.example/v1")
     assert not PRICES.known(unknown)
     assert PRICES.cost(unknown, 1000, 10) == 1000 * UPPER_INPUT + 10 * UPPER_OUTPUT
+
+
+def test_a_known_model_at_a_provider_of_ones_own_costs_what_its_maker_charges() -> None:
+    """It is a guess, and a hundred times nearer to the truth than the upper price."""
+    for name in ("gpt-5-mini", "openai/gpt-5-mini"):
+        own = config("gateway", name, "https://gateway.example/v1")
+        assert PRICES.cost(own, 1_000_000, 1_000_000) == 2_250_000  # $0.25 and $2.00
+        assert not PRICES.known(own)
+
+
+def test_the_price_that_its_table_names_is_what_a_provider_costs() -> None:
+    own = replace(
+        config("gateway", "gpt-5-mini", "https://gateway.example/v1"), rates=Rates(0.1, 0.7, 0.01)
+    )
+    assert PRICES.known(own)
+    assert PRICES.cost(own, 1_000_000, 1_000_000) == 800_000
+    assert PRICES.cost(own, 1_000_000, 0, cached_tokens=900_000) == 10_000 + 9_000
+    assert PRICES.cost(own, 1, 0) == 1  # rounded up: nothing is free
 
 
 @pytest.mark.parametrize("name", ["ollama", "vllm"])
@@ -210,7 +243,7 @@ def test_sound_by_the_hour_is_reserved_at_its_seconds() -> None:
 
 def test_an_embedding_is_reserved_without_an_answer() -> None:
     small = charging("openai", "text-embedding-3-small")
-    tokens = 2 * 250 + 64
+    tokens = 1000 + 2 + BYTES_PER_TEXT + BYTES_PER_PART + BYTES_PER_REQUEST
     assert highest(PRICES, small, written("x" * 1000)) == -(-tokens * 2 // 100)
 
 
@@ -248,7 +281,9 @@ def test_a_reservation_covers_what_an_estimate_charges(
     assert paid.cost_microdollars > 0
 
 
-def test_a_chat_is_reserved_as_before() -> None:
+def test_a_chat_is_reserved_at_one_token_for_every_byte() -> None:
+    """At the price of what is stored: OpenAI stores a prompt without being asked."""
     luna = charging("openai", "gpt-6-luna")
     request = Request(messages=(Message("user", "x" * 400),), max_tokens=100)
-    assert highest(PRICES, luna, request) == PRICES.cost(luna, 2 * 100 + 64, 100)
+    tokens = 400 + 2 + BYTES_PER_TEXT + BYTES_PER_PART + BYTES_PER_REQUEST
+    assert highest(PRICES, luna, request) == PRICES.cost(luna, tokens, 100, stored_tokens=tokens)

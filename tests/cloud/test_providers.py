@@ -8,10 +8,10 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from edgewise.cloud.prices import LibraryPrices
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import (
     PROVIDERS,
+    LibraryPrices,
     Provider,
     custom_row,
     find_row,

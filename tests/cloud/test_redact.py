@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,28 +20,55 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from edgewise import CloudClosed, Engine, InvalidRequest, Settings, SettingsError
-from edgewise.cloud import presidio
+from edgewise import (
+    AsyncEngine,
+    CloudClosed,
+    Conversation,
+    Engine,
+    InvalidRequest,
+    Settings,
+    SettingsError,
+    plugins,
+)
+from edgewise.calls.tools import as_toolbox
+from edgewise.cloud import personal_data
 from edgewise.cloud.personal_data import Finder, Found
 from edgewise.cloud.provider import Chunk
 from edgewise.cloud.redact import MOST_SEARCHED, Redactor
-from edgewise.testing import Answer, Cut, LoopbackCloud, ScriptedBackend, SeenRequest, Status
-from edgewise.testing.loopback_cloud import connection
+from edgewise.extras import install_command
+from edgewise.record.ledger import Ledger
+from edgewise.record.rows import parse_budget
+from edgewise.tasks import run_call
+from edgewise.testing import (
+    Answer,
+    Cut,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedEmbedder,
+    ScriptedFunctionModel,
+    ScriptedTranscriber,
+    SeenRequest,
+    Status,
+)
+from edgewise.testing.loopback_cloud import server
+from edgewise.testing.scripted import heard
 from edgewise.types.messages import (
+    KINDS,
     Audio,
     Image,
     Message,
     Request,
     ResponseFormat,
+    RunnableTool,
     Tool,
     ToolCall,
 )
-from edgewise.types.personal_data import KINDS
-from edgewise.types.replies import Finished, TextDelta
-from edgewise.types.tokens import Finish, Vectors
+from edgewise.types.replies import Attempt, Finish, Finished, TextDelta, Vectors
 from tests.cloud.planted import PLANTED
+from tests.speech.made_voice import silence, voice, wav
 
 MAIL, CARD = "ann@example.org", "4111 1111 1111 1111"
+TALK = wav(silence(0.5), voice(2.0), silence(0.5))
 DOUBT = "I am not at all sure but perhaps it is over there somewhere"
 PLACEHOLDER = re.compile(r"\[[A-Z]+_[0-9]+\]")
 
@@ -74,8 +104,8 @@ class Wiretap:
 
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> Wiretap:
-    tap, read = Wiretap(), connection.read_request
-    monkeypatch.setattr(connection, "read_request", lambda stream: read(tap.tapped(stream)))
+    tap, read = Wiretap(), server.read_request
+    monkeypatch.setattr(server, "read_request", lambda stream: read(tap.tapped(stream)))
     return tap
 
 
@@ -110,6 +140,7 @@ def engine_for(
     cloud: LoopbackCloud,
     provider: str = "openai",
     backend: ScriptedBackend | None = None,
+    function_model: ScriptedFunctionModel | None = None,
     **changes: Any,
 ) -> Engine:
     keys = {
@@ -119,7 +150,8 @@ def engine_for(
         "cactus_cloud": {"CACTUS_CLOUD_KEY": "k", "CACTUS_CLOUD_API_BASE": cloud.cactus_url},
     }
     settings = Settings.load({**os.environ, **keys[provider]}, chain=(provider,), **changes)
-    return Engine(settings, backend=backend or ScriptedBackend.doubtful(DOUBT))
+    backend = backend or ScriptedBackend.doubtful(DOUBT)
+    return Engine(settings, backend=backend, function_model=function_model)
 
 
 # -- the story ---------------------------------------------------------------------------------
@@ -288,7 +320,7 @@ def test_an_audit_and_its_judge_are_redacted(cloud: LoopbackCloud, wiretap: Wire
     with engine_for(cloud, backend=backend, audit_share=1.0) as engine:
         reply = engine.complete(f"Who is {MAIL}?", redact=True)
         assert reply.source == "local"
-        assert engine._auditor is not None and engine._auditor.wait(60)
+        assert engine.parts.auditor is not None and engine.parts.auditor.wait(60)
         assert len(cloud.requests) == 2
         assert not wiretap.holds(MAIL)
 
@@ -375,9 +407,9 @@ class Breaks(Finds):
 def finder(monkeypatch: pytest.MonkeyPatch) -> list[Finder]:
     """The finder called "own" in the settings; a test puts it in."""
     found: list[Finder] = [Finds()]
-    monkeypatch.setattr(
-        "edgewise.assembly.finders._open", lambda name, model: {"own": found[0]}[name]
-    )
+    installed = plugins.names
+    monkeypatch.setattr(plugins, "names", lambda group: [*installed(group), "own"])
+    monkeypatch.setattr("edgewise.parts._open_finder", lambda name, model: {"own": found[0]}[name])
     return found
 
 
@@ -386,6 +418,31 @@ def test_a_finder_adds_a_kind(cloud: LoopbackCloud, wiretap: Wiretap, finder: li
         reply = engine.complete("<<Ann met Anna, said Ann.>>", redact=["NAME"])
         assert reply.text == "Ann met Anna, said Ann."
         assert b"[NAME_1] met [NAME_1]a, said [NAME_1]." in wiretap.read_bytes
+
+
+def test_a_finder_looks_at_each_text_of_a_request_once(
+    cloud: LoopbackCloud, finder: list[Finder]
+) -> None:
+    looked: list[str] = []
+
+    class Counts(Finds):
+        @override
+        def find(self, text: str) -> Iterator[Found]:
+            looked.append(text)
+            return super().find(text)
+
+    finder[0] = Counts()
+    turns = [Message("user" if turn % 2 == 0 else "assistant", f"{turn} Ann") for turn in range(21)]
+    with engine_for(cloud, finders=("own",)) as engine:
+        assert engine.complete(turns, redact=True, policy="cloud_only").source == "cloud"
+        assert len(looked) == len(set(looked)) >= 21
+        before = len(looked)
+        engine.complete(
+            [*turns, Message("assistant", "22"), Message("user", "23")],
+            redact=True,
+            policy="cloud_only",
+        )
+        assert len(looked) - before <= 4, "the turns before are known"
 
 
 def test_if_redaction_fails_nothing_leaves_and_nothing_is_told(
@@ -406,7 +463,7 @@ def test_if_redaction_fails_nothing_leaves_and_nothing_is_told(
 
 
 def test_presidio_finds_names_or_says_what_is_missing(tmp_path: Path) -> None:
-    finder = presidio.PresidioFinder(str(tmp_path / "model"))
+    finder = personal_data.PresidioFinder(str(tmp_path / "model"))
     try:
         spacy: Any = importlib.import_module("spacy")
         importlib.import_module("presidio_analyzer")
@@ -414,7 +471,7 @@ def test_presidio_finds_names_or_says_what_is_missing(tmp_path: Path) -> None:
         shut = Redactor([finder]).closed(
             Request(messages=(Message("user", "Hi"),), private_kinds=("NAME",))
         )
-        assert shut is not None and "pip install 'edgewise[redact]'" in str(shut)
+        assert shut is not None and install_command("redact") in str(shut)
         return
     model = spacy.blank("en")
     rules = model.add_pipe("entity_ruler")
@@ -423,7 +480,7 @@ def test_presidio_finds_names_or_says_what_is_missing(tmp_path: Path) -> None:
     text = "I met Ada Lovelace."
     assert [text[found.start : found.end] for found in finder.find(text)] == ["Ada Lovelace"]
     with pytest.raises(Exception, match="spacy download"):
-        list(presidio.PresidioFinder("no_such_model").find(text))
+        list(personal_data.PresidioFinder("no_such_model").find(text))
 
 
 def test_a_finder_whose_package_is_missing_is_no_silent_no_op(
@@ -434,13 +491,13 @@ def test_a_finder_whose_package_is_missing_is_no_silent_no_op(
     with engine_for(cloud, finders=("presidio",)) as engine:
         reply = engine.complete("Who is Ann?", redact=True)
         assert reply.decision.degraded_code == "redaction_failed"
-        assert "edgewise[redact]" in reply.decision.reason
+        assert install_command("redact") in reply.decision.reason
         assert cloud.connections == 0
 
 
 def test_a_finder_that_nobody_has_registered_is_a_clear_error(cloud: LoopbackCloud) -> None:
-    with engine_for(cloud, finders=("nobody",)) as engine, pytest.raises(SettingsError):
-        engine.complete("Hi", redact=True)
+    with pytest.raises(SettingsError, match="no such finder"):
+        engine_for(cloud, finders=("nobody",))
 
 
 def test_an_unknown_kind_is_refused_at_once(cloud: LoopbackCloud) -> None:
@@ -523,24 +580,256 @@ def test_settings_are_a_floor_that_no_request_lowers(
         assert kept.decision.degraded_code == "private_kind"
 
 
-def test_a_cloud_of_ones_own_gets_no_more_than_ours() -> None:
-    class Own:
-        asked: str = ""
+class Own:
+    """A cloud of the user's own: it knows nothing of privacy and keeps whatever it is shown."""
 
-        def closed(self, request: Request) -> CloudClosed | None:
-            return None
+    def __init__(self) -> None:
+        self.seen: list[Request] = []
 
-        def stream(self, request: Request, *_: Any, **__: Any) -> Generator[Chunk, None, None]:
-            self.asked = request.messages[-1].content
+    def closed(self, request: Request) -> CloudClosed | None:
+        self.seen.append(request)
+        return None
+
+    def stream(
+        self, request: Request, journal: list[Attempt], **_: Any
+    ) -> Generator[Chunk, None, None]:
+        self.seen.append(request)
+        journal.append(Attempt(place="cloud", backend="own", model="own-1", outcome="answered"))
+        if request.task == "embed":
+            yield Vectors(tuple((0.1, 0.2) for _ in request.messages))
+        else:
             yield "To [EMAIL_1]"
-            yield Finish()
+        yield Finish()
 
+    @property
+    def read(self) -> str:
+        return "".join(map(repr, self.seen))
+
+
+def engine_beside(own: Own, **changes: Any) -> Engine:
+    return Engine(
+        Settings.load(**changes),
+        backend=ScriptedBackend.doubtful(DOUBT),
+        function_model=ScriptedFunctionModel.doubtful("send to=you"),
+        transcriber=ScriptedTranscriber([[heard("perhaps", 0.0, 1.0, chance=0.2)]]),
+        embedder=ScriptedEmbedder(),
+        cloud=own,
+    )
+
+
+ASKED: dict[str, Callable[[Engine, dict[str, Any]], object]] = {
+    "complete": lambda engine, said: engine.complete(f"Mail {MAIL}", **said),
+    "stream": lambda engine, said: list(engine.stream(f"Mail {MAIL}", **said)),
+    "call": lambda engine, said: engine.call(f"send {MAIL}", [SEND], **said),
+    "speculative": lambda engine, said: engine.call(
+        f"send {MAIL}", [SEND], speculative=True, **said
+    ),
+    "embed": lambda engine, said: engine.embed([MAIL], **said),
+    "conversation": lambda engine, said: Conversation(engine).ask(f"Mail {MAIL}", **said),
+    "async": lambda engine, said: asyncio.run(
+        AsyncEngine(
+            engine.settings, backend=engine.parts._backend, cloud=engine.parts._cloud
+        ).complete(MAIL, **said)
+    ),
+    "transcribe": lambda engine, said: engine.transcribe(TALK, **said),
+}
+
+
+@pytest.mark.parametrize("policy", ["prefer_local", "prefer_cloud", "cloud_only"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_private_request_never_reaches_a_cloud_of_ones_own(asked: str, policy: str) -> None:
     own = Own()
-    with Engine(Settings.load(), backend=ScriptedBackend.doubtful(DOUBT), cloud=own) as engine:
+    with engine_beside(own) as engine:
+        refused = pytest.raises(CloudClosed) if policy == "cloud_only" else nullcontext()
+        with refused:
+            ASKED[asked](engine, {"private": True, "policy": policy})
+    assert own.seen == [], "not even when it is asked whether it is open"
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_cloud_of_ones_own_is_not_shown_what_the_policy_keeps_on_the_device(asked: str) -> None:
+    own = Own()
+    with engine_beside(own) as engine:
+        ASKED[asked](engine, {"policy": "local_only"})
+    assert own.seen == []
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_not_private_reaches_a_cloud_of_ones_own(asked: str) -> None:
+    own = Own()
+    with engine_beside(own) as engine:
+        ASKED[asked](engine, {"policy": "cloud_only"})
+    assert MAIL in own.read or asked == "transcribe"
+    assert own.seen
+
+
+def test_a_cloud_of_ones_own_gets_no_more_than_ours() -> None:
+    own = Own()
+    with engine_beside(own) as engine:
         assert engine.complete(f"Mail {MAIL}", redact=True).text == f"To {MAIL}"
-        assert own.asked == "Mail [EMAIL_1]"
-        engine.complete(f"Mail {CARD}", private_kinds=["CARD"])
-        assert own.asked == "Mail [EMAIL_1]"
+        assert own.seen[-1].messages[-1].content == "Mail [EMAIL_1]"
+        assert MAIL not in own.read
+        own.seen.clear()
+        kept = engine.complete(f"Mail {CARD}", private_kinds=["CARD"])
+        assert (kept.decision.degraded_code, own.seen) == ("private_kind", [])
+
+
+def test_an_audit_asks_no_cloud_of_ones_own_about_what_is_private() -> None:
+    own = Own()
+    with Engine(
+        Settings.load(audit_share=1.0), backend=ScriptedBackend.confident("Paris."), cloud=own
+    ) as engine:
+        engine.complete(MAIL, private=True)
+        engine.complete(CARD, private_kinds=["CARD"])
+        assert engine.parts.auditor is not None and engine.parts.auditor.wait(60)
+        assert own.seen == []
+        engine.complete("Open")
+        assert engine.parts.auditor.wait(60) and own.seen
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [{"budgets": ["$1/day"]}, {"audit_budget": "$1/day"}, {"cloud_every_s": ["30"]}],
+    ids=str,
+)
+def test_limits_that_a_cloud_of_ones_own_would_pass_are_refused(
+    limit: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError, match=next(iter(limit))):
+        Engine(Settings.load(**limit), cloud=Own())
+    ledger = Ledger(tmp_path / "ledger.sqlite3", budgets=[parse_budget("$1/day")])
+    with pytest.raises(SettingsError, match="budgets"):
+        Engine(Settings.load(), cloud=Own(), ledger=ledger)
+    ledger.close()
+
+
+# -- tools that leave --------------------------------------------------------------------------
+
+
+class Far:
+    """A tool of a server elsewhere, and one of this machine; both keep what they get."""
+
+    def __init__(self) -> None:
+        self.got: dict[str, list[Any]] = {"book": [], "note": []}
+        parameters = {"type": "object", "properties": {"card": {"type": "string"}}}
+        self.tools = [
+            RunnableTool(
+                name=name,
+                description=f"Can {name}.",
+                parameters=parameters,
+                run=partial(self._keep, name),
+                leaves=name == "book",
+            )
+            for name in self.got
+        ]
+
+    def _keep(self, name: str, **arguments: Any) -> str:
+        self.got[name].append(arguments)
+        return "done"
+
+
+def book(card: str, tool: str = "book") -> Answer:
+    return Answer(text="", tool_calls=(ToolCall(tool, {"card": card}),))
+
+
+def talk_with(engine: Engine, far: Far, **said: Any) -> Conversation:
+    return Conversation(engine, tools=far.tools, policy="cloud_only", redact=True, **said)
+
+
+@pytest.mark.parametrize("said", [{"private": True}, {"private_kinds": ["CARD"]}], ids=str)
+def test_what_may_not_leave_for_a_cloud_may_not_leave_through_a_tool(
+    cloud: LoopbackCloud, said: dict[str, Any]
+) -> None:
+    far = Far()
+    model = ScriptedFunctionModel([f'book {{"card": "{CARD}"}}', f'note {{"card": "{CARD}"}}'])
+    with engine_for(cloud, function_model=model) as engine:
+        asked = engine.parts.request(f"book {CARD}", tools=far.tools, **said)
+        assert [tool.name for tool in asked.tools] == ["note"]
+        with pytest.raises(InvalidRequest, match="there are no tools"):
+            engine.complete(f"book {CARD}", tools=far.tools[:1], tool_choice="required", **said)
+        made = ToolCall("book", {"card": CARD}, source="local")
+        result = run_call(made, as_toolbox(far.tools), engine.parts.seal(asked))
+        assert result.error.startswith("not run: the request")
+        Conversation(engine, tools=far.tools, **said).ask(f"book {CARD}")
+        engine.call(f"book {CARD}", far.tools, execute=True, **said)
+    assert far.got["book"] == [] and cloud.connections == 0
+
+
+def test_a_kind_in_an_argument_alone_keeps_the_call_from_being_run() -> None:
+    request = Request(messages=(Message("user", "Book it"),), private_kinds=("CARD",))
+    with pytest.raises(CloudClosed) as shut:
+        Redactor().seal_call(request, ToolCall("book", {"card": [CARD]}))
+    assert shut.value.code == "private_kind"
+    assert Redactor().seal_call(request, ToolCall("book", {"n": 3})).arguments == {"n": 3}
+
+
+@pytest.mark.parametrize("written", ["[CARD_1]", "no. [CARD_1]!", "x[CARD_1]x"])
+def test_a_provider_cannot_have_the_device_send_what_was_redacted(
+    cloud: LoopbackCloud, written: str
+) -> None:
+    far = Far()
+    cloud.script(book(written), book(written, "note"), Answer(text="Booked."))
+    with engine_for(cloud) as engine:
+        talk = talk_with(engine, far)
+        assert talk.ask(f"Book with {CARD}").text == "Booked."
+    assert far.got["book"] == [{"card": written}]
+    assert far.got["note"] == [{"card": written.replace("[CARD_1]", CARD)}]
+
+
+def test_a_call_that_a_provider_hides_in_words_or_a_near_name_leaks_nothing(
+    cloud: LoopbackCloud,
+) -> None:
+    far = Far()
+    said = '{"name": "book", "arguments": {"card": "[CARD_1]"}}'
+    for answer in (
+        Answer(text=said),
+        Answer(text=f"```json\n{said}\n```"),
+        book("[CARD_1]", "Book"),
+    ):
+        cloud.always(answer)
+        with engine_for(cloud) as engine:
+            engine.call(
+                f"Book with {CARD}", far.tools, execute=True, redact=True, policy="cloud_only"
+            )
+            talk_with(engine, far, max_steps=2).ask(f"Book with {CARD}")
+    assert far.got["book"], "the call was run"
+    assert CARD not in str(far.got["book"])
+
+
+def test_a_call_of_the_device_leaves_as_a_placeholder_too(cloud: LoopbackCloud) -> None:
+    far = Far()
+    model = ScriptedFunctionModel([f'book {{"card": "{CARD}"}}'])
+    with engine_for(cloud, function_model=model) as engine:
+        reply = engine.call(
+            f"book with {CARD}", far.tools, execute=True, redact=True, policy="local_only"
+        )
+    assert reply.calls[0].arguments == {"card": CARD}
+    assert far.got["book"] == [{"card": "[CARD_1]"}]
+    assert reply.results[0].call.arguments == {"card": "[CARD_1]"}, "what left, and no more"
+
+
+def test_a_name_that_somebody_hid_inside_of_a_word_keeps_the_call_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Names:
+        kinds = ("NAME",)
+
+        def find(self, text: str) -> Iterable[Found]:
+            return [Found(place, place + 3, "NAME") for place in [text.find("Ann ")] if place >= 0]
+
+    redactor = Redactor((Names(),))
+    request = Request(messages=(Message("user", "Ann said"),), redact=("NAME",))
+    assert redactor.seal_call(request, ToolCall("book", {"a": "by Ann"})).arguments == {
+        "a": "by [NAME_1]"
+    }
+    with pytest.raises(CloudClosed, match="holds what is redacted"):
+        redactor.seal_call(request, ToolCall("book", {"a": "xAnnx"}))
+
+
+def test_a_call_that_leaves_is_not_run_where_nobody_knows_its_request() -> None:
+    far = Far()
+    result = run_call(ToolCall("book", {"card": "1"}), as_toolbox(far.tools))
+    assert result.error.startswith("not run:") and far.got["book"] == []
 
 
 def test_errors_of_a_provider_tell_nothing(cloud: LoopbackCloud) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.decide.calibration import CHAT, parse_calibration
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
+from edgewise.decide.calibration import CHAT, Reading, Score, parse_calibration
 from edgewise.errors import SettingsError
 
 GOOD: dict[str, Any] = {

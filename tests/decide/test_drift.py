@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from edgewise.decide.calibration import chat_calibration
+from edgewise.decide.calibration import Measured, Reading, RiskRow, Score, chat_calibration
 from edgewise.decide.drift import (
     ALARM,
     LEAST_AUDITS,
     LEAST_ROWS,
     Audited,
     Reference,
-    Seen,
+    SeenConfidence,
     binomial_tail,
     distance_bound,
     distance_of,
@@ -28,12 +28,6 @@ from edgewise.decide.drift import (
     watched_quantiles,
 )
 from edgewise.decide.gate import Gate
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
-from edgewise.types.measured import (
-    Measured,
-    RiskRow,
-)
 
 Draw = Callable[[random.Random], float]
 
@@ -60,7 +54,7 @@ def test_a_false_alarm_is_at_most_as_likely_as_stated(
     trials, alarms = 150, 0
     for _ in range(trials):
         reference = reference_of([draw(source) for _ in range(reference_rows)])
-        seen = [Seen(draw(source)) for _ in range(rows)]
+        seen = [SeenConfidence(draw(source)) for _ in range(rows)]
         alarms += find_drift("x", reference, seen, ()).drifted
     # At a true rate of ALARM more than this comes up once in ten thousand such tests.
     assert binomial_tail(alarms, trials, ALARM) > 1e-4, alarms
@@ -71,7 +65,7 @@ def test_confidences_that_moved_are_noticed(draw: Draw) -> None:
     source = random.Random(7)
     reference = reference_of([draw(source) for _ in range(1000)])
     for moved in (-0.15, 0.15):
-        seen = [Seen(min(1.0, max(0.0, draw(source) + moved))) for _ in range(500)]
+        seen = [SeenConfidence(min(1.0, max(0.0, draw(source) + moved))) for _ in range(500)]
         found = find_drift("x", reference, seen, ())
         assert found.drifted
         assert found.distance is not None
@@ -107,17 +101,17 @@ def test_the_distance_is_never_more_than_that_of_the_whole_samples() -> None:
 
 def test_too_few_rows_say_nothing() -> None:
     reference = reference_of([0.5] * 100)
-    found = find_drift("x", reference, [Seen(0.01)] * (LEAST_ROWS - 1), ())
+    found = find_drift("x", reference, [SeenConfidence(0.01)] * (LEAST_ROWS - 1), ())
     assert found.distance is None
     assert not found.drifted
-    assert find_drift("x", reference, [Seen(0.01)] * LEAST_ROWS, ()).drifted
-    assert find_drift("x", Reference(), [Seen(0.01)] * 500, ()).rows == 0
+    assert find_drift("x", reference, [SeenConfidence(0.01)] * LEAST_ROWS, ()).drifted
+    assert find_drift("x", Reference(), [SeenConfidence(0.01)] * 500, ()).rows == 0
 
 
 def test_only_the_latest_rows_count() -> None:
     reference = reference_of([step / 100 for step in range(100)])
-    usual = [Seen(step / 500) for step in range(500)]
-    assert not find_drift("x", reference, [*usual, *[Seen(0.0)] * 900], ()).drifted
+    usual = [SeenConfidence(step / 500) for step in range(500)]
+    assert not find_drift("x", reference, [*usual, *[SeenConfidence(0.0)] * 900], ()).drifted
 
 
 # -- the gate's part -------------------------------------------------------------------------------
@@ -149,22 +143,22 @@ def answers(seed: int, count: int) -> list[list[Reading]]:
 
 
 def test_rows_of_a_gate_are_compared_with_what_a_gate_records() -> None:
-    """The early score of a stopped answer differs from the final score of a whole one."""
+    """Stopped or whole: one score, so that their confidences can be compared."""
     held_out, live = answers(1, 800), answers(2, 500)
     reference = Reference(
         800,
         quantiles_of([Gate(FALLING, 0.5).confidence(each[-1]) for each in held_out]),
         [(t, q) for t, q in watched_quantiles(FALLING, held_out, [0.5, 0.7])],
     )
-    seen = [Seen(noted(Gate(FALLING, 0.5), each), 0.5) for each in live]
+    seen = [SeenConfidence(noted(Gate(FALLING, 0.5), each), 0.5) for each in live]
     assert not find_drift("x", reference, seen, ()).drifted
-    as_if_whole = [Seen(each.confidence) for each in seen]
-    assert find_drift("x", reference, as_if_whole, ()).drifted, "which is why they are told apart"
+    as_if_whole = [SeenConfidence(each.confidence) for each in seen]
+    assert not find_drift("x", reference, as_if_whole, ()).drifted, "early and late are one scale"
 
 
 def test_rows_at_a_threshold_without_a_reference_are_left_out() -> None:
     reference = Reference(100, [step / 20 for step in range(21)], [(0.5, [0.5] * 21)])
-    seen = [Seen(0.5, 0.53)] * 300 + [Seen(0.5, 0.51)] * 10
+    seen = [SeenConfidence(0.5, 0.53)] * 300 + [SeenConfidence(0.5, 0.51)] * 10
     found = find_drift("x", reference, seen, ())
     assert (found.rows, found.left_out) == (10, 300)
     assert found.distance is None
@@ -178,19 +172,21 @@ def test_rows_between_two_thresholds_are_compared_with_both_and_the_smaller_dist
     reference = Reference(1000, (), [(0.5, halved), (0.525, plain)])
     source = random.Random(4)
     for scale in (1, 0.5):
-        seen = [Seen(source.random() * scale, 0.51) for _ in range(200)]
+        seen = [SeenConfidence(source.random() * scale, 0.51) for _ in range(200)]
         assert not find_drift("x", reference, seen, ()).drifted
-    seen = [Seen(source.random() * 0.2, 0.51) for _ in range(200)]
+    seen = [SeenConfidence(source.random() * 0.2, 0.51) for _ in range(200)]
     assert find_drift("x", reference, seen, ()).drifted
-    assert find_drift("x", reference, [Seen(each.confidence, 0.52) for each in seen], ()).drifted
+    assert find_drift(
+        "x", reference, [SeenConfidence(each.confidence, 0.52) for each in seen], ()
+    ).drifted
 
 
 def test_one_distance_compares_each_row_with_its_own_reference() -> None:
     plain = [step / 20 for step in range(21)]
     halved = [step / 40 for step in range(21)]
     source = random.Random(3)
-    seen = [Seen(source.random()) for _ in range(200)]
-    seen += [Seen(source.random() / 2, 0.5) for _ in range(200)]
+    seen = [SeenConfidence(source.random()) for _ in range(200)]
+    seen += [SeenConfidence(source.random() / 2, 0.5) for _ in range(200)]
     assert not find_drift("x", Reference(1000, plain, [(0.5, halved)]), seen, ()).drifted
     assert find_drift("x", Reference(1000, plain, [(0.5, plain)]), seen, ()).drifted
 
@@ -266,9 +262,9 @@ def test_a_reference_is_read_from_a_calibration_file() -> None:
     reference = read_reference(data)
     assert reference.rows == 60
     assert [threshold for threshold, _ in reference.gated] == [0.5, 0.7]
-    assert reference.references(Seen(0.1, 0.7)) == (tuple(watched[1][1]),) * 2
-    assert reference.references(Seen(0.1)) == ((0.5,) * 21,) * 2
-    assert reference.references(Seen(0.1, 0.6)) is None
+    assert reference.references(SeenConfidence(0.1, 0.7)) == (tuple(watched[1][1]),) * 2
+    assert reference.references(SeenConfidence(0.1)) == ((0.5,) * 21,) * 2
+    assert reference.references(SeenConfidence(0.1, 0.6)) is None
     with pytest.raises(ValueError, match="quantiles"):
         read_reference({"watched": [[0.5, [0.1, 0.2]]]})
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import chat_calibration
-from edgewise.decide.explain import Asked, Case, Explanation, Known, explain, what_if
-from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
-from edgewise.types.measured import (
+from edgewise.decide.calibration import (
     UNMEASURED,
     Measured,
+    Reading,
     RiskRow,
+    Score,
     ScoreMap,
+    chat_calibration,
 )
+from edgewise.decide.explain import Asked, Case, Explanation, Known, explain, what_if
+from edgewise.decide.gate import Gate, Verdict
 from edgewise.types.replies import Decision
 
 FINAL = Score({"mean_logprob": 2.0, "number_share": -6.0}, 1.5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.fit import (
+from edgewise.decide.policy import (
     Capacity,
     drop_oldest,
     estimate_tokens,
@@ -34,13 +34,14 @@ def test_a_short_question_fits() -> None:
 
 def test_images_and_tools_need_a_model_that_takes_them() -> None:
     seen = Request(messages=(Message("user", "What is this?", images=(Image(b"png"),)),))
-    handy = ask(tools=(Tool("alarm"),))
+    handy = ask(tools=(Tool("alarm"),), tool_choice="required")
     image, tool = find_misfit(seen, DEVICE), find_misfit(handy, DEVICE)
     assert image is not None and tool is not None
     assert (image.code, tool.code) == ("images_unsupported", "tools_unsupported")
     able = Capacity(context_tokens=100, images=True, tools=True)
     assert find_misfit(seen, able) is None
     assert find_misfit(handy, able) is None
+    assert find_misfit(ask(tools=(Tool("alarm"),)), DEVICE) is None, "it may answer in words"
 
 
 def test_a_prompt_that_cannot_possibly_fit_is_refused_unless_it_may_be_truncated() -> None:

@@ -1,4 +1,4 @@
-"""The gate: holds for a limited time, then decides; a request's threshold counts."""
+"""The gate: short answers are judged whole, long ones once; a request's threshold counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import CHAT
-from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
-from edgewise.types.measured import Boundaries
+from edgewise.decide.calibration import CHAT, Boundaries, Reading, Score
+from edgewise.decide.gate import HELD_TOKENS, SHORT_TOKENS, Gate, Verdict, decided_after
 
 # Its score is the first margin itself (as a logit), which makes chances easy to write down.
 PLAIN = CHAT.uncalibrated.with_scores(
     early=Score({"first_margin": 1.0}, 0.0), final=Score({"first_margin": 1.0}, 0.0)
-).with_numbers(hold_tokens=8)
+)
 SURE, UNSURE, HOPELESS = 5.0, 0.3, -5.0
 
 
@@ -25,34 +22,53 @@ def reading(logit: float, tokens: int = 1) -> Reading:
     return Reading(tokens=tokens, first_margin=logit)
 
 
+END = "So it is."
+
+
+@pytest.mark.parametrize("logit", [SURE, UNSURE, HOPELESS])
+def test_nothing_is_decided_on_an_answer_that_may_still_be_short(logit: float) -> None:
+    gate = Gate(PLAIN, 0.5)
+    for held in range(SHORT_TOKENS):
+        assert gate.judge(reading(logit, held), held, END) is Verdict.HOLD
+
+
 @pytest.mark.parametrize(
-    ("logit", "held", "verdict"),
+    ("text", "held", "decided"),
     [
-        (SURE, 1, Verdict.KEEP),
-        (HOPELESS, 1, Verdict.HAND_OFF),
-        (UNSURE, 1, Verdict.HOLD),
-        (UNSURE, 7, Verdict.HOLD),
-        (UNSURE, 8, Verdict.KEEP),  # 0.57 is above the threshold
-        (-UNSURE, 8, Verdict.HAND_OFF),
+        (END, SHORT_TOKENS, True),
+        ('He said: "So it is."', SHORT_TOKENS, True),
+        ("- one\n", SHORT_TOKENS, True),
+        ("So it is", SHORT_TOKENS, False),
+        ("It costs 3.5", HELD_TOKENS - 1, False),
+        ("So it is", HELD_TOKENS, True),
     ],
 )
-def test_clear_scores_decide_at_once_and_unclear_ones_at_the_bound(
-    logit: float, held: int, verdict: Verdict
+def test_a_long_answer_is_judged_at_a_sentences_end_or_at_the_bound(
+    text: str, held: int, decided: bool
 ) -> None:
-    assert Gate(PLAIN, 0.5).judge(reading(logit, held), held) is verdict
+    for logit, verdict in ((SURE, Verdict.KEEP), (HOPELESS, Verdict.HAND_OFF)):
+        found = Gate(PLAIN, 0.5).judge(reading(logit, held), held, text)
+        assert found is (verdict if decided else Verdict.HOLD)
 
 
-def test_a_higher_threshold_hands_off_what_a_lower_one_keeps() -> None:
-    assert Gate(PLAIN, 0.5).judge(reading(2.0, 8), 8) is Verdict.KEEP
-    assert Gate(PLAIN, 0.95).judge(reading(2.0, 8), 8) is Verdict.HAND_OFF
+def test_early_and_late_are_one_scale() -> None:
+    gate, seen = Gate(PLAIN, 0.5), reading(UNSURE, HELD_TOKENS)
+    assert gate.judge(seen, HELD_TOKENS) is gate.judge_whole(seen) is Verdict.KEEP
+    beyond = Gate(PLAIN, gate.confidence(seen) + 0.01)
+    assert beyond.judge(seen, HELD_TOKENS) is beyond.judge_whole(seen) is Verdict.HAND_OFF
 
 
-def test_what_is_clear_at_the_calibrated_threshold_says_nothing_beyond_it() -> None:
-    sure, hopeless = reading(SURE), reading(HOPELESS)
-    assert Gate(PLAIN, 0.95).judge(sure, 1) is Verdict.HOLD, "a stricter caller waits"
-    assert Gate(PLAIN, 0.2).judge(hopeless, 1) is Verdict.HOLD, "a laxer one too"
-    assert Gate(PLAIN, 0.2).judge(sure, 1) is Verdict.KEEP
-    assert Gate(PLAIN, 0.95).judge(hopeless, 1) is Verdict.HAND_OFF
+@pytest.mark.parametrize(
+    "words", [["Yes."], ["word "] * 60, [*["word "] * 29, "end.", *["word "] * 9]]
+)
+def test_a_replay_decides_where_the_gate_does(words: list[str]) -> None:
+    gate, text, found = Gate(PLAIN, 0.5), "", None
+    for held, word in enumerate(words[:-1], start=1):  # the last one ends it
+        text += word
+        if gate.judge(reading(SURE, held), held, text) is not Verdict.HOLD:
+            found = held
+            break
+    assert decided_after(words) == found
 
 
 def test_threshold_zero_never_holds_anything_back() -> None:
@@ -63,62 +79,22 @@ def test_threshold_zero_never_holds_anything_back() -> None:
 def test_a_model_without_evidence_is_held_to_the_bound_then_handed_off() -> None:
     gate = Gate(PLAIN, 0.5)
     assert gate.judge(Reading(), 3) is Verdict.HOLD
-    assert gate.judge(Reading(), 8) is Verdict.HAND_OFF
+    assert gate.judge(Reading(), HELD_TOKENS) is Verdict.HAND_OFF
     assert gate.confidence(Reading()) == 0.0
 
 
-@given(
-    st.floats(-10, 10),
-    st.floats(0, 1),
-    st.integers(1, 300),
-    st.integers(1, 64),
-    st.booleans(),
-)
+@given(st.floats(-10, 10), st.floats(0, 1), st.integers(1, 300), st.text(max_size=20))
 def test_hold_is_bounded_whatever_the_scores(
-    logit: float, threshold: float, held: int, bound: int, bounded: bool
+    logit: float, threshold: float, held: int, text: str
 ) -> None:
-    gate = Gate((BOUNDED if bounded else PLAIN).with_numbers(hold_tokens=bound), threshold)
-    verdict = gate.judge(reading(logit, held), held)
-    if held >= bound:
+    gate = Gate(PLAIN, threshold)
+    verdict = gate.judge(reading(logit, held), held, text)
+    if held >= HELD_TOKENS:
         assert verdict is not Verdict.HOLD
     if verdict is Verdict.KEEP:
-        assert gate.early_confidence(reading(logit, held)) >= threshold
+        assert gate.confidence(reading(logit, held)) >= threshold
     if verdict is Verdict.HAND_OFF:
-        assert gate.early_confidence(reading(logit, held)) < threshold
-
-
-STOPS = {2: (0.2, 0.8), 4: (0.4, 0.6)}
-BOUNDED = replace(PLAIN, boundaries=Boundaries((0.5,), (STOPS,)))
-
-
-@pytest.mark.parametrize(
-    ("logit", "held", "verdict"),
-    [
-        (HOPELESS, 1, Verdict.HOLD),  # no stop here, however clear
-        (HOPELESS, 2, Verdict.HAND_OFF),
-        (SURE, 2, Verdict.KEEP),
-        (1.0, 2, Verdict.HOLD),  # 0.73 is not clear yet
-        (1.0, 4, Verdict.KEEP),
-        (-1.0, 2, Verdict.HOLD),
-        (-1.0, 4, Verdict.HAND_OFF),
-        (-UNSURE, 4, Verdict.HOLD),
-    ],
-)
-def test_boundaries_say_what_is_clear_after_so_many_tokens(
-    logit: float, held: int, verdict: Verdict
-) -> None:
-    assert Gate(BOUNDED, 0.5).judge(reading(logit, held), held) is verdict
-
-
-def test_a_boundary_holds_on_the_far_side_of_its_threshold_only() -> None:
-    assert Gate(BOUNDED, 0.7).judge(reading(-1.0, 4), 4) is Verdict.HAND_OFF
-    assert Gate(BOUNDED, 0.7).judge(reading(SURE, 4), 4) is Verdict.HOLD
-    assert Gate(BOUNDED, 0.3).judge(reading(1.0, 4), 4) is Verdict.KEEP
-    assert Gate(BOUNDED, 0.3).judge(reading(HOPELESS, 4), 4) is Verdict.HOLD
-
-
-def test_a_model_without_evidence_is_not_dropped_at_a_boundary() -> None:
-    assert Gate(BOUNDED, 0.5).judge(Reading(), 2) is Verdict.HOLD
+        assert gate.confidence(reading(logit, held)) < threshold
 
 
 def test_stop_zero_says_which_states_behind_a_prompt_are_hopeless() -> None:

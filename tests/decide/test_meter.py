@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.meter import (
+from edgewise.decide.calibration import (
     WINDOW,
+    Head,
     Meter,
     Reading,
 )
-from edgewise.decide.score import Head
 from edgewise.errors import SettingsError
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 
 tokens = st.builds(
     Token,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.decide.calibration import CHAT
+from edgewise.decide.calibration import CHAT, QUANTILES, Measured, RiskRow, RiskTable
 from edgewise.decide.drift import stricter
-from edgewise.decide.objective import (
+from edgewise.decide.policy import (
     ALL_LEAVE,
     GRID,
     STARTS,
@@ -27,15 +27,10 @@ from edgewise.decide.objective import (
     steer,
     tail,
 )
-from edgewise.types.measured import (
-    QUANTILES,
-    Measured,
-    RiskRow,
-    RiskTable,
-)
-from edgewise.types.messages import Message, Request
-from edgewise.types.objectives import (
+from edgewise.types.messages import (
+    Message,
     Money,
+    Request,
     Steering,
 )
 
@@ -64,14 +59,20 @@ def test_without_an_objective_the_threshold_is_the_requests_or_the_calibrations(
 def test_a_share_of_errors_becomes_the_proven_threshold_with_a_reason() -> None:
     found = find_objective(asks(max_error=0.1), FITTED)
     assert (found.threshold, found.misfit) == (0.8, None)
-    assert found.words == "an error of at most 10 % with probability 90 %"
+    assert (
+        found.words
+        == "an error of at most 10 % with probability 90 % on requests like those measured"
+    )
     assert find_objective(asks(max_error=0.1), FITTED, "stream").threshold == 0.9
 
 
 def test_more_certainty_means_a_stricter_threshold() -> None:
     found = find_objective(asks(max_error=0.1, error_probability=0.001), FITTED)
     assert found.threshold == 0.9
-    assert found.words == "an error of at most 10 % with probability 99.9 %"
+    assert (
+        found.words
+        == "an error of at most 10 % with probability 99.9 % on requests like those measured"
+    )
 
 
 def test_if_nothing_is_proven_everything_leaves_and_the_reason_is_given() -> None:
@@ -121,7 +122,7 @@ def test_more_allowed_errors_never_mean_a_higher_threshold(error: float, more: f
 
 def test_what_a_calibration_can_promise_in_words() -> None:
     assert promises(FITTED, 0.1) == (
-        "with max_error 10 % it keeps 40 % of the answers, "
+        "for requests like the 1,000 measured: with max_error 10 % it keeps 40 % of the answers, "
         "with max_error 20 % it keeps 40 % of the answers, "
         "with max_error 1 % or 5 % every answer goes to the cloud",
         True,

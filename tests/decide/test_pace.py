@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.pace import FRESH_S, LEAST, WINDOW, MovingMedian, Pace
-from edgewise.types.messages import Image, Message, Request, Tool
-from edgewise.types.objectives import Money, Steering
+from edgewise.decide.policy import FRESH_S, LEAST, WINDOW, MovingMedian, Pace
+from edgewise.types.messages import Image, Message, Money, Request, Steering, Tool
 from edgewise.types.replies import Attempt, Decision, Reply
 
 ASKED = Message("user", "Tell me about the sea." * 4)  # 27 tokens, as they are estimated

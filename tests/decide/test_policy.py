@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.decide.fit import Misfit
 from edgewise.decide.policy import (
+    Misfit,
     Plan,
     Policy,
     Question,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.repetition import (
+from edgewise.decide.gate import (
     LEAST_REPEATED,
     LONGEST_CIRCLE,
     LOOKED_EVERY,

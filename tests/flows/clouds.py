@@ -7,8 +7,7 @@ from collections.abc import Generator, Sequence
 from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed, CloudError
 from edgewise.types.messages import Request
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Attempt, Finish
 
 
 class PlayedCloud:

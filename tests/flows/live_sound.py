@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy
 from numpy.typing import NDArray
 
-from edgewise.errors import GenerationFailed
+from edgewise.errors import GenerationFailed, LocalError
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS as SCRIPTED_EARS_FACTS
 from edgewise.types.transcripts import Heard, Word
@@ -58,7 +58,10 @@ def said_in(wav: bytes) -> str:
 class LevelTranscriber:
     """Fulfils SpeechBackend. An incomplete last word is transcribed as "uh"."""
 
-    def __init__(self, *, fails: Sequence[int] = ()) -> None:
+    def __init__(
+        self, *, fails: Sequence[int] = (), error: type[LocalError] = GenerationFailed
+    ) -> None:
+        self._error = error
         self.listened: list[int] = []  # samples of each pass
         self._fails = set(fails)
         self._lock = threading.Lock()
@@ -78,7 +81,7 @@ class LevelTranscriber:
         with self._lock:
             self.listened.append(len(samples))
             if len(self.listened) - 1 in self._fails:
-                raise GenerationFailed("told to fail")
+                raise self._error("told to fail")
         found = []
         for level, first, last in words_in(samples):
             cut = last == len(samples) and last - first < WORD

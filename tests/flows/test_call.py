@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from edgewise import DoesNotFit, Engine, Message, Settings
 from edgewise.errors import CloudClosed, CloudError, GenerationFailed, InvalidRequest, ModelNotFound
-from edgewise.flows.call import EASY_RETRIES, MOST_RETRIES
-from edgewise.local.backend import CallBackend, TokenStream
+from edgewise.flows.call import MOST_RETRIES
+from edgewise.local.backend import CallBackend, CallToWrite, TokenStream
 from edgewise.testing import (
+    Answer,
     Cut,
     Empty,
     LoopbackCloud,
@@ -96,7 +97,7 @@ def test_an_intent_without_a_call_is_asked_alone_on_the_device(cloud: LoopbackCl
     device = function_model('set_timer {"minutes":5}', 'get_weather {"location":"London"}')
     reply = ask(cloud, device)
     assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
-    assert "check the weather in London" in device.asked[1].prompt
+    assert "user\nCheck the weather in London.<|im_end|>" in device.asked[1].prompt
     assert "timer for 5" not in device.asked[1].prompt
     assert cloud.requests == []
 
@@ -106,25 +107,6 @@ def test_the_same_question_is_not_put_to_the_device_twice(cloud: LoopbackCloud) 
     reply = ask(cloud, device, "Who wrote Faust?")
     assert (reply.calls, reply.source, len(device.asked)) == ((), "local", 1)
     assert reply.finish_reason == "stop"
-
-
-def test_a_doubtful_call_of_a_tool_that_fits_less_is_tried_without_that_tool(
-    cloud: LoopbackCloud,
-) -> None:
-    wrong = 'set_timer {"minutes":5}'
-    device = function_model(wrong, wrong, 'get_weather {"location":"London"}', doubt=["set_timer"])
-    reply = ask(cloud, device, "Check the weather in London", policy="local_only")
-    (call,) = reply.calls
-    assert (call.name, dict(call.arguments)) == ("get_weather", {"location": "London"})
-    assert "other_tool" in call.repairs
-    assert "set_timer" not in device.asked[-1].prompt
-
-
-def test_the_other_tool_is_not_taken_where_it_is_less_likely(cloud: LoopbackCloud) -> None:
-    answers = ('set_timer {"minutes":5}', 'get_weather {"location":"Paris"}')
-    device = function_model(*answers, doubt=["set_timer", "get_weather"])
-    reply = ask(cloud, device, "Check the weather for 5 minutes", policy="local_only")
-    assert [call.name for call in reply.calls] == ["set_timer"]
 
 
 def test_a_sure_call_stands_where_another_tool_fits_the_words_better(cloud: LoopbackCloud) -> None:
@@ -145,9 +127,9 @@ def test_a_retry_that_breaks_off_does_not_lose_what_was_written_before_it(
 ) -> None:
     class FailsLater(ScriptedFunctionModel):
         @override
-        def write_call(self, prompt: str, **options: Any) -> TokenStream:
+        def write_call(self, call: CallToWrite) -> TokenStream:
             self._fails = bool(self.asked)
-            return super().write_call(prompt, **options)
+            return super().write_call(call)
 
     device = FailsLater(['set_timer {"minutes":5}'])
     reply = ask(cloud, device, policy="local_only")
@@ -203,13 +185,28 @@ def test_a_call_unfit_to_run_is_rescued_however_sure_it_is(cloud: LoopbackCloud)
     assert "missing_argument" in reply.decision.reason
 
 
-def test_the_clouds_calls_are_normalized_like_the_devices(cloud: LoopbackCloud) -> None:
-    cloud.script(calls(ToolCall("set_timer", {"minutes": "5"}), ToolCall("order_pizza", {})))
+def test_what_the_cloud_fills_a_gap_with_is_normalized_like_the_devices(
+    cloud: LoopbackCloud,
+) -> None:
+    cloud.script(calls(ToolCall("get_weather", {"location": " London ", "unit": "C"})))
+    reply = ask(cloud, function_model(BOTH, doubt=["get_weather"]))
+    assert made(reply) == [LOCAL_TIMER, CLOUD_LONDON]
+    assert reply.calls[1].repairs == ("dropped:unit", "cleaned:location")
+
+
+def test_what_the_cloud_writes_whole_is_complained_about_and_not_touched(
+    cloud: LoopbackCloud,
+) -> None:
+    wrong = ToolCall("set_timer", {"note": "  tea\n", "minutes": "5"}, id="c1")
+    cloud.script(Answer(text="At once.", tool_calls=(wrong, wrong, ToolCall("order_pizza", {}))))
     reply = ask(cloud, function_model("none", doubt=["none"]), "Set a timer for 5 minutes")
-    timer, pizza = reply.calls
-    assert (timer.arguments, timer.source) == ({"minutes": 5}, "cloud")
-    assert "coerced:minutes" in timer.repairs
+    timer, again, pizza = reply.calls
+    assert list(timer.arguments.items()) == [("note", "  tea\n"), ("minutes", "5")]
+    assert (timer.source, timer.repairs) == ("cloud", ())
+    assert timer.complaints == ("unknown_argument", "wrong_type")
+    assert again.arguments == timer.arguments, "what it wants twice, it wants twice"
     assert (pizza.name, pizza.complaints) == ("order_pizza", ("unknown_tool",))
+    assert reply.text == "At once."
 
 
 def test_calls_the_cloud_writes_as_text_are_read(cloud: LoopbackCloud) -> None:
@@ -324,8 +321,7 @@ def test_private_requests_never_leave(
     cloud: LoopbackCloud, policy: str, options: dict[str, Any]
 ) -> None:
     device = function_model(BOTH, doubt=sorted(NAMES))
-    chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0)
-    reply = ask(cloud, device, chosen=chosen, private=True, policy=policy, **options)
+    reply = ask(cloud, device, private=True, policy=policy, **options)
     assert (reply.source, cloud.requests) == ("local", [])
     assert reply.decision.degraded_code == ("" if policy == "local_only" else "private")
 
@@ -341,24 +337,6 @@ def test_signal_mode_asks_nobody_and_makes_no_call(cloud: LoopbackCloud) -> None
 
 
 # -- where it starts -------------------------------------------------------------------------------
-
-
-def test_a_difficult_request_goes_to_the_cloud_first(cloud: LoopbackCloud) -> None:
-    device = function_model(PARIS)
-    chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0)
-    reply = ask(cloud, device, ONE, chosen=chosen)
-    assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_difficult")
-    assert device.asked == []
-    reply = ask(cloud, device, ONE, chosen=chosen, handoff="signal")
-    assert reply.decision.code == "signalled_difficult"
-
-
-def test_a_difficult_request_falls_back_to_the_device_soon(cloud: LoopbackCloud) -> None:
-    cloud.always(Silence())
-    chosen = settings_for(cloud, call_easy=0.0, call_hard=0.0, patience_s=0.2, first_token_s=60)
-    reply = ask(cloud, function_model(BOTH), chosen=chosen)
-    assert made(reply) == [LOCAL_TIMER, LOCAL_LONDON]
-    assert (reply.source, reply.decision.degraded_code) == ("local", "cloud_timeout")
 
 
 def test_prefer_cloud_lets_the_device_rest_and_cloud_only_never_opens_it(
@@ -382,7 +360,7 @@ def test_without_a_function_model_the_cloud_calls_or_an_error_is_raised(
     def none_here(settings: Settings) -> CallBackend:
         raise ModelNotFound("no function caller: edgewise pull one")
 
-    monkeypatch.setattr("edgewise.assembly.parts.open_function_model", none_here)
+    monkeypatch.setattr("edgewise.parts.open_function_model", none_here)
     reply = ask(cloud, None, ONE)
     assert (made(reply), reply.decision.code) == ([CLOUD_LONDON], "handoff_no_local_model")
     with pytest.raises(ModelNotFound, match="edgewise pull"):
@@ -483,10 +461,8 @@ def test_tools_that_the_device_has_read_already_cost_no_time_again(cloud: Loopba
     assert ask(cloud, device, ONE, TOOLS[::-1], **deadline).source == "cloud", "in another order"
 
 
-# -- the gates of the tiers -----------------------------------------------------------------------
+# -- what is in doubt however sure the model is ---------------------------------------------------
 
-EASY = {"call_easy": 1.0, "call_hard": 1.0}
-MIDDLING = {"call_easy": 0.0, "call_hard": 1.0}
 MADE_UP = 'send_message {"recipient":"Tom","message":"happy birthday"}'
 
 
@@ -502,24 +478,20 @@ MADE_UP = 'send_message {"recipient":"Tom","message":"happy birthday"}'
         ),
     ],
 )
-def test_what_is_good_enough_for_an_easy_request_is_not_for_a_medium_one(
+def test_what_is_told_of_a_sure_answer_sends_nothing_to_the_cloud(
     cloud: LoopbackCloud, prompt: str, written: str, code: str
 ) -> None:
-    for limits, asked in ((EASY, 0), (MIDDLING, 1)):
-        cloud.requests.clear()
-        answers = written.split("\n")
-        chosen = settings_for(cloud, **limits)
-        reply = ask(cloud, function_model(*answers), prompt, chosen=chosen, threshold=0.1)
-        assert len(cloud.requests) == asked, (limits, reply.decision.reason)
-        assert asked == (reply.decision.code == "handoff_low_confidence")
-        assert asked == (code in reply.decision.reason)
+    reply = ask(cloud, function_model(*written.split("\n")), prompt, threshold=0.1)
+    assert (len(cloud.requests), reply.source) == (0, "local")
+    told = {one.code for one in reply.complaints}.union(*(one.complaints for one in reply.calls))
+    assert code in told or reply.needs, "what a tool requires and nobody said is asked for"
 
 
-def test_a_call_is_doubted_if_another_tool_fits_better_even_in_an_easy_request(
+def test_a_call_is_doubted_if_another_tool_fits_better(
     cloud: LoopbackCloud,
 ) -> None:
     device = function_model('set_timer {"minutes":5}')
-    reply = ask(cloud, device, "Check the weather in 5 minutes", chosen=settings_for(cloud, **EASY))
+    reply = ask(cloud, device, "Check the weather in 5 minutes")
     assert made(reply) == [CLOUD_LONDON]
     assert "weak_fit" in reply.decision.reason
     assert len(device.asked) == 1, "the model was sure of it: the device has nothing to add"
@@ -527,7 +499,7 @@ def test_a_call_is_doubted_if_another_tool_fits_better_even_in_an_easy_request(
 
 def test_a_device_that_refuses_in_words_is_not_believed(cloud: LoopbackCloud) -> None:
     device = function_model("I am sorry, I cannot do that.")
-    reply = ask(cloud, device, ONE, chosen=settings_for(cloud, **EASY))
+    reply = ask(cloud, device, ONE)
     assert (made(reply), reply.complaints) == ([CLOUD_LONDON], ())
     assert "refusal" in reply.decision.reason
     reply = ask(cloud, device, ONE, policy="local_only")
@@ -538,24 +510,16 @@ def test_a_device_that_refuses_in_words_is_not_believed(cloud: LoopbackCloud) ->
 MANY = "Roll a die, set a timer for 5 minutes, check the weather in London and send Tom a message"
 
 
-@pytest.mark.parametrize(
-    ("options", "limits", "most"),
-    [
-        ({}, EASY, 1 + EASY_RETRIES),
-        ({"policy": "local_only"}, EASY, 1 + MOST_RETRIES),
-        ({}, MIDDLING, 1 + MOST_RETRIES),
-    ],
-)
+@pytest.mark.parametrize("options", [{}, {"policy": "local_only"}])
 @pytest.mark.parametrize("words", [MANY, " and then ".join([MANY] * 3)])
 def test_the_model_runs_a_bounded_number_of_times(
-    cloud: LoopbackCloud, options: dict[str, Any], limits: dict[str, float], most: int, words: str
+    cloud: LoopbackCloud, options: dict[str, Any], words: str
 ) -> None:
     tools = (*TOOLS, Tool("roll_die", "Roll a die"))
     for written in ("none", MADE_UP, 'set_timer {"minutes":7}'):
         device = ScriptedFunctionModel.doubtful(written)
-        ask(cloud, device, words, tools, settings_for(cloud, **limits), **options)
-        assert 1 < len(device.asked) <= most
-        assert most > 2 or len(device.asked) == 2
+        ask(cloud, device, words, tools, **options)
+        assert 1 < len(device.asked) <= 1 + MOST_RETRIES
 
 
 def test_what_no_call_was_made_for_is_told_with_the_reply(cloud: LoopbackCloud) -> None:

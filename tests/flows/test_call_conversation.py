@@ -11,14 +11,13 @@ from typing_extensions import override
 
 from edgewise import Conversation, Engine, Message
 from edgewise.errors import InvalidRequest
-from edgewise.local.backend import TokenStream
+from edgewise.local.backend import CallToWrite, TokenStream
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from edgewise.types.messages import ToolCall
-from edgewise.types.replies import CallReply, TextDelta
-from edgewise.types.tokens import Token
-from tests.calls.gbnf_walker import Grammar
+from edgewise.types.replies import CallReply, TextDelta, Token
 from tests.flows.calling import TOOLS, calls, settings_for, tool
+from tests.grammar.gbnf_walker import Grammar
 
 READS_TURNS = replace(SCRIPTED_FUNCTION_MODEL_FACTS, call_format="conversation")
 BOOK = tool(
@@ -59,7 +58,7 @@ def test_a_follow_up_reads_what_was_called_before(cloud: LoopbackCloud) -> None:
     assert [dict(call.arguments) for call in reply.calls] == [{"minutes": 10}]
     told = device.asked[0].prompt
     assert '<|im_start|>assistant\nset_timer {"minutes":5}<|im_end|>\n' in told
-    assert told.endswith("<|im_start|>user\nmake it ten<|im_end|>\n<|im_start|>assistant\n")
+    assert told.endswith("<|im_start|>user\nMake it ten.<|im_end|>\n<|im_start|>assistant\n")
     assert told.startswith(device.asked[0].prefix), "the tools come first, so they stay cached"
     assert "five" not in device.asked[0].prefix
 
@@ -91,6 +90,59 @@ def test_known_facts_are_told_to_every_model(cloud: LoopbackCloud) -> None:
     ask(cloud, None, "What is the weather here?", TOOLS, context=facts, policy="cloud_only")
     told: Any = cloud.requests[-1].body["messages"]
     assert told[0]["role"] == "system" and "place: Narvik" in told[0]["content"]
+
+
+HEAT = tool("set_heat", "Heat a room", degrees={"type": "number", "description": "Degrees Celsius"})
+ALARM = tool("set_alarm", "Set an alarm", time={"type": "string", "description": "HH:MM"})
+
+
+@pytest.mark.parametrize(
+    ("facts", "number"),
+    [({"time": "11:40"}, 11), ({"time": "16:05"}, 16), ({"outside_temperature": 4}, 4)],
+)
+def test_nobody_asks_for_as_many_degrees_as_the_clock_shows(
+    cloud: LoopbackCloud, facts: dict[str, Any], number: int
+) -> None:
+    device = reader(f'set_heat {{"degrees":{number}}}', "none", "none")
+    reply = ask(cloud, device, "turn the heat up", [HEAT], context=facts, policy="local_only")
+    assert (reply.calls, reply.needs) == ((), ("degrees",))
+    assert reply.needs_of == {"set_heat": ("degrees",)}
+
+
+def test_the_clock_still_says_what_time_is_meant(cloud: LoopbackCloud) -> None:
+    device = reader('set_alarm {"time":"11:40"}')
+    facts = {"time": "11:40"}
+    words = "set an alarm for this time tomorrow"
+    reply = ask(cloud, device, words, [ALARM], context=facts, policy="local_only")
+    assert [dict(call.arguments) for call in reply.calls] == [{"time": "11:40"}]
+
+
+def test_a_known_amount_serves_the_parameter_of_its_name(cloud: LoopbackCloud) -> None:
+    cancel = tool("cancel_order", "Cancel an order", number={"type": "integer", "description": ""})
+    device = reader('cancel_order {"number":5510}')
+    words, facts = "cancel that", {"number": 5510}
+    reply = ask(cloud, device, words, [cancel], context=facts, policy="local_only")
+    assert [dict(call.arguments) for call in reply.calls] == [{"number": 5510}]
+
+
+def test_a_question_for_what_was_made_up_is_not_certain(cloud: LoopbackCloud) -> None:
+    """The call is surely wrong, which does not say that anything is missing."""
+    device = reader('set_heat {"degrees":30}', "none", "none", logprobs=[[-9.0]] * 3)
+    reply = ask(cloud, device, "turn the heat up", [HEAT], policy="local_only")
+    assert reply.needs == ("degrees",)
+    assert reply.needs_cloud_handoff and (reply.confidence or 0.0) < 0.5
+    assert "it is in doubt" in reply.decision.reason
+
+
+@pytest.mark.parametrize(
+    "said", ["turn off the lamp", "Turn off the lamp.", "um turn off the lamp", "Turn off the lamp"]
+)
+def test_the_model_reads_one_form_of_a_request_however_it_was_transcribed(
+    cloud: LoopbackCloud, said: str
+) -> None:
+    device = reader("none")
+    ask(cloud, device, said, TOOLS, policy="local_only")
+    assert "user\nTurn off the lamp.<|im_end|>" in device.asked[0].prompt
 
 
 def test_names_come_out_as_the_list_spells_them(cloud: LoopbackCloud) -> None:
@@ -179,9 +231,9 @@ class Hesitant(ScriptedFunctionModel):
     """Says with its first token that it might have asked instead."""
 
     @override
-    def write_call(self, prompt: str, **options: Any) -> TokenStream:
+    def write_call(self, call: CallToWrite) -> TokenStream:
         first = True
-        for item in super().write_call(prompt, **options):
+        for item in super().write_call(call):
             if first and isinstance(item, Token):
                 item = replace(item, alternatives=(("ask", -1.5),))
             first = False
@@ -261,15 +313,97 @@ def test_what_was_found_leads_to_the_next_call(cloud: LoopbackCloud) -> None:
     assert "<|im_start|>tool\n555 0134<|im_end|>\n<|im_start|>assistant\n" in device.asked[2].prompt
 
 
-@pytest.mark.parametrize(
-    "again", ['set_timer {"minutes":5}', 'get_weather {"location":"Atlantis"}']
-)
-def test_a_call_that_was_made_or_is_doubtful_is_not_made_after_results(
-    cloud: LoopbackCloud, again: str
-) -> None:
-    reply = ask(cloud, reader(again, logprobs=[[-3.0]]), EARLIER, TOOLS)
-    assert (reply.calls, reply.source) == ((), "local")
+def test_a_call_that_was_made_is_not_made_again_after_its_result(cloud: LoopbackCloud) -> None:
+    reply = ask(cloud, reader('set_timer {"minutes":5}', logprobs=[[-3.0]]), EARLIER, TOOLS)
+    assert (reply.calls, reply.source, reply.needs_cloud_handoff) == ((), "local", False)
     assert cloud.requests == []
+
+
+FIND = tool("find_person", "Find somebody's email address", person={"type": "string"})
+SHARE = tool(
+    "share_folder",
+    "Share a folder with somebody",
+    folder={"type": "string"},
+    email={"type": "string", "description": "Their email address"},
+)
+FIND_AND_SHARE = "Find the email of Ada and share Recipes with that address"
+
+
+def test_a_call_that_needs_what_another_one_finds_waits_for_its_result(
+    cloud: LoopbackCloud,
+) -> None:
+    both = 'find_person {"person":"Ada"}\nshare_folder {"folder":"Recipes","email":"Ada"}'
+    reply = ask(cloud, reader(both), FIND_AND_SHARE, [FIND, SHARE])
+    assert [(call.name, dict(call.arguments)) for call in reply.calls] == [
+        ("find_person", {"person": "Ada"})
+    ]
+    assert (reply.needs, reply.needs_cloud_handoff, cloud.requests) == ((), False, [])
+    (complaint,) = reply.complaints
+    assert (complaint.code, complaint.message) == (
+        "withheld",
+        "share_folder waits for what find_person finds",
+    )
+    named = FIND_AND_SHARE.replace("that address", "ada@example.org")
+    both = both.replace('"email":"Ada"', '"email":"ada@example.org"')
+    assert len(ask(cloud, reader(both), named, [FIND, SHARE]).calls) == 2
+
+
+def test_a_list_of_objects_that_was_split_is_one_call_again(cloud: LoopbackCloud) -> None:
+    cards = {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"title": {"type": "string"}, "owner": {"type": "string"}},
+            "required": ["title"],
+        },
+    }
+    make = tool("make_cards", "Make cards on a board", board={"type": "string"}, cards=cards)
+    split = (
+        'make_cards {"board":"Kitchen","cards":[{"title":"paint","owner":"Ada"}]}\n'
+        'make_cards {"board":"Kitchen","cards":[{"title":"tiles","owner":"Ada"}]}'
+    )
+    said = 'on Kitchen make the cards "paint" and "tiles" (Ada)'
+    (call,) = ask(cloud, reader(split), said, [make]).calls
+    assert call.arguments == {
+        "board": "Kitchen",
+        "cards": [{"title": "paint"}, {"title": "tiles", "owner": "Ada"}],
+    }
+
+
+def test_a_likely_next_call_is_made_in_doubt_after_a_result(cloud: LoopbackCloud) -> None:
+    turns = [
+        Message("user", FIND_AND_SHARE),
+        Message("assistant", "", tool_calls=(ToolCall("find_person", {"person": "Ada"}, id="a"),)),
+        Message("tool", '{"email":"ada@example.org"}', tool_call_id="a"),
+    ]
+    written = 'share_folder {"folder":"Recipes","email":"ada@example.org"}'
+    doubtful = reader(written, logprobs=[[-0.02]])
+    reply = ask(cloud, doubtful, turns, [FIND, SHARE], policy="local_only")
+    (call,) = reply.calls
+    assert call.arguments["email"] == "ada@example.org"
+    assert call.doubt and reply.needs_cloud_handoff
+
+
+def test_done_and_dropped_look_different_after_a_result(cloud: LoopbackCloud) -> None:
+    turns = [Message("user", "Set a timer for five minutes, then say how it is in Oslo")]
+    turns += EARLIER[1:]
+    done = ask(cloud, reader("none"), turns, TOOLS, policy="local_only")
+    assert (done.calls, done.complaints, done.needs_cloud_handoff) == ((), (), False)
+    doubtful = reader('get_weather {"location":"Oslo"}', logprobs=[[-3.0]])
+    dropped = ask(cloud, doubtful, turns, TOOLS, policy="local_only")
+    (complaint,) = dropped.complaints
+    assert (dropped.calls, complaint.code) == ((), "withheld")
+    assert "get_weather would be the next call" in complaint.message
+    assert dropped.needs_cloud_handoff and (dropped.confidence or 1.0) < 0.5
+
+
+def test_a_request_for_calls_whose_next_call_is_in_doubt_goes_on_in_the_cloud(
+    cloud: LoopbackCloud,
+) -> None:
+    cloud.always(calls(ToolCall("get_weather", {"location": "Oslo"})))
+    doubtful = reader('get_weather {"location":"Atlantis"}', logprobs=[[-3.0]])
+    reply = ask(cloud, doubtful, EARLIER, TOOLS)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
 
 
 def test_who_reads_no_results_is_not_asked_after_them(cloud: LoopbackCloud) -> None:

@@ -17,7 +17,7 @@ from edgewise import Engine, Settings
 from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
 from edgewise.flows.call import Speculation
-from edgewise.local.backend import TokenStream
+from edgewise.local.backend import CallToWrite, TokenStream
 from edgewise.testing import (
     LoopbackCloud,
     Scripted,
@@ -58,9 +58,9 @@ class Waiting(ScriptedFunctionModel):
         self._until = until
 
     @override
-    def write_call(self, prompt: str, **options: Any) -> TokenStream:
+    def write_call(self, call: CallToWrite) -> TokenStream:
         self._until()
-        return super().write_call(prompt, **options)
+        return super().write_call(call)
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ import pytest
 from typing_extensions import override
 
 from edgewise import Engine
-from edgewise.local.backend import TokenStream
+from edgewise.local.backend import CallToWrite, TokenStream
 from edgewise.testing import LoopbackCloud, ScriptedFunctionModel
 from edgewise.types.messages import Tool, ToolCall
-from edgewise.types.replies import CallReply
-from edgewise.types.tokens import Token
+from edgewise.types.replies import CallReply, Token
 from tests.flows.calling import MESSAGE, TIMER, WEATHER, calls, made, settings_for, tool
 
 TIMER_FIVE = 'set_timer {"minutes":5}'
@@ -25,8 +24,8 @@ class Hesitant(ScriptedFunctionModel):
     none = -9.0
 
     @override
-    def write_call(self, prompt: str, **options: Any) -> TokenStream:
-        for number, item in enumerate(super().write_call(prompt, **options)):
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        for number, item in enumerate(super().write_call(call)):
             if number == 0 and isinstance(item, Token):
                 item = replace(item, alternatives=((item.text, item.logprob), ("none", self.none)))
             yield item

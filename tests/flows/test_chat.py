@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from edgewise.cloud.provider import Chunk
 from edgewise.decide import policy as policies
-from edgewise.decide.calibration import CHAT, Calibration
-from edgewise.decide.pace import Pace
-from edgewise.decide.score import Head, Score
+from edgewise.decide.calibration import CHAT, Boundaries, Calibration, Head, RiskRow, Score
+from edgewise.decide.gate import HELD_TOKENS
+from edgewise.decide.policy import Pace
 from edgewise.errors import (
     CloudClosed,
     CloudCut,
@@ -27,19 +27,21 @@ from edgewise.errors import (
     ModelNotFound,
     SchemaUnsupported,
 )
-from edgewise.flows.chat import Parts, answer
+from edgewise.flows.chat import ChatNeeds, answer
 from edgewise.local.backend import ChatBackend, DeviceFacts, TokenStream
 from edgewise.testing import ScriptedBackend, word_tokens
 from edgewise.testing.scripted import SCRIPTED_FACTS
-from edgewise.types.measured import Boundaries
 from edgewise.types.messages import Image, Message, Request, ResponseFormat, Tool, ToolCall
-from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Attempt, Event, Finished, Reply, Switched, TextDelta, Token
 from tests.flows.clouds import PlayedCloud
 
 NO_KEY = CloudClosed("no provider has a key", code="no_key")
 DOWN = CloudUnreachable("connection refused", code="cloud_refused")
-LONG = "I am really not sure about this but it may be somewhere near the sea I think perhaps"
+LONG = (
+    "I am really not sure about this but it may be somewhere near the sea I think perhaps on an "
+    "old map that hung in my uncle's house when we were small and nobody ever told us which of "
+    "those many little towns along that coast he had come from"
+)  # longer than what is held back
 
 
 def parts(
@@ -49,13 +51,13 @@ def parts(
     calibration: Calibration = CHAT.uncalibrated,
     pace: Pace | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Parts:
+) -> ChatNeeds:
     def get() -> ChatBackend:
         if backend is None:
             raise ModelNotFound("edgewise pull something")
         return backend
 
-    return Parts(
+    return ChatNeeds(
         backend=get,
         cloud=cloud,
         policy=getattr(policies, policy),
@@ -123,10 +125,13 @@ def test_the_switch_is_told_before_any_of_the_clouds_text() -> None:
 
 
 def test_a_collapse_after_text_was_shown_is_reported_not_taken_back() -> None:
-    good = word_tokens("It is by the river", logprob=-0.01)
-    bad = word_tokens(" banks of who knows where and why and when at all", logprob=-6.0)
-    _, reply = run(ScriptedBackend([good + bad]), cloud := PlayedCloud())
-    assert reply.text.startswith("It is by the river banks")
+    good = word_tokens(LONG, logprob=-0.01)
+    bad = word_tokens(" and so on who knows where and why and when at all", logprob=-6.0)
+    _, reply = run(ScriptedBackend([good + bad + bad[1:] + good]), cloud := PlayedCloud())
+    assert reply.text.startswith(f"{LONG} and so on")
+    assert reply.decision.decided_after_tokens == HELD_TOKENS
+    assert reply.decision.kept_at is not None and reply.confidence is not None
+    assert reply.decision.kept_at > 0.8 > 0.5 > reply.confidence, "both are told"
     assert (reply.source, reply.decision.code) == ("local", "kept_in_doubt")
     assert reply.needs_cloud_handoff and not reply.cloud_handoff
     assert cloud.asked == []
@@ -269,7 +274,11 @@ def test_cloud_only_does_not_even_look_for_a_local_model() -> None:
     ("message", "options", "code"),
     [
         (Message("user", "What is this?", images=(Image(b"x"),)), {}, "images_unsupported"),
-        (Message("user", "Wake me"), {"tools": (Tool("alarm"),)}, "tools_unsupported"),
+        (
+            Message("user", "Wake me"),
+            {"tools": (Tool("alarm"),), "tool_choice": "required"},
+            "tools_unsupported",
+        ),
         (Message("user", "word " * 9000), {}, "context_exceeded"),
     ],
 )
@@ -377,6 +386,7 @@ def test_tool_calls_of_the_cloud_reach_the_reply() -> None:
         PlayedCloud((call,)),
         message=Message("user", "Wake me at seven"),
         tools=(Tool("alarm"),),
+        tool_choice="required",
     )
     assert reply.tool_calls == (call,)
     assert (reply.source, reply.text) == ("cloud", "")
@@ -397,7 +407,7 @@ def test_closing_the_stream_stops_both_sides(after: int) -> None:
 
 
 def test_closing_a_kept_stream_stops_the_device() -> None:
-    backend = ScriptedBackend.confident("one two three four five")
+    backend = ScriptedBackend.confident(LONG)
     attempts: list[Attempt] = []
     stream = answer(
         Request(messages=(Message("user", "?"),)),
@@ -629,3 +639,111 @@ def test_if_the_quicker_cloud_fails_the_slow_device_answers() -> None:
     reply = days.ask(PlayedCloud((), error=DOWN))
     assert (reply.source, reply.decision.code) == ("local", "fallback_local")
     assert reply.decision.degraded_code == "cloud_refused"
+
+
+# -- typed answers ---------------------------------------------------------------------------------
+
+TOWN = ResponseFormat(
+    {
+        "type": "object",
+        "properties": {"town": {"type": "string"}, "day": {"type": "string", "format": "date"}},
+    }
+)
+TYPED = replace(
+    CHAT.uncalibrated.with_scores(typed=Score({"min_logprob": 2.0}, 2.0)),
+    name="m",
+    measured=replace(
+        CHAT.uncalibrated.measured,
+        risk=dict.fromkeys(("whole", "stream"), (RiskRow(0.5, 999, 0),)),
+        risk_rows=999,
+    ),
+)
+
+
+def holding(answers: list[tuple[Token, ...]]) -> ScriptedBackend:
+    """A device that can hold an answer to a schema."""
+    return ScriptedBackend(answers, facts=replace(SCRIPTED_FACTS, schemas=True))
+
+
+def typed(value: str, logprob: float = -0.01) -> tuple[Token, ...]:
+    """A town of which the model is so sure, in a form that it would not have chosen."""
+    return (
+        *word_tokens('{"town": "', logprob=-9.0),
+        *word_tokens(value, logprob=logprob),
+        *word_tokens('"}', logprob=logprob),
+    )
+
+
+def test_what_the_grammar_asks_for_is_no_evidence() -> None:
+    _, sure = run(holding([typed("Oslo")]), PlayedCloud(), response_format=TOWN)
+    assert (sure.source, sure.parsed) == ("local", {"town": "Oslo"})
+    assert sure.confidence is not None and sure.confidence > 0.8
+    _, unsure = run(holding([typed("Oslo", -4.0)]), PlayedCloud(), response_format=TOWN)
+    assert (unsure.source, unsure.decision.code) == ("cloud", "handoff_low_confidence")
+
+
+def test_the_device_is_told_the_schema_and_the_cloud_gets_what_was_asked() -> None:
+    backend, cloud = holding([typed("Oslo", -4.0)]), PlayedCloud()
+    run(backend, cloud, response_format=TOWN)
+    assert backend.requests[0].messages[-1].content == (
+        "Where is it?\n\nAnswer in JSON of exactly this form, and with nothing else:\n"
+        '{\n  "town": string,  // may be left out\n  "day": "YYYY-MM-DD"  // may be left out\n}'
+    )
+    assert [each.content for each in cloud.asked[0].messages] == ["Where is it?"]
+
+
+def test_a_typed_stream_is_judged_whole_too() -> None:
+    events, reply = run(holding([typed(LONG)]), PlayedCloud(), response_format=TOWN)
+    assert [type(event) for event in events] == [TextDelta, Finished]
+    assert reply.decision.kept_at is None
+
+
+def test_a_confidence_that_was_not_measured_on_typed_answers_is_unverified() -> None:
+    plain = replace(CHAT.uncalibrated, name="m")
+    for calibration, name, verified in ((plain, "m:untyped", False), (TYPED, "m:typed", True)):
+        _, reply = run(
+            holding([typed("Oslo")]),
+            PlayedCloud(),
+            calibration=calibration,
+            response_format=TOWN,
+        )
+        assert (reply.decision.calibration, reply.decision.verified) == (name, verified)
+        assert reply.decision.reason.startswith("unverified ") is not verified
+
+
+def test_no_risk_is_promised_for_typed_answers() -> None:
+    backend = holding([typed("Oslo")])
+    asked: dict[str, Any] = {"calibration": TYPED, "response_format": TOWN, "max_error": 0.1}
+    _, sent = run(backend, PlayedCloud(), **asked)
+    assert (sent.source, sent.decision.code) == ("cloud", "handoff_risk_unreachable")
+    _, stays = run(backend, PlayedCloud(shut=NO_KEY), **asked)
+    assert (stays.source, stays.decision.code) == ("local", "risk_unreachable")
+    _, words = run(
+        ScriptedBackend.confident("Oslo."), PlayedCloud(), calibration=TYPED, max_error=0.1
+    )
+    assert words.source == "local", "in words it is"
+
+
+@pytest.mark.parametrize("shut", [None, NO_KEY])
+def test_a_year_that_nobody_said_is_refused(shut: CloudClosed | None) -> None:
+    written = word_tokens('{"day": "5262-12-05"}', logprob=-0.01)
+    message = Message("user", "It is on 5 December 2026. When is it?")
+    _, reply = run(
+        holding([written]), PlayedCloud(shut=shut), message=message, response_format=TOWN
+    )
+    why = "the answer breaks its schema: $.day: the request says nothing of the year 5262"
+    assert why in reply.decision.reason
+    if shut is None:
+        assert (reply.source, reply.decision.code) == ("cloud", "handoff_schema_broken")
+    else:
+        assert (reply.source, reply.parsed, reply.degraded) == ("local", None, True)
+        assert reply.needs_cloud_handoff
+
+
+def test_an_answer_that_was_cut_is_judged_as_it_stands() -> None:
+    sure, cloud = ScriptedBackend.confident(LONG), PlayedCloud()
+    _, reply = run(sure, cloud, max_tokens=5)
+    assert (reply.text, reply.finish_reason) == ("I am really not sure", "length")
+    assert (reply.source, reply.decision.code) == ("local", "kept_confident")
+    _, reply = run(ScriptedBackend.doubtful(LONG), cloud, max_tokens=5)
+    assert reply.source == "cloud"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from edgewise.errors import CloudFailed
-from edgewise.flows.corrections import AT_ONCE, Corrections
+from edgewise.flows.transcribe import AT_ONCE, Corrections
 from edgewise.types.messages import Audio, Message, Request
 from edgewise.types.replies import Attempt
 from tests.flows.hearing_clouds import HearingCloud

@@ -17,17 +17,20 @@ from edgewise.errors import (
     CloudClosed,
     CloudError,
     CloudFailed,
+    DeviceBusy,
     DoesNotFit,
+    GenerationFailed,
     InvalidRequest,
+    LocalError,
     ModelNotFound,
 )
 from edgewise.flows import listen as flow
-from edgewise.flows.corrections import Correction as Answered
 from edgewise.flows.listen import LiveTranscriber
+from edgewise.flows.transcribe import Corrected as Answered
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.settings import ProviderSettings
-from edgewise.speech import chunks
+from edgewise.speech import audio
 from edgewise.testing import Answer, LoopbackCloud, ScriptedTranscriber, Silence, Status, heard
 from edgewise.types.transcripts import LiveUpdate, Transcript
 from tests.flows.hearing_clouds import HearingCloud
@@ -53,7 +56,7 @@ Make = Callable[..., Engine]
 
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
 
 
 @pytest.fixture
@@ -399,15 +402,21 @@ def test_somebody_who_hurries_gets_whole_utterances_only(make: Make) -> None:
     assert len(transcriber.listened) == 1 and not any(update.pending for update in updates)
 
 
-def test_a_runtime_that_breaks_off_costs_one_utterance_at_most(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("error", "code"), [(GenerationFailed, "generation_failed"), (DeviceBusy, "device_busy")]
+)
+def test_a_runtime_that_breaks_off_costs_one_utterance_at_most(
+    make: Make, error: type[LocalError], code: str
+) -> None:
     cloud = HearingCloud({0: "W101"})
-    with make(cloud, LevelTranscriber(fails=[0])).listen() as live:
+    with make(cloud, LevelTranscriber(fails=[0], error=error)).listen() as live:
         updates = feed(live, numpy.concatenate([spoken(101), pause(), spoken(102), pause()]))
         result = live.stop()
-    assert "generation_failed" in {update.error for update in updates}
+    assert code in {update.error for update in updates}
     assert result.text == "W101 w102"
-    assert result.segments[0].codes == ("generation_failed",)
-    with make(transcriber=LevelTranscriber(fails=[0])).listen(policy="local_only") as live:
+    assert result.segments[0].codes == (code,)
+    busy = LevelTranscriber(fails=[0], error=error)
+    with make(transcriber=busy).listen(policy="local_only") as live:
         feed(live, numpy.concatenate([spoken(101), pause(), spoken(102), pause()]))
         assert live.stop().text == "w102"
 
@@ -573,7 +582,7 @@ def test_the_real_model_captions_somebody_who_speaks(
         with over_http(
             server, tmp_path, threads=1, speech_model=default_transcriber.name
         ) as engine:
-            engine._transcriber = None  # the settings' own
+            engine.parts._transcriber = None  # the settings' own
             with engine.listen(language="en") as live:
                 reader = Reader()
                 updates = feed(live, sound_of(beckett), 4_800)

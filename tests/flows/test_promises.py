@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from edgewise.cloud.provider import Chunk
 from edgewise.decide import policy as policies
-from edgewise.decide.calibration import CHAT, Calibration
-from edgewise.decide.score import Score
+from edgewise.decide.calibration import CHAT, Calibration, Score
+from edgewise.decide.gate import HELD_TOKENS
 from edgewise.errors import (
     CloudClosed,
     CloudCut,
@@ -20,11 +20,10 @@ from edgewise.errors import (
     CloudUnreachable,
     EdgewiseError,
 )
-from edgewise.flows.chat import Parts, answer
+from edgewise.flows.chat import ChatNeeds, answer
 from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Handoff, Message, Request
-from edgewise.types.replies import Attempt, Finished, TextDelta
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Attempt, Finished, TextDelta, Token
 from tests.campaigns import rounds
 from tests.flows.clouds import PlayedCloud
 
@@ -96,7 +95,7 @@ def test_text_shown_is_the_text_of_the_reply(
         handoff=handoff,
         private=private,
     )
-    parts = Parts(
+    parts = ChatNeeds(
         backend=lambda: backend,
         cloud=cloud,
         policy=getattr(policies, policy),
@@ -133,12 +132,12 @@ def test_text_shown_is_the_text_of_the_reply(
 
 
 @settings(max_examples=rounds(150), deadline=None)
-@given(tokens=st.lists(token, min_size=1, max_size=40), calibration=calibrations)
+@given(tokens=st.lists(token, min_size=1, max_size=60), calibration=calibrations)
 def test_no_more_than_the_bound_is_ever_held_back(
     tokens: list[Token], calibration: Calibration
 ) -> None:
     backend = ScriptedBackend([tuple(tokens)])
-    parts = Parts(
+    parts = ChatNeeds(
         backend=lambda: backend,
         cloud=PlayedCloud(),
         policy=policies.prefer_local,
@@ -151,6 +150,6 @@ def test_no_more_than_the_bound_is_ever_held_back(
     for event in answer(request, parts, attempts, live=True):
         if isinstance(event, Finished):
             after = event.reply.decision.decided_after_tokens
-            assert after is None or after <= calibration.hold_tokens
+            assert after is None or after <= HELD_TOKENS
             break
         assert backend.generated <= len(tokens)

@@ -11,13 +11,13 @@ import pytest
 
 from edgewise import Conversation, Engine, Message, Settings, Tool, ToolCall
 from edgewise.errors import CloudMalformed, GenerationFailed, InvalidRequest
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.testing import ScriptedBackend, ScriptedFunctionModel
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
-from tests.calls.gbnf_walker import Grammar
 from tests.flows.calling import BOTH, FIVE, TIMER, TOOLS, TWO, WEATHER, made
 from tests.flows.calling import function_model as written
 from tests.flows.clouds import PlayedCloud
+from tests.grammar.gbnf_walker import Grammar
 
 FIVE_MINUTES = 'set_timer {"minutes":5}'
 ASKS = replace(SCRIPTED_FUNCTION_MODEL_FACTS, call_format="conversation")
@@ -57,8 +57,8 @@ def test_the_grammar_of_a_required_call_has_neither_none_nor_a_question() -> Non
 )
 def test_a_tool_is_named_as_every_api_does(choice: Any) -> None:
     with engine(ScriptedFunctionModel([FIVE_MINUTES]), policy="local_only") as device:
-        request = device._request("Five minutes", tools=TOOLS, tool_choice=choice)
-    assert request.tools == (TIMER,)
+        request = device.parts.request("Five minutes", tools=TOOLS, tool_choice=choice)
+    assert (request.tools, request.offered) == (TOOLS, (TIMER,))
     assert (request.tool_choice, request.single_call) == ("required", True)
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from edgewise import Engine, Settings, plugins
-from edgewise.decide.fit import Misfit
-from edgewise.decide.policy import Plan, Policy, Question
+from edgewise.decide.policy import Misfit, Plan, Policy, Question
 from edgewise.errors import (
     CloudClosed,
     CloudError,

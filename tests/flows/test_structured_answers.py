@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from edgewise import Conversation, Engine, Settings
-from edgewise.calls.response_check import Checked, check_answer
 from edgewise.errors import CloudUnreachable, DoesNotFit
-from edgewise.local.store.store import InstalledModel
+from edgewise.grammar.check import CheckedText, check_answer
+from edgewise.local.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedBackend
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import ResponseFormat, ToolCall
@@ -60,7 +60,7 @@ def ask(backend: ScriptedBackend, cloud: PlayedCloud, name: str, **options: Any)
 def test_an_answer_that_is_kept_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
 
-    def note(text: str, schema: Any) -> Checked:
+    def note(text: str, schema: Any) -> CheckedText:
         checked.append(text)
         return check_answer(text, schema)
 
@@ -132,7 +132,11 @@ def test_an_answer_that_was_cut_is_a_failed_one() -> None:
 def test_text_that_was_shown_stays_and_the_end_of_the_stream_says_so() -> None:
     wanted = ResponseFormat(BROKEN["unique"][0])
     items = "[" + ", ".join(map(str, [*range(60), 0])) + "]"
-    events, reply = run(device(items), PlayedCloud(["[]"]), live=True, response_format=wanted)
+    cloud = PlayedCloud(["[]"])
+    _, held = run(device(items), cloud, live=True, response_format=wanted)
+    assert (held.text, held.decision.code) == ("[]", "handoff_schema_broken"), "it was held back"
+    shown = device(items)  # at a threshold of 0 nothing is held back
+    events, reply = run(shown, cloud, live=True, response_format=wanted, threshold=0.0)
     assert reply.text == items and not any(isinstance(each, Switched) for each in events)
     assert isinstance(events[-1], Finished)
     assert (reply.decision.code, reply.decision.degraded_code) == ("kept_in_doubt", "schema_broken")

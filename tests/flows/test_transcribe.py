@@ -21,9 +21,9 @@ from edgewise.errors import (
     InvalidRequest,
     ModelNotFound,
 )
-from edgewise.flows.transcribe import MOST_OUTSTANDING, Parts, transcribe
+from edgewise.flows.transcribe import MOST_OUTSTANDING, TranscribeNeeds, transcribe
 from edgewise.local.backend import DeviceFacts, SpeechBackend
-from edgewise.speech.confidence import SPEECH
+from edgewise.speech.words import SPEECH
 from edgewise.testing import ScriptedTranscriber, heard
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from edgewise.types.messages import Message, Request
@@ -54,7 +54,7 @@ def run(
         return transcriber
 
     ticks = itertools.count()
-    parts = Parts(
+    parts = TranscribeNeeds(
         transcriber=open_transcriber,
         cloud=cloud,
         policy=plugins.load("policies", request.policy),

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.fake_packages import isolate_pip
+from tests.local.fake_packages import quick_pip
 
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where pip finds its packages, and nowhere else."""
-    isolate_pip(monkeypatch, tmp_path / "wheels")
+    quick_pip(monkeypatch, tmp_path / "wheels")
     return tmp_path / "wheels"

@@ -18,12 +18,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgewise.errors import ContextExceeded
-from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
 from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 
 FACTS = DeviceFacts(
     backend="crashing", model="crashing-1", quantisation="none", context_tokens=64, slots=4, ahead=4
@@ -54,10 +53,10 @@ class CrashingModel:
     def generate(self, request: Request, *, already: str = "", **_: int) -> TokenStream:
         words = request.messages[-1].content.split()
         said = len([word for word in words if not word.startswith("@")])
-        yield from self._say(words, min(said, request.max_tokens), len(already.split()))
+        yield from self._say(words, min(said, request.device_tokens), len(already.split()))
 
-    def write_call(self, prompt: str, **_: Any) -> TokenStream:
-        yield from self._say(prompt.split(), 64, 0)
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        yield from self._say(call.prompt.split(), 64, 0)
 
     def count_tokens(self, request: Request) -> int:
         words = request.messages[-1].content.split()

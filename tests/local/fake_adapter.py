@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.catalogue import Adapter
-from edgewise.local.store.verify import sha256_of
+from edgewise.local.catalogue import Adapter, sha256_of
 
 RANK = 32
 _numbers = itertools.count()

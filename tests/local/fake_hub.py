@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from typing_extensions import override
 
-from edgewise.local.store.catalogue import HubSource
+from edgewise.local.catalogue import HubSource
 from tests.local.fake_packages import noise, sha256
 
 DATA = noise(3_000_000)

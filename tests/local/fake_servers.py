@@ -1,6 +1,6 @@
 """Servers that speak the wires of Ollama and of OpenAI's imitators. Fakes: neither can be had here.
 
-What they send was written down from the real ones' sources (docs/engines.md says which were run).
+What they send was written down from the real ones' sources (see docs/guide/runtimes.md).
 """
 
 from __future__ import annotations
@@ -149,3 +149,25 @@ def fake_openai(*, tells: bool, owner: str = "organization_owner", cached: int =
 
     model = {"id": "some/model-7b", "owned_by": owner, "max_model_len": 2048}
     return FakeServer({"/v1/models": {"data": [model]}, "/v1/chat/completions": chat})
+
+
+def fake_llama_server(words: tuple[str, ...] = WORDS) -> FakeServer:
+    """llama-server whose context is full after these words of an answer."""
+    full = {"type": "exceed_context_size_error", "n_prompt_tokens": 5000, "n_ctx": 4096}
+
+    def chat(_: dict[str, Any]) -> tuple[int, Iterator[str]]:
+        def lines() -> Iterator[str]:
+            for word in words:
+                choice = {"delta": {"content": word}, "logprobs": {"content": [evidence(word)]}}
+                yield "data: " + json.dumps({"choices": [choice]}) + "\n"
+            yield "error: " + json.dumps(full) + "\n"
+
+        return 200, lines()
+
+    return FakeServer(
+        {
+            "/v1/models": {"data": [{"id": "a-model", "owned_by": "llamacpp"}]},
+            "/props": {"default_generation_settings": {"n_ctx": 4096}, "total_slots": 1},
+            "/v1/chat/completions": chat,
+        }
+    )

@@ -1,6 +1,6 @@
-"""llama.cpp as an engine that only gives logits: what every engine is, on a real model.
+"""llama.cpp as a runtime that only gives logits: what every such one is, on a real model.
 
-It has the two functions that a file of `edgewise.local.engines` has.
+It has the two names that a file of `edgewise_engines` has.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.local.decoder import Part
-from edgewise.local.engines.logits_loop import LogitsLoop
+from edgewise.local.backend import LocalRuntime
+from edgewise.local.decoder import SlotPart
 from edgewise.local.llama_api import load_api
 from edgewise.local.llama_runtime import LlamaRuntime, Weights
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
+from edgewise_engines.logits_loop import LogitsLoop
+from edgewise_engines.vocabulary import with_vocabulary
 
 
 class LlamaSteps:
@@ -37,7 +39,7 @@ class LlamaSteps:
         self._logits[:] = np.nan
         if len(self._logits) < answers:
             self._logits = np.zeros((answers, self._logits.shape[1]), np.float32)
-        (rows,) = self._runtime.read([Part(slot, position, list(tokens), answers)], set())
+        (rows,) = self._runtime.read([SlotPart(slot, position, list(tokens), answers)], set())
         for number in range(answers):
             self._logits[number] = rows.logits(number)
         return self._logits[:answers]
@@ -56,7 +58,7 @@ def open_backend(
 ) -> LogitsLoop:
     return LogitsLoop(
         model,
-        engine="steps",
+        runtime="steps",
         load=lambda: LlamaSteps(
             model.path, threads=threads, context_tokens=context_tokens, slots=slots
         ),
@@ -65,3 +67,6 @@ def open_backend(
         context_tokens=context_tokens,
         slots=slots,
     )
+
+
+RUNTIME = LocalRuntime(title="Steps", package="xllamacpp", convert=with_vocabulary(convert))

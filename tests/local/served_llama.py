@@ -9,7 +9,7 @@ import sys
 from typing_extensions import override
 
 from edgewise.local.running_server import RunningServer, open_backend
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise_bench.chat import bare_server
 
 

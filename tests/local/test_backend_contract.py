@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from edgewise.calls.grammar import compile_grammar
 from edgewise.errors import ContextExceeded, GenerationFailed, InvalidRequest
-from edgewise.local.backend import CallBackend
-from edgewise.local.llama_loop import LlamaLoop
-from edgewise.local.store.store import InstalledModel
+from edgewise.grammar.tools import compile_grammar
+from edgewise.local.backend import CallBackend, CallToWrite
+from edgewise.local.llama_cpp import LlamaLoop
+from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Message, Request, ResponseFormat, Tool
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from tests.local.drivers import DRIVERS, IN_PROCESS, NEAR, OUR_LOOP, Driver
 
 pytestmark = pytest.mark.real_model
@@ -131,7 +131,7 @@ def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
 ) -> None:
     function_model: CallBackend = backend
     tokens, finish = split(
-        list(function_model.write_call(turn("What is the chemical symbol for gold?")))
+        list(function_model.write_call(CallToWrite(turn("What is the chemical symbol for gold?"))))
     )
     assert "Au" in text_of(tokens) and "<|" not in text_of(tokens)
     assert (tokens[-1].text, tokens[-1].has_evidence) == ("", True)
@@ -141,26 +141,30 @@ def test_a_raw_prompt_is_continued_until_the_end_token_which_is_evidence_too(
 
 
 def test_special_tokens_of_a_raw_prompt_are_single_tokens(backend: Opened) -> None:
-    *_, finish = backend.write_call("<|im_start|><|im_end|>", max_tokens=1)
+    *_, finish = backend.write_call(CallToWrite("<|im_start|><|im_end|>", max_tokens=1))
     assert isinstance(finish, Finish) and finish.input_tokens == 2
 
 
 @pytest.mark.parametrize("question", ["Is fire hot?", "Name a colour.", "Write a poem."])
 def test_a_grammar_binds(backend: Opened, question: str) -> None:
     prompt = turn(question)
-    free = text_of(split(list(backend.write_call(prompt, max_tokens=8)))[0])
+    free = text_of(split(list(backend.write_call(CallToWrite(prompt, max_tokens=8))))[0])
     assert free not in ("yes", "no")
-    bound, finish = split(list(backend.write_call(prompt, grammar='root ::= "yes" | "no"')))
+    bound, finish = split(
+        list(backend.write_call(CallToWrite(prompt, grammar='root ::= "yes" | "no"')))
+    )
     assert text_of(bound) in ("yes", "no")
     assert finish.reason == "stop"
 
 
 def test_what_is_written_does_not_depend_on_the_draft(backend: Opened) -> None:
     prompt, rule = turn("Is fire hot?"), 'root ::= "yes" | "no"'
-    alone = text_of(split(list(backend.write_call(prompt, grammar=rule)))[0])
+    alone = text_of(split(list(backend.write_call(CallToWrite(prompt, grammar=rule))))[0])
     other = "no" if alone == "yes" else "yes"
     for draft in (alone, other, "maybe"):
-        drafted, _ = split(list(backend.write_call(prompt, grammar=rule, drafts=[draft])))
+        drafted, _ = split(
+            list(backend.write_call(CallToWrite(prompt, grammar=rule, drafts=(draft,))))
+        )
         assert text_of(drafted) == alone
 
 
@@ -168,8 +172,8 @@ def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
     backend: Opened,
 ) -> None:
     prompt = turn("What is the chemical symbol for gold?")
-    free, *_ = backend.write_call(prompt, max_tokens=1)
-    forced, *_ = backend.write_call(prompt, grammar='root ::= "zebra"')
+    free, *_ = backend.write_call(CallToWrite(prompt, max_tokens=1))
+    forced, *_ = backend.write_call(CallToWrite(prompt, grammar='root ::= "zebra"'))
     assert isinstance(free, Token) and isinstance(forced, Token)
     assert forced.logprob < -5  # after the mask it would be 0: only one word was allowed
     assert (forced.margin, forced.entropy) == pytest.approx((free.margin, free.entropy), abs=0.05)
@@ -177,8 +181,10 @@ def test_evidence_under_a_grammar_is_the_models_own_from_before_the_mask(
 
 def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: Opened) -> None:
     prompt = turn("What is the chemical symbol for gold?")
-    free = split(list(backend.write_call(prompt, max_tokens=12)))[0]
-    bound = split(list(backend.write_call(prompt, max_tokens=12, grammar="root ::= [^\\x00]*")))[0]
+    free = split(list(backend.write_call(CallToWrite(prompt, max_tokens=12))))[0]
+    bound = split(
+        list(backend.write_call(CallToWrite(prompt, max_tokens=12, grammar="root ::= [^\\x00]*")))
+    )[0]
     assert text_of(bound) == text_of(free)
     logprobs = [token.logprob for token in free]
     assert [token.logprob for token in bound] == pytest.approx(logprobs, abs=0.02)
@@ -186,30 +192,32 @@ def test_a_grammar_that_allows_what_the_model_says_changes_nothing(backend: Open
 
 def test_a_grammar_that_cannot_be_read_is_a_clear_error(backend: Opened) -> None:
     with pytest.raises(GenerationFailed, match="grammar"):
-        list(backend.write_call(turn("hi"), grammar="root ::= nowhere"))
-    assert list(backend.write_call(turn("hi"), max_tokens=1))
+        list(backend.write_call(CallToWrite(turn("hi"), grammar="root ::= nowhere")))
+    assert list(backend.write_call(CallToWrite(turn("hi"), max_tokens=1)))
 
 
 def test_calls_reuse_the_prefix_and_go_on_from_what_is_there_already(backend: Opened) -> None:
     shared = "<|im_start|>system\nYou know the chemical elements well.<|im_end|>\n"
-    list(backend.write_call(shared + turn("Name a metal."), max_tokens=2))
+    list(backend.write_call(CallToWrite(shared + turn("Name a metal."), max_tokens=2)))
     question = shared + turn("What is the chemical symbol for gold?")
-    items = list(backend.write_call(question, already="The chemical symbol for gold is"))
+    items = list(
+        backend.write_call(CallToWrite(question, already="The chemical symbol for gold is"))
+    )
     tokens, finish = split(items)
     assert text_of(tokens).strip().startswith("Au")
     assert finish.cached_tokens >= 11
 
 
 def test_closing_a_call_stops_the_model(backend: Opened) -> None:
-    stream = backend.write_call(turn("Tell me a very long story."))
+    stream = backend.write_call(CallToWrite(turn("Tell me a very long story.")))
     next(stream)
     stream.close()
-    assert len(list(backend.write_call(turn("Name a colour."), max_tokens=3))) == 4
+    assert len(list(backend.write_call(CallToWrite(turn("Name a colour."), max_tokens=3)))) == 4
 
 
 def test_a_raw_prompt_that_is_too_long_is_refused(backend: Opened) -> None:
     with pytest.raises(ContextExceeded):
-        list(backend.write_call(turn("word " * 600)))
+        list(backend.write_call(CallToWrite(turn("word " * 600))))
 
 
 def test_chat_and_calls_run_on_two_models_at_once(
@@ -221,7 +229,7 @@ def test_chat_and_calls_run_on_two_models_at_once(
     try:
         chat = backend.generate(ask("What is the chemical symbol for gold?"))
         call = function_model.write_call(
-            turn("What is the chemical symbol for gold?"), max_tokens=24
+            CallToWrite(turn("What is the chemical symbol for gold?"), max_tokens=24)
         )
         said: tuple[list[Token | Finish], list[Token | Finish]] = ([], [])
         for pair in zip(chat, call, strict=False):
@@ -339,10 +347,12 @@ def test_two_threads_are_answered_by_one_slot(backend: Opened) -> None:
 def test_a_longer_draft_changes_nothing_either(backend: Opened) -> None:
     near = NEAR.get(backend.facts().backend, 0.05)
     prompt = turn("What is the chemical symbol for gold?")
-    plain = split(list(backend.write_call(prompt, max_tokens=16)))[0]
+    plain = split(list(backend.write_call(CallToWrite(prompt, max_tokens=16))))[0]
     text = text_of(plain)
     for draft in (text, text[:9] + "xyz" + text[9:], text + text):
-        drafted = split(list(backend.write_call(prompt, max_tokens=16, drafts=[draft])))[0]
+        drafted = split(
+            list(backend.write_call(CallToWrite(prompt, max_tokens=16, drafts=(draft,))))
+        )[0]
         assert [token.text for token in drafted] == [token.text for token in plain], draft
         logprobs = [token.logprob for token in plain]
         assert [token.logprob for token in drafted] == pytest.approx(logprobs, abs=near)
@@ -351,7 +361,7 @@ def test_a_longer_draft_changes_nothing_either(backend: Opened) -> None:
 def test_a_prompt_longer_than_one_pass_is_read_whole(backend: Opened) -> None:
     week = "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday, "
     prompt = week * 12 + "Monday, Tuesday,"
-    tokens, finish = split(list(backend.write_call(prompt, max_tokens=4)))
+    tokens, finish = split(list(backend.write_call(CallToWrite(prompt, max_tokens=4))))
     assert text_of(tokens) == " Wednesday, Thursday,"
     assert finish.input_tokens > 150
 
@@ -399,7 +409,9 @@ def test_what_is_kept_of_a_prompt_serves_its_owner_only(
 def test_a_full_context_cuts_the_answer(our_loop: Driver, default_model: InstalledModel) -> None:
     opened = our_loop(default_model, threads=1, context_tokens=256)
     try:
-        finish = split(list(opened.write_call("one two three " * 70, max_tokens=400)))[1]
+        finish = split(list(opened.write_call(CallToWrite("one two three " * 70, max_tokens=400))))[
+            1
+        ]
         assert finish.reason == "length"
         assert finish.input_tokens + finish.output_tokens <= 257
     finally:
@@ -437,7 +449,9 @@ def test_the_function_model_writes_the_same_calls_as_on_llama_cpp(
         try:
             answers.append(
                 [
-                    text_of(split(list(opened.write_call(turn(each), grammar=grammar)))[0])
+                    text_of(
+                        split(list(opened.write_call(CallToWrite(turn(each), grammar=grammar))))[0]
+                    )
                     for each in ("What is the weather in Oslo?", "Set a timer for 5 minutes.")
                 ]
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import os
 import threading
 import time
@@ -16,8 +17,9 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.errors import ContextExceeded, GenerationFailed, ModelNotFound
 from edgewise.local import llama_api
+from edgewise.local.backend import CallToWrite, Channel
 from edgewise.local.decoder import (
     BATCH,
     Dice,
@@ -26,14 +28,13 @@ from edgewise.local.decoder import (
     PrefixFiles,
     common,
 )
-from edgewise.local.generation import Channel
-from edgewise.local.llama_api import ApiMissing, check_layout, load_api
-from edgewise.local.llama_loop import LlamaLoop
+from edgewise.local.llama_api import ApiMissing, ContextParams05, check_layout, load_api
+from edgewise.local.llama_cpp import LlamaLoop, open_backend
 from edgewise.local.llama_runtime import Weights
 from edgewise.local.llama_server import LlamaServer
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Message, Request
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from tests.campaigns import LONG, rounds
 
 pytestmark = pytest.mark.real_model
@@ -116,10 +117,10 @@ def test_answers_and_evidence_are_those_of_the_server_api(
 
 def test_a_draft_saves_passes_and_changes_nothing(loop: LlamaLoop) -> None:
     prompt = turn("What is the chemical symbol for gold?")
-    plain = tokens_of(loop.write_call(prompt, max_tokens=24))
+    plain = tokens_of(loop.write_call(CallToWrite(prompt, max_tokens=24)))
     text = "".join(token.text for token in plain)
     for draft in (text, text[:-8], text[:10] + "xyz" + text[10:], "Something else", text + text):
-        drafted = tokens_of(loop.write_call(prompt, max_tokens=24, drafts=[draft]))
+        drafted = tokens_of(loop.write_call(CallToWrite(prompt, max_tokens=24, drafts=(draft,))))
         assert [token.text for token in drafted] == [token.text for token in plain], draft
         for one, other in zip(drafted, plain, strict=True):
             assert one.logprob == pytest.approx(other.logprob, abs=2e-2)
@@ -129,7 +130,9 @@ def test_a_right_draft_takes_two_passes(loop: LlamaLoop) -> None:
     decoder = loop.load()
     weights = decoder.vocabulary
     prompt = weights.tokenize(turn("What is the chemical symbol for gold?"))
-    answer = text_of(loop.write_call(turn("What is the chemical symbol for gold?"), max_tokens=24))
+    answer = text_of(
+        loop.write_call(CallToWrite(turn("What is the chemical symbol for gold?"), max_tokens=24))
+    )
     passes = {}
     for draft in ("", answer):
         job = Job(
@@ -147,7 +150,9 @@ def test_a_right_draft_takes_two_passes(loop: LlamaLoop) -> None:
 def test_a_draft_under_a_grammar_is_held_to_it(loop: LlamaLoop) -> None:
     grammar = 'root ::= "yes" | "no"'
     for draft in ("", "yes", "no", "perhaps"):
-        stream = loop.write_call(turn("Is gold a metal?"), grammar=grammar, drafts=[draft])
+        stream = loop.write_call(
+            CallToWrite(turn("Is gold a metal?"), grammar=grammar, drafts=(draft,))
+        )
         assert text_of(stream) in ("yes", "no")
 
 
@@ -240,7 +245,10 @@ def test_nobody_learns_from_the_cache_what_another_owner_asked(
         if between:  # her prompt leaves the slot for the kept states
             list(opened.generate(ask("Tell me about ships. " * 12, max_tokens=1, owner="carol")))
         assert cached_by(opened.generate(ask(secret, max_tokens=1, owner="mallory"))) == 0
-        assert cached_by(opened.write_call(turn(secret), max_tokens=1, owner="mallory")) < 20
+        assert (
+            cached_by(opened.write_call(CallToWrite(turn(secret), max_tokens=1, owner="mallory")))
+            < 20
+        )
         assert cached_by(opened.generate(ask(secret, max_tokens=1, owner="alice"))) > 60
     finally:
         opened.close()
@@ -255,7 +263,9 @@ def test_a_prefix_file_serves_its_owner_only(default_model: InstalledModel, tmp_
         opened = LlamaLoop(model, threads=1, context_tokens=256)
         try:
             prompt = prefix + turn("Go.")
-            return cached_by(opened.write_call(prompt, max_tokens=1, prefix=prefix, owner=owner))
+            return cached_by(
+                opened.write_call(CallToWrite(prompt, max_tokens=1, prefix=prefix, owner=owner))
+            )
         finally:
             opened.close()
 
@@ -274,7 +284,7 @@ def test_a_prefix_on_disk_serves_the_next_process(
     answers, cached = [], []
     for _ in range(2):  # each opens the model anew
         opened = LlamaLoop(model, threads=1, context_tokens=512)
-        items = list(opened.write_call(prompt, max_tokens=8, prefix=prefix))
+        items = list(opened.write_call(CallToWrite(prompt, max_tokens=8, prefix=prefix)))
         answers.append([item.text for item in items if isinstance(item, Token)])
         assert isinstance(items[-1], Finish)
         cached.append(items[-1].cached_tokens)
@@ -284,7 +294,9 @@ def test_a_prefix_on_disk_serves_the_next_process(
     (file,) = (tmp_path / "prefixes").iterdir()
     file.write_bytes(file.read_bytes()[:-1] + b"x")  # damaged: it is computed again
     opened = LlamaLoop(model, threads=1, context_tokens=512)
-    assert text_of(opened.write_call(prompt, max_tokens=8, prefix=prefix)) == "".join(answers[0])
+    assert text_of(opened.write_call(CallToWrite(prompt, max_tokens=8, prefix=prefix))) == "".join(
+        answers[0]
+    )
     opened.close()
 
 
@@ -345,7 +357,7 @@ def test_a_full_context_ends_the_answer(default_model: InstalledModel) -> None:
         assert isinstance(finish, Finish)
         assert finish.reason in ("length", "stop")
         assert finish.input_tokens + finish.output_tokens <= 257
-        raw = list(opened.write_call("one two three " * 70, max_tokens=400))[-1]
+        raw = list(opened.write_call(CallToWrite("one two three " * 70, max_tokens=400)))[-1]
         assert isinstance(raw, Finish) and raw.reason == "length"
     finally:
         opened.close()
@@ -427,7 +439,7 @@ def test_nothing_of_a_request_is_printed(
     broken = (f'root ::= "{MARKER}', f"root ::= {MARKER}", MARKER, f'root ::= "\\x{MARKER}"')
     for grammar in broken:
         with pytest.raises(GenerationFailed, match="could not read the grammar"):
-            list(loop.write_call(MARKER, grammar=grammar, max_tokens=1))
+            list(loop.write_call(CallToWrite(MARKER, grammar=grammar, max_tokens=1)))
     for text in (MARKER, f"\ud800{MARKER}", f"a\0{MARKER}", f"<|im_end|>{MARKER}"):
         list(loop.generate(ask(text, max_tokens=1, stop=(MARKER,))))
     with pytest.raises(ContextExceeded):
@@ -459,3 +471,61 @@ def test_as_many_requests_are_lined_up_as_there_are_slots(default_model: Install
     """Slots that end in the same pass are filled in the next one, or the batch stays small."""
     facts = LlamaLoop(default_model, threads=1, context_tokens=512, slots=3).facts()
     assert (facts.slots, facts.ahead) == (3, 3)
+
+
+# A libllama of a package, to try this with another one: LIBLLAMA=…/libllama.so pytest
+_PACKAGE = importlib.util.find_spec("xllamacpp")
+_FOLDERS = (_PACKAGE.submodule_search_locations or []) if _PACKAGE else []
+(WHEELS_LIBRARY,) = (str(path) for each in _FOLDERS for path in Path(each).glob("xllamacpp*.so"))
+OWN_LIBRARIES = [path for path in (os.environ.get("LIBLLAMA", ""), WHEELS_LIBRARY) if path]
+
+
+@pytest.mark.parametrize("path", OWN_LIBRARIES)
+def test_a_library_of_ones_own_writes_what_the_wheels_does(
+    path: str, default_model: InstalledModel
+) -> None:
+    request = Request(messages=(Message("user", "Name three colours."),), max_tokens=12)
+    said = []
+    for own in ("", path):
+        backend = open_backend(default_model, threads=1, context_tokens=256, llama_library=own)
+        try:
+            assert backend.facts().states
+            answer = "".join(
+                item.text for item in backend.generate(request) if isinstance(item, Token)
+            )
+            said.append(answer)
+        finally:
+            backend.close()
+    assert said[0] == said[1] != ""
+
+
+def test_a_library_that_is_none_or_another_release_is_refused_with_the_reason(
+    tmp_path: Path, default_model: InstalledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: Path | str) -> None:
+        open_backend(default_model, threads=1, context_tokens=256, llama_library=str(path))
+
+    with pytest.raises(ModelNotFound, match="there is no file"):
+        opened(tmp_path / "libllama.so")
+    (tmp_path / "libllama.so").write_bytes(b"no library")
+    load_api.cache_clear()
+    with pytest.raises(ModelNotFound, match="it could not be opened"):
+        opened(tmp_path / "libllama.so")
+    monkeypatch.setattr(llama_api, "OWN_RELEASES", ("0.1",))
+    load_api.cache_clear()
+    with pytest.raises(ModelNotFound, match=r"it is llama.cpp 0\.\d.*; known are 0.1"):
+        opened(WHEELS_LIBRARY)
+
+
+def test_the_layout_of_an_older_release_is_known_by_its_defaults() -> None:
+    older = load_api().context_default_params()
+    kept = {name: getattr(older, name) for name, _ in older._fields_ if name != "unnamed"}
+
+    class Older:
+        def model_default_params(self) -> Any:
+            return load_api().model_default_params()
+
+        def context_default_params(self) -> Any:
+            return ContextParams05(**kept)
+
+    check_layout(Older())

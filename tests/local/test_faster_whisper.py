@@ -10,8 +10,8 @@ import pytest
 from edgewise.errors import GenerationFailed, ModelNotFound
 from edgewise.local import faster_whisper
 from edgewise.local.faster_whisper import FasterWhisper, open_backend
-from edgewise.local.store.store import InstalledModel
-from edgewise.speech.word_errors import word_errors
+from edgewise.local.store import InstalledModel
+from edgewise.speech.words import word_errors
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.speech.made_voice import silence
 

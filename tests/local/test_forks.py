@@ -22,9 +22,9 @@ import numpy, os, sys
 from pathlib import Path
 from edgewise.errors import GenerationFailed
 from edgewise.local import faster_whisper, onnx_embedder
-from edgewise.local.llama_loop import LlamaLoop
+from edgewise.local.llama_cpp import LlamaLoop
 from edgewise.local.llama_server import LlamaServer
-from edgewise.local.store.store import ModelStore
+from edgewise.local.store import ModelStore
 from edgewise.types.messages import Message, Request
 
 store, kind = ModelStore(Path(sys.argv[1])), sys.argv[2]
@@ -126,16 +126,16 @@ from edgewise.testing import ScriptedBackend
 words = " ".join(f"word{number}" for number in range(40))
 settings = Settings.load({}, data_dir=Path(sys.argv[1]))
 engine = Engine(settings, backend=ScriptedBackend.confident(words))
-engine._rates()  # no import must be under way: Python itself would hang in the child
+engine.parts.rates()  # no import must be under way: Python itself would hang in the child
 stream = engine.stream("Tell me.", policy="local_only")
 next(stream)
-locks = (engine._lock, engine._opening, engine._models._lock)
+locks = (engine.parts._lock, engine.parts._opening, engine.parts.models._lock)
 for lock in locks:
     lock.acquire()  # as another thread that opens a model at this moment
 child = os.fork()
 if child == 0:
     assert engine.complete("Hello?", policy="local_only", request_id="child").source == "local"
-    assert engine._models.loaded == ()
+    assert engine.parts.models.loaded == ()
     sys.exit(0)
 for lock in locks:
     lock.release()

@@ -9,9 +9,9 @@ import pytest
 
 from edgewise import Settings
 from edgewise.errors import SettingsError
-from edgewise.local.gpu import find_gpus, layers_on_gpu
-from edgewise.local.llama_loop import LlamaLoop
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.llama_api import find_gpus, layers_on_gpu
+from edgewise.local.llama_cpp import LlamaLoop
+from edgewise.local.store import InstalledModel
 
 xllamacpp = pytest.importorskip("xllamacpp")
 

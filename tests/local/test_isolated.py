@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import itertools
 import os
 import shutil
 import signal
@@ -20,7 +21,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise.assembly.parts import open_backend
 from edgewise.errors import (
     ContextExceeded,
     CrashedBefore,
@@ -31,14 +31,15 @@ from edgewise.errors import (
     SchemaUnsupported,
 )
 from edgewise.local import isolated, model_process
-from edgewise.local.backend import TokenStream
+from edgewise.local.backend import CallToWrite, TokenStream
 from edgewise.local.isolated import CrashMemory, IsolatedModel
+from edgewise.local.llama_cpp import LlamaLoop
 from edgewise.local.llama_cpp import open_backend as open_llama
-from edgewise.local.llama_loop import LlamaLoop
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
+from edgewise.parts import open_backend
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, ResponseFormat, RunnableTool
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from tests.local.crashing_model import open_crashing
 
 LONG_S = 90.0  # far longer than anything here takes
@@ -75,7 +76,7 @@ def model() -> Iterator[IsolatedModel]:
 
 @pytest.fixture(scope="module")
 def pair(default_model: InstalledModel) -> Iterator[tuple[LlamaLoop, IsolatedModel]]:
-    options = {"threads": 1, "context_tokens": 512, "slots": 4}
+    options: dict[str, Any] = {"threads": 1, "context_tokens": 512, "slots": 4}
     here = LlamaLoop(default_model, threads=1, context_tokens=512, slots=4)
     there = IsolatedModel(open_llama, default_model, **options, memory=CrashMemory())
     yield here, there
@@ -106,7 +107,7 @@ def test_calls_and_schemas_are_those_of_the_model_in_process(
     pair: tuple[LlamaLoop, IsolatedModel],
 ) -> None:
     grammar = 'root ::= "yes" | "no"'
-    here, there = (list(one.write_call("Is it? ", grammar=grammar)) for one in pair)
+    here, there = (list(one.write_call(CallToWrite("Is it? ", grammar=grammar))) for one in pair)
     assert here == there
     assert "".join(item.text for item in there if isinstance(item, Token)) in ("yes", "no")
     wanted = ResponseFormat({"enum": ["red", "blue"]}, parse=lambda text: text)
@@ -224,7 +225,7 @@ def test_of_eight_at_once_only_the_one_to_blame_fails(model: IsolatedModel, tmp_
     go = tmp_path / "go"
     poison = model.generate(asked(f"bad @wait:{go} @segv"))
     chats = [model.generate(asked(f"begin{n} @wait:{go} @slow end{n}")) for n in range(5)]
-    call = model.write_call(f"call @wait:{go} @slow done")
+    call = model.write_call(CallToWrite(f"call @wait:{go} @slow done"))
     schema = ResponseFormat({"type": "string"})
     bound = model.generate(asked(f"json @wait:{go} @slow done", response_format=schema))
     streams = [*chats, call, bound]
@@ -264,7 +265,7 @@ def test_an_answer_that_comes_out_differently_is_a_clean_failure(
     model: IsolatedModel, tmp_path: Path
 ) -> None:
     go, once, other = (tmp_path / name for name in ("go", "once", "other"))
-    call = model.write_call(f"@other:{other} @wait:{go} @slow end")
+    call = model.write_call(CallToWrite(f"@other:{other} @wait:{go} @slow end"))
     chat = model.generate(asked(f"a @wait:{go} @once:{once} b"))
     assert next(call).text == "first "  # type: ignore[union-attr]
     next(chat)
@@ -326,6 +327,62 @@ def test_a_request_that_the_process_never_saw_is_not_to_blame(model: IsolatedMod
 
 
 # -- hanging, looping, loading ---------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+def test_a_process_that_is_killed_again_and_again_answers_in_between(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated, "FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(isolated, "LONGEST_PAUSE_S", 600.0)
+    for _ in range(4):
+        process = model.supervisor.pid
+        assert process is not None
+        wait_until(lambda: model.supervisor.ready)
+        os.kill(process, signal.SIGKILL)
+        wait_until(lambda before=process: model.supervisor.pid not in (None, before))  # type: ignore[misc]
+    assert said(model.generate(asked("hello"))) == "hello "
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals there")
+@pytest.mark.parametrize("lacks_memory", [False, True])
+def test_one_that_is_killed_while_it_loads_is_started_at_once_unless_memory_is_short(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch, lacks_memory: bool
+) -> None:
+    """Somebody asks all the time, so that each new process has a request to load for."""
+    counted = itertools.count()
+    monkeypatch.setattr(
+        isolated, "_killed_for_memory", lambda: next(counted) if lacks_memory else 7
+    )
+    monkeypatch.setattr(isolated, "FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(isolated, "LONGEST_PAUSE_S", 600.0)
+    supervisor, readers = model.supervisor, []
+    for number in range(4):
+        process = supervisor.pid
+        assert process is not None
+        wait_until(lambda: supervisor.ready)
+        os.kill(process, signal.SIGSTOP)  # so that it has begun nothing
+        readers.append(model.generate(asked(f"hello{number}")))
+        os.kill(process, signal.SIGKILL)
+        if lacks_memory and number == 3:
+            with pytest.raises(RuntimeDown):
+                list(readers[-1])
+            return
+        wait_until(lambda before=process: supervisor.pid not in (None, before))  # type: ignore[misc]
+    assert [said(each) for each in readers] == [f"hello{number} " for number in range(4)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it without a trace")
+def test_a_process_that_somebody_stopped_goes_on(
+    model: IsolatedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated, "LOOK_S", 0.2)
+    monkeypatch.setattr(isolated, "HANGS_AFTER", 10_000)  # it is not ended for it
+    process = model.supervisor.pid
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    assert said(model.generate(asked("hello"))) == "hello "
+    assert model.supervisor.pid == process
 
 
 def test_a_process_without_progress_is_ended(
@@ -532,6 +589,18 @@ model = IsolatedModel(open_crashing)
 print(model.supervisor.pid, flush=True)
 time.sleep(600)
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there an environment can be read")
+def test_keys_of_the_environment_stay_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "EDGEWISE_SERVER_KEY", "APP", "DATABASE_URL"):
+        monkeypatch.setenv(name, "secret-value")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with closing(IsolatedModel(open_crashing, memory=CrashMemory())) as model:
+        environment = Path(f"/proc/{model.supervisor.pid}/environ").read_bytes()
+        assert said(model.generate(asked("hello"))) == "hello "
+    assert b"OMP_NUM_THREADS=1" in environment and b"PATH=" in environment
+    assert b"secret-value" not in environment
 
 
 def test_the_models_process_dies_with_the_one_that_started_it() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from typing_extensions import override
 
-from edgewise.local.lazy_model import LazyTranscriber
+from edgewise.local.backend import LazyTranscriber
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 
 

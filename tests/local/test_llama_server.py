@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from edgewise.errors import GenerationFailed
+from edgewise.local.catalogue import PROJECTOR, row_named
 from edgewise.local.llama_server import PICTURE_BATCH, LlamaServer, read_tokens
-from edgewise.local.store.catalogue import PROJECTOR, row_named
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Image, Message, Request
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Finish
 
 
 def installed(folder: Path, name: str = "smolvlm-256m-instruct") -> InstalledModel:

@@ -8,8 +8,8 @@ import pytest
 
 from edgewise.errors import ModelNotFound
 from edgewise.local.moonshine import Moonshine, open_backend
-from edgewise.local.store.store import InstalledModel, ModelStore
-from edgewise.speech.word_errors import word_errors
+from edgewise.local.store import InstalledModel, ModelStore
+from edgewise.speech.words import word_errors
 from tests.conftest import MODELS_DIR
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.speech.made_voice import silence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from edgewise.errors import Cancelled, ExtraMissing, GenerationFailed, ModelNotFound
+from edgewise.extras import install_command
 from edgewise.local import onnx_embedder
 from edgewise.local.backend import nothing
 from edgewise.local.onnx_embedder import OVERLAP_TOKENS, OnnxEmbedder, open_backend, windows_of
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 
 WORDS = ["penguin", "harbour", "yeast", "violin", "glacier", "invoice", "sparrow", "lemon"]
 
@@ -164,7 +166,7 @@ def test_it_works_again_after_it_was_closed(default_embedder: InstalledModel) ->
 def test_a_missing_runtime_is_said_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     model = InstalledModel("any", Path("model.onnx"), "INT8", "", 0)
-    with pytest.raises(ExtraMissing, match=r"pip install 'edgewise\[embed\]'"):
+    with pytest.raises(ExtraMissing, match=re.escape(install_command("embed"))):
         open_backend(model, threads=1)
 
 

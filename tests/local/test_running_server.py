@@ -9,9 +9,9 @@ import pytest
 
 from edgewise.errors import ContextExceeded, GenerationFailed, ModelNotFound
 from edgewise.local.running_server import open_backend
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Message, Request, ResponseFormat
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from tests.local.fake_servers import FakeServer, fake_ollama, fake_openai
 from tests.local.served_llama import serve_llama
 

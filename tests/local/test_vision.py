@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from edgewise.errors import ModelNotFound
-from edgewise.local.store.catalogue import GRAPH_TEXT, OBJECT_FINDER
-from edgewise.local.store.store import InstalledModel, ModelStore
+from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
+from edgewise.local.store import InstalledModel, ModelStore
 from edgewise.local.vision import LEAST_SCORE, ObjectFinder, TextReader
 from edgewise.vision.question import CLASSES
 from tests.conftest import MODELS_DIR

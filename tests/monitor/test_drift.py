@@ -19,9 +19,8 @@ from edgewise.monitor.drift import (
     in_figures,
     read_reference,
 )
-from edgewise.record.audits import Audit
-from edgewise.record.book import Book
-from edgewise.record.ledger import Ledger
+from edgewise.record.ledger import Book, Ledger
+from edgewise.record.report import Audit
 from edgewise.testing import ScriptedBackend
 from edgewise.types.replies import Decision
 from tests.monitor.test_why import shipped
@@ -111,12 +110,24 @@ def test_other_confidences_are_noted_once_and_logged_once(
         watch.check("chat", NAME)
         DriftWatch(settings, ledger).check("chat", NAME)
     assert caplog.text.count("no longer fits") == 1
+    assert "`edgewise doctor` says what to do" in caplog.text
     assert watch.found[NAME].drifted
     note = ledger.noted("drift", NAME)
     assert note is not None
     assert "120 confidences" in note.words
     watch.check("chat", NAME)
     assert ledger.noted("drift", NAME) == note, "it began once"
+
+
+@pytest.mark.parametrize("kind", [":typed", ":untyped"])
+def test_typed_answers_are_not_compared_with_answers_in_words(
+    settings: Settings, ledger: Ledger, kind: str
+) -> None:
+    record(ledger, LOW, calibration=f"{NAME}{kind}")
+    record(ledger, EVENLY)
+    watch = DriftWatch(settings, ledger)
+    assert [each.drifted for each in watch.compare_all()] == [False, False]
+    assert watch.compare("chat", NAME).rows == 120, "rows of typed answers are apart"
 
 
 def test_the_end_of_a_drift_is_noted_as_well(settings: Settings, ledger: Ledger) -> None:
@@ -149,18 +160,18 @@ def test_audits_count_for_every_task(settings: Settings, ledger: Ledger) -> None
 def test_the_engine_checks_the_first_answer_and_then_every_nth(settings: Settings) -> None:
     looked: list[str] = []
     with Engine(settings, backend=ScriptedBackend.confident("Paris.")) as engine:
-        compare = engine._watch.compare
+        compare = engine.parts.watch.compare
 
         def noticed(task: str, name: str) -> Drift:
             looked.append(name)
             return compare(task, name)
 
-        engine._watch.compare = noticed  # type: ignore[method-assign]
+        engine.parts.watch.compare = noticed  # type: ignore[method-assign]
         for _ in range(EVERY + 1):
             engine.complete("What is the capital of France?")
-        engine._watch.close()  # the last look may still be under way
+        engine.parts.watch.close()  # the last look may still be under way
         assert looked == [NAME, NAME]
-        assert engine._watch.found[NAME].rows == EVERY + 1
+        assert engine.parts.watch.found[NAME].rows == EVERY + 1
 
 
 def test_a_ledger_that_fails_costs_only_the_check(

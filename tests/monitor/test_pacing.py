@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pytest
 from edgewise import Engine, Settings
 from edgewise.decide.drift import quantiles_of
 from edgewise.errors import LedgerUnavailable, SettingsError
+from edgewise.record.ledger import Ledger
+from edgewise.record.rows import parse_budget
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
 from edgewise.types.replies import Attempt, Reply
 from tests.monitor.test_why import shipped
@@ -20,6 +25,10 @@ NAME = "mine"
 PAID = Attempt(
     place="cloud", backend="openai", model="m", outcome="answered", cost_microdollars=500
 )
+
+NOON = count(
+    int(dt.datetime.now(dt.UTC).replace(hour=12, minute=0).timestamp())
+)  # then on, by seconds
 
 
 @pytest.fixture
@@ -50,18 +59,30 @@ def ask(engine: Engine, count: int = 1, threshold: float = 0.5) -> Reply:
     return reply
 
 
+@contextmanager
+def at_noon(settings: Settings) -> Iterator[Engine]:
+    """A day with twelve hours left: late in the evening a budget lasts without pacing."""
+    budgets = [parse_budget(text) for text in settings.budgets]
+    ledger = Ledger(settings.ledger_path, budgets=budgets, clock=lambda: next(NOON))
+    with (
+        closing(ledger),
+        Engine(settings, backend=ScriptedBackend.confident("Canberra."), ledger=ledger) as engine,
+    ):
+        yield engine
+
+
 def test_a_paced_budget_keeps_what_would_have_left_and_says_so(
     cloud: LoopbackCloud, tmp_path: Path
 ) -> None:
     settings = settings_for(cloud, tmp_path, budgets=("$0.001/day",), pace_budget=True)
-    with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
+    with at_noon(settings) as engine:
         first = ask(engine, threshold=0.999)
         assert first.source == "cloud", "nothing is known yet, so the usual threshold stands"
         cost = first.usage.cost_microdollars
         assert cost > 0
     limit = 3 * cost
     settings = settings_for(cloud, tmp_path, budgets=(f"${limit / 1e6:.6f}/day",), pace_budget=True)
-    with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
+    with at_noon(settings) as engine:
         second = ask(engine, threshold=0.999)
     assert second.source == "local"
     assert second.degraded
@@ -99,7 +120,7 @@ def test_a_sure_answer_is_the_same_under_a_paced_budget(
 def drifted(engine: Engine) -> None:
     """Sixty answers that are surer than nearly all rows of the calibration."""
     ask(engine, 60)
-    assert engine._watch.check("chat", NAME).drifted
+    assert engine.parts.watch.check("chat", NAME).drifted
 
 
 @pytest.mark.parametrize(
@@ -139,12 +160,12 @@ def test_a_ledger_that_fails_steers_nothing(cloud: LoopbackCloud, tmp_path: Path
             raise LedgerUnavailable("disk full")
 
         engine.ledger.remaining = broken  # type: ignore[method-assign]
-        assert engine._request("hello").steering is None
+        assert engine.parts.request("hello").steering is None
 
 
 def test_nothing_is_steered_unless_asked_for(cloud: LoopbackCloud, tmp_path: Path) -> None:
     settings = settings_for(cloud, tmp_path, budgets=("$1/day",))
     with Engine(settings, backend=ScriptedBackend.confident("Canberra.")) as engine:
-        assert engine._request("hello").steering is None
+        assert engine.parts.request("hello").steering is None
     with pytest.raises(SettingsError, match="report, widen or cloud"):
-        Settings.load({}, on_drift="panic")
+        Settings.load({}, on_drift="panic")  # type: ignore[arg-type]

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from edgewise import Engine, Settings, Tool
-from edgewise.assembly.calibrations import (
-    find_document,
-    own_path,
-)
+from edgewise.calibrations import find_document, own_path
 from edgewise.errors import EdgewiseError
 from edgewise.monitor.why import (
     explain_reply,
@@ -220,7 +217,7 @@ def test_an_answer_that_left_for_time_says_how_long_each_side_takes(settings: Se
             assert kept.source == "local"
             for attempt in (here, there) * 3:
                 request = Request(messages=(Message("user", "Where is it?"),))
-                engine._pace.watch(request, replace(kept, attempts=(attempt,)))
+                engine.parts.pace.watch(request, replace(kept, attempts=(attempt,)))
             left = engine.complete("What is the capital of Australia?")
             found = explain_row(row_of(engine, left.id), settings)
     assert left.decision.code == "handoff_slow_device"

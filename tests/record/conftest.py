@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from edgewise.record.postgres import PostgresLedger
 from edgewise_bench.scale.postgres_server import PostgresServer
+from edgewise_cluster.postgres import PostgresLedger
 from tests.record.ledger_cases import Books
 
 
@@ -36,7 +36,10 @@ def _database(postgres: PostgresServer) -> str:
 def postgres_url(_database: str) -> str:
     """An empty ledger in a database."""
     with psycopg.connect(_database, autocommit=True) as connection:
-        tables = "requests, attempts, audits, notes, spend, tool_record, rates, breakers"
+        tables = (
+            "requests, attempts, audits, notes, spend, tool_record, rates, breakers, claims,"
+            " verdicts, spend_of_people, pruned, days"
+        )
         connection.execute("SET search_path TO edgewise")
         connection.execute(f"TRUNCATE {tables} RESTART IDENTITY")
     return _database

@@ -8,9 +8,9 @@ from typing import Any
 
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.record.ledger import Ledger
-from edgewise.record.postgres import PostgresLedger
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, Decision, Reply, Usage
+from edgewise_cluster.postgres import PostgresLedger
 
 NOON = 1_793_707_200.0  # 2026-11-03 12:00:00 UTC
 DAY = 86_400.0

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import LedgerUnavailable
-from edgewise.record.audits import AUDIT_KEY, Audit, wilson
 from edgewise.record.ledger import Ledger
+from edgewise.record.report import AUDIT_KEY, Audit, wilson
 from tests.record.ledger_cases import (
     DAY,
     NOON,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import LedgerError, SettingsError, TooSoon
-from edgewise.record.cooldown import Interval, parse_interval
 from edgewise.record.ledger import Ledger
+from edgewise.record.rows import Interval, parse_interval
 from edgewise.types.messages import Message, Request, Task
 from edgewise.types.replies import Attempt
 from tests.record.ledger_cases import PROVIDER, Books, cloud_attempt

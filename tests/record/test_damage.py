@@ -17,8 +17,8 @@ import pytest
 
 from edgewise import Engine, Settings
 from edgewise.errors import LedgerUnavailable
-from edgewise.record.budget import Budget
 from edgewise.record.ledger import Ledger
+from edgewise.record.rows import Budget
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
 from tests.campaigns import rounds
 from tests.record.ledger_cases import PROVIDER, asking, cloud_attempt, replying

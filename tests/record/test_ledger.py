@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from edgewise.cloud.provider import BudgetGuard
-from edgewise.errors import BudgetExceeded, CloudAuthFailed
-from edgewise.record.budget import Budget, BudgetState
-from edgewise.record.ledger import Ledger
-from edgewise.record.tool_counts import Counts, ToolKey
+from edgewise.errors import BudgetExceeded, CloudAuthFailed, LedgerUnavailable
+from edgewise.record.ledger import Counts, Ledger, ToolKey
+from edgewise.record.rows import Budget, BudgetState
 from edgewise.types.messages import Image, Message, ToolCall
 from edgewise.types.replies import Usage
 from tests.campaigns import rounds
@@ -86,6 +85,12 @@ def test_a_request_is_recorded_with_its_decision(ledger: Ledger) -> None:
         "truncated": False,
         "confidence": 0.91,
         "threshold": 0.6,
+        "kept_from": None,
+        "user_name": "",
+        "group_name": "",
+        "price_guessed": False,
+        "kept_at": None,
+        "verdict": None,
         "decided_after_tokens": None,
         "features": {"mean_logprob": -0.1},
         "calibration": "qwen3-q4",
@@ -201,6 +206,39 @@ def test_an_id_is_seen_once_it_was_recorded_or_paid_for(ledger: Ledger) -> None:
     assert ledger.get("s") is None
 
 
+def test_an_id_is_given_to_one_of_many(books: Books) -> None:
+    ledgers = [books.open(busy_s=60.0) if not books.url else books.open() for _ in range(2)]
+    start, winners = threading.Barrier(20), list[int]()
+
+    def claim(number: int) -> None:
+        start.wait()
+        if ledgers[number % 2].claim("r"):
+            winners.append(number)
+
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(winners) == 1
+    assert ledgers[0].seen("r") and not ledgers[0].claim("r"), "also if its process has died"
+
+
+def test_an_id_that_was_recorded_or_paid_for_is_given_to_nobody(ledger: Ledger) -> None:
+    ledger.record(asking("r"), replying("r"))
+    ledger.reserve("s/0", asking("s"), PROVIDER, 1)
+    assert [ledger.claim(name) for name in ("r", "s", "t", "t")] == [False, False, True, False]
+
+
+def test_an_attempt_is_reserved_once(ledger: Ledger) -> None:
+    ledger.reserve("r/0", asking("r"), PROVIDER, 40)
+    for _ in range(2):
+        with pytest.raises(LedgerUnavailable, match="another request has this id"):
+            ledger.reserve("r/0", asking("r"), PROVIDER, 40)
+        ledger.settle("r/0", cloud_attempt(30))
+    assert ledger.remaining()[0].spent == 30
+
+
 def test_text_that_is_not_unicode_and_numbers_that_are_none_are_stored(ledger: Ledger) -> None:
     request = replace(
         asking("r\udcff", store_text=True), messages=(Message("user", "half a pair \ud800"),)
@@ -278,16 +316,6 @@ def test_settling_replaces_the_reservation_with_the_facts(
     assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == (12, 7, 3)
     assert (row["first_token_ms"], row["total_ms"], row["tries"]) == (310.0, 800.0, 2)
     assert (row["shown_chars"], row["estimated"]) == (5, 0)
-
-
-def test_reserving_the_same_attempt_again_changes_nothing(ledger: Ledger) -> None:
-    ledger.reserve("r/0", asking("r"), PROVIDER, 250)
-    ledger.reserve("r/0", asking("r"), PROVIDER, 999)
-    ledger.settle("r/0", cloud_attempt(42))
-    ledger.reserve("r/0", asking("r"), PROVIDER, 999)
-    assert [(row["state"], row["cost_microdollars"]) for row in attempts(ledger)] == [
-        ("settled", 42)
-    ]
 
 
 def test_the_first_settlement_stands(ledger: Ledger) -> None:
@@ -475,13 +503,18 @@ def spend_the_same(path: Path, number: int, start: Barrier, results: Results) ->
     """Every process makes the same attempts of the same requests, at its own price."""
     ledger = open_ledger(path)
     start.wait()
+    refused = 0
     for index in range(ROUNDS):
         request = asking(f"same-{index}")
-        ledger.reserve(f"{request.id}/0", request, PROVIDER, 10)
+        try:
+            ledger.reserve(f"{request.id}/0", request, PROVIDER, 10)
+        except LedgerUnavailable:
+            refused += 1
+            continue
         ledger.settle(f"{request.id}/0", cloud_attempt(number + 1))
         ledger.record(request, replying(request.id))
     ledger.close()
-    results.put((0, 0, 0))
+    results.put((0, 0, refused))
 
 
 def run(
@@ -529,9 +562,10 @@ def test_four_processes_spend_exactly_and_never_above_the_limit(tmp_path: Path) 
     ledger.close()
 
 
-def test_the_same_request_in_four_processes_is_booked_once(tmp_path: Path) -> None:
+def test_the_same_request_in_four_processes_is_paid_by_one(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
-    run(spend_the_same, path)
+    told = run(spend_the_same, path)
+    assert sum(refused for _, _, refused in told) == (PROCESSES - 1) * ROUNDS
     ledger = open_ledger(path)
     assert ledger.report().requests == ROUNDS
     assert ledger.report().providers["openai"].attempts == ROUNDS
@@ -541,7 +575,9 @@ def test_the_same_request_in_four_processes_is_booked_once(tmp_path: Path) -> No
     ledger.close()
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ledger-tables.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "ledger-tables.md").read_text(
+    encoding="utf-8"
+)
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -560,7 +596,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.parametrize(
-    "table", ["requests", "attempts", "spend", "tool_record", "audits", "notes"]
+    "table", ["requests", "attempts", "claims", "spend", "tool_record", "audits", "notes"]
 )
 def test_the_page_lists_the_columns_of_a_table_in_order(
     connection: sqlite3.Connection, table: str

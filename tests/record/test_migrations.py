@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.errors import LedgerUnavailable
 from edgewise.record.ledger import Ledger
-from edgewise.record.migrations import MIGRATIONS, Migration, check_known, migrate
+from edgewise.record.store import MIGRATIONS, Migration, check_known, migrate
 from tests.record.ledger_cases import TurnedClock, cloud_attempt
 
 

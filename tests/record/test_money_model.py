@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgewise.errors import BudgetExceeded
-from edgewise.record.budget import Budget
+from edgewise.errors import BudgetExceeded, LedgerUnavailable
 from edgewise.record.ledger import Ledger
+from edgewise.record.rows import Budget
 from tests.record.ledger_cases import PROVIDER, Books, TurnedClock, asking, cloud_attempt
 
 LIMIT = 100
@@ -44,9 +44,9 @@ class Model:
             self.guessed.add(number)
 
     def reserve(self, number: int, amount: int) -> bool:
-        self.sweep()
         if number in self.cost:
-            return True
+            return False
+        self.sweep()
         if sum(self.cost.values()) + amount > LIMIT:
             return False
         self.cost[number], self.open[number] = amount, self.now + EXPIRES_S
@@ -86,9 +86,12 @@ def test_money_is_what_the_model_says(
             try:
                 ledger.reserve(attempt_id, request, PROVIDER, amount)
                 reserved = True
-            except BudgetExceeded:
+            except (BudgetExceeded, LedgerUnavailable):  # the second: a known attempt
                 reserved = False
             assert reserved == model.reserve(number, amount)
+            if not reserved:  # what it swept before it was refused, a file has taken back
+                ledger.sweep()
+                model.sweep()
         elif kind == "settle":
             ledger.settle(attempt_id, cloud_attempt(amount))
             model.settle(number, amount)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import GenerationFailed, LedgerUnavailable
-from edgewise.record.ledger import Ledger
-from edgewise.record.recorder import RequestRecorder
+from edgewise.record.ledger import Ledger, RequestRecorder
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt, Decision, Reply
 

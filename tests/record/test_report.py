@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,9 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import DoesNotFit, SettingsError
-from edgewise.record.budget import Budget, BudgetState
 from edgewise.record.ledger import Ledger
-from edgewise.record.report import Percentiles, ProviderSpend, TokenCount, parse_since, percentile
+from edgewise.record.report import (
+    MOST_TIMED,
+    Percentiles,
+    ProviderSpend,
+    TokenCount,
+    make_report,
+    parse_since,
+    percentile,
+)
+from edgewise.record.rows import Budget, BudgetState, insert_once, reply_row
+from edgewise.record.store import migrate
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Decision, Reply, Usage
 from tests.record.ledger_cases import (
@@ -171,6 +185,8 @@ def test_a_report_becomes_json(ledger: Ledger) -> None:
         "limit_microdollars": 1_000,
         "window": "day",
         "key": "",
+        "of": "",
+        "name": "",
     }
 
 
@@ -200,6 +216,55 @@ def test_a_percentile_is_a_value_that_occurred_and_splits_the_list(
     at_most = sum(value <= found for value in values)
     below = sum(value < found for value in values)
     assert at_most >= math.ceil(len(values) * percent / 100) > below
+
+
+Latencies = list[tuple[str, float | None]]
+
+
+def percentiles_of(rows: Latencies) -> dict[str, Percentiles]:
+    """The plain way: sorted lists."""
+    answered = [(source, value) for source, value in rows if source != "none"]
+    lists: dict[str, list[float]] = {}
+    for source, value in answered:
+        if value is not None:
+            lists.setdefault(source, []).append(value)
+            lists.setdefault("all", []).append(value)
+    return {
+        source: Percentiles(len(each), *(percentile(sorted(each), p) for p in (50, 90, 99)))
+        for source, each in lists.items()
+    }
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["local", "cloud", "corrected", "none"]),
+            st.none() | st.sampled_from([1.0, 2.0, 3.0]) | st.floats(0, 1e6),
+        ),
+        max_size=250,
+    )
+)
+def test_the_database_ranks_latencies_as_sorted_lists_do(rows: Latencies) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, NOON)
+        for number, (source, value) in enumerate(rows):
+            reply = replying(f"{number}", source=source, total_ms=value, first_token_ms=None)
+            insert_once(connection, "requests", reply_row(asking(f"{number}"), reply, NOON, 0))
+        report = make_report(connection, [], None, NOON)
+    assert report.total_ms == percentiles_of(rows)
+    assert report.first_token_ms == {}
+    assert report.by_source == Counter(source for source, _ in rows)
+
+
+def test_both_databases_rank_many_latencies_alike(ledger: Ledger) -> None:
+    random = Random(4)
+    rows: Latencies = [
+        (random.choice(("local", "cloud")), round(random.lognormvariate(5, 2), 1))
+        for _ in range(300)
+    ]
+    for number, (source, value) in enumerate(rows):
+        record(ledger, f"{number}", "confident", source=source, total_ms=value)
+    assert ledger.report().total_ms == percentiles_of(rows)
 
 
 @pytest.mark.parametrize(
@@ -388,3 +453,71 @@ def test_a_handoff_costs_what_handoffs_have_cost(watched_ledger: Ledger) -> None
     watched_ledger.settle("c/0", cloud_attempt(0, outcome="cloud_timeout"))
     day, _ = watched_ledger.remaining()
     assert watched_ledger.traffic(day).handoff_microdollars == pytest.approx(200.0)
+
+
+def test_a_report_reads_each_hour_of_the_past_once(tmp_path: Path) -> None:
+    clock = TurnedClock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    for hours in range(30 * 24):
+        clock.now = NOON + hours * HOUR
+        record(ledger, f"kept{hours}", "confident", avoided=1)
+        ledger.settle(f"kept{hours}/0", cloud_attempt(2))
+    begun = clock.now - 29 * DAY
+    read: list[str] = []
+    with ledger._store.reporting() as connection:
+        connection.set_progress_handler(lambda: read.append(""), 1_000)
+    first = ledger.report(begun)
+    assert (first.requests, first.spent_microdollars) == (29 * 24 + 1, 2 * (29 * 24 + 1))
+    cost_of_first = len(read)
+    read.clear()
+    assert replace(ledger.report(begun), until=first.until) == first
+    assert len(read) < cost_of_first / 2
+    clock.now += 2 * DAY
+    record(ledger, "later", "unsure")
+    assert ledger.report(begun).reasons == {"confident": 29 * 24 + 1, "unsure": 1}
+    assert ledger.report(clock.now).reasons == {"unsure": 1}
+    ledger.close()
+
+
+def test_rows_that_go_or_come_late_are_counted_as_they_are(tmp_path: Path) -> None:
+    clock = TurnedClock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    for hours in range(48):
+        clock.now = NOON + hours * HOUR
+        record(ledger, f"kept{hours}", "confident")
+    assert ledger.report(NOON).requests == 48
+    clock.now = NOON + 7 * HOUR  # a clock that was wrong
+    record(ledger, "late", "confident")
+    clock.now = NOON + 48 * HOUR
+    assert ledger.report(NOON).requests == 49
+    with ledger._store.writing() as connection:
+        connection.execute("DELETE FROM requests WHERE created_at < ?", (NOON + 24 * HOUR,))
+    assert ledger.report(NOON).requests == 24
+    ledger.close()
+
+
+def test_a_month_is_shown_in_whole_days_and_a_week_in_parts_of_a_day(tmp_path: Path) -> None:
+    clock = TurnedClock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    for hours in range(30 * 24):
+        clock.now = NOON + hours * HOUR
+        source, confidence = ("cloud", 0.1) if hours % 24 == 3 else ("local", 0.9)
+        record_judged(ledger, source, confidence)
+    month = ledger.timeline(NOON, 48)
+    assert [(each.start - DAY / 2 - NOON) % DAY for each in month[1:]] == [0.0] * (len(month) - 1)
+    assert month[0].start == NOON and month[5].counts == {"local": 23, "cloud": 1}
+    week = ledger.timeline(clock.now - 7 * DAY, 48)
+    lengths = {later.start - each.start for each, later in pairwise(week[1:])}
+    assert lengths == {4 * HOUR}
+    assert sum(sum(each.counts.values()) for each in week) == 7 * 24 + 1
+    ledger.close()
+
+
+def test_latencies_are_those_of_the_latest_answers(tmp_path: Path) -> None:
+    clock = TurnedClock()
+    ledger = Ledger(tmp_path / "ledger.sqlite3", clock=clock)
+    for number in range(MOST_TIMED + 20):
+        clock.now += 1
+        record(ledger, f"{number}", "confident", total_ms=9e9 if number < 20 else 100.0)
+    assert ledger.report().total_ms["local"] == Percentiles(MOST_TIMED, 100.0, 100.0, 100.0)
+    ledger.close()

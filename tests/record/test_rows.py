@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.record import rows
-from edgewise.record.audits import Audit
 from edgewise.record.ledger import Ledger
+from edgewise.record.report import Audit
 from edgewise.record.rows import (
     ERROR_CHARS,
     MASK,

@@ -15,9 +15,16 @@ from pathlib import Path
 import pytest
 
 from edgewise.errors import LedgerUnavailable
-from edgewise.record.budget import Budget
 from edgewise.record.ledger import Ledger
-from tests.record.ledger_cases import PROVIDER, TurnedClock, asking, cloud_attempt, replying
+from edgewise.record.rows import Budget
+from tests.record.ledger_cases import (
+    PROVIDER,
+    Books,
+    TurnedClock,
+    asking,
+    cloud_attempt,
+    replying,
+)
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -85,11 +92,73 @@ def test_only_free_requests_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     ledger.close()
 
 
+def in_a_thread(work: Callable[[], object]) -> Callable[[], bool]:
+    """Starts it; says, at the latest after a minute, whether it has ended."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+
+    def ended() -> bool:
+        thread.join(60)
+        return not thread.is_alive()
+
+    return ended
+
+
+def test_a_report_is_read_while_a_writer_holds_the_ledger(books: Books) -> None:
+    ledger = books.open()
+    ledger.record(asking("before"), replying("before"))
+    found: list[object] = []
+    with ledger._store.writing() as connection:
+        connection.execute("DELETE FROM requests")
+        ended = in_a_thread(
+            lambda: found.extend(
+                (
+                    ledger.report().requests,
+                    len(ledger.recent()),
+                    len(ledger.judged(0)),
+                    sum(sum(each.counts.values()) for each in ledger.timeline(0, 1)),
+                )
+            )
+        )
+        assert ended(), "the report waits for the writer"
+    assert found == [1, 1, 1, 1]
+    assert ledger.report().requests == 0
+
+
+def test_a_request_is_written_while_a_report_is_read(books: Books) -> None:
+    ledger = books.open()
+    ledger.sweep()
+    with ledger._store.reporting() as connection:
+        assert connection.execute("SELECT COUNT(*) FROM requests").fetchone()[0] == 0
+
+        def ask() -> None:
+            assert not ledger.seen("r")
+            ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+            ledger.settle("r/0", cloud_attempt(1))
+            ledger.record(asking("r"), replying("r"))
+
+        assert in_a_thread(ask)(), "the writer waits for the report"
+        assert connection.execute("SELECT COUNT(*) FROM requests").fetchone()[0] == 0
+    assert ledger.seen("r") and ledger.report().requests == 1
+
+
+def test_a_report_cannot_write(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    with (
+        pytest.raises(LedgerUnavailable, match="readonly"),
+        ledger._store.reporting() as connection,
+    ):
+        connection.execute("DELETE FROM requests")
+    ledger.close()
+
+
 def test_a_closed_ledger_opens_again_when_it_is_used(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.record(asking("r"), replying("r"))
+    assert ledger.report().requests == 1
     ledger.close()
     ledger.close()
+    assert ledger.report().requests == 1
     assert ledger.seen("r")
     ledger.close()
 
@@ -143,6 +212,34 @@ def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path) -> None:
         Ledger(tmp_path).sweep()
 
 
+def test_waits_for_a_locked_file_do_not_add_up_and_budgets_are_read_meanwhile(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ledger.db"
+    Ledger(path, budgets=[Budget(1, "day")]).sweep()
+    ledger = Ledger(path, budgets=[Budget(1, "day")], busy_s=2.0)
+    ledger.sweep()
+    failed: list[str] = []
+
+    def write() -> None:
+        with pytest.raises(LedgerUnavailable, match="another process holds it locked") as caught:
+            ledger.claim("x")
+        failed.append(str(caught.value))
+
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    threads = [threading.Thread(target=write, daemon=True) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    assert ledger.remaining() and threads[0].is_alive()
+    for thread in threads:
+        thread.join(25)  # one after the other they would wait for a minute
+    assert len(failed) == 30
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.claim("x")
+
+
 def test_a_locked_file_is_reported_after_the_wait_and_works_afterwards(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", busy_s=0.05)
     ledger.sweep()
@@ -155,6 +252,22 @@ def test_a_locked_file_is_reported_after_the_wait_and_works_afterwards(tmp_path:
     other.close()
     ledger.reserve("r/0", asking("r"), PROVIDER, 1)
     ledger.close()
+
+
+def test_who_comes_after_one_that_waited_in_vain_hardly_waits(tmp_path: Path) -> None:
+    """A request writes several times: its waits would add up."""
+    ledger = Ledger(tmp_path / "ledger.db", busy_s=0.05)
+    ledger.sweep()
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailable, match="another process holds it locked"):
+        ledger.reserve("r/0", asking("r"), PROVIDER, 1)
+    ledger._store._busy_s = 3600.0
+    with pytest.raises(LedgerUnavailable, match="another process holds it locked"):
+        ledger.claim("r")
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.claim("r") and not ledger._store._stuck
 
 
 def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:
@@ -220,7 +333,8 @@ from edgewise.record.ledger import Ledger
 
 ledger = Ledger(Path(sys.argv[1]))
 ledger.settle("before/0", cloud_attempt(1))
-inherited = ledger._store._connection
+assert ledger.report().spent_microdollars == 1
+inherited, reports = ledger._store._connection, ledger._store._reports
 children = []
 for number in range(3):
     child = os.fork()
@@ -229,6 +343,8 @@ for number in range(3):
             ledger.reserve(f"{number}-{index}/0", asking(f"{number}-{index}"), PROVIDER, 3)
             ledger.settle(f"{number}-{index}/0", cloud_attempt(2))
         assert ledger._store._connection is not inherited
+        assert ledger.report().requests == 0 and ledger._store._reports is not reports
+        assert reports.total_changes == 0  # raises if it was closed
         assert inherited.total_changes > 0  # raises if it was closed
         ledger.close()
         sys.exit(0)

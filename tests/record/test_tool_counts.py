@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from edgewise.record.ledger import Ledger
-from edgewise.record.tool_counts import Counts, ToolRecord, key_of, share_of
+from edgewise.record.ledger import Counts, Ledger, ToolRecord, key_of
 from edgewise.types.messages import Tool
 
 LAMP = Tool("lamp", "", {"type": "object", "properties": {"on": {"type": "boolean"}}})
@@ -24,31 +21,19 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger.db")
 
 
-def test_a_tool_without_a_record_is_not_told_of(ledger: Ledger) -> None:
-    record = ToolRecord(ledger)
-    assert record.shares([LAMP, FAN]) == {}
-    record.note([(LAMP, True)])
-    assert record.shares([LAMP, FAN]) == {"lamp": 0.6}
-    ledger.close()
-
-
 def test_what_was_noted_is_there_for_the_next_engine(ledger: Ledger) -> None:
     ToolRecord(ledger).note([(LAMP, True), (LAMP, False), (FAN, False)])
     ToolRecord(ledger).note([(LAMP, True)])
     ledger.close()
     again = Ledger(ledger.path)
     same = Tool(LAMP.name, "described otherwise", dict(LAMP.parameters))
-    shares = ToolRecord(again).shares([same, FAN])
-    assert shares == {"lamp": pytest.approx(4 / 7), "fan": pytest.approx(2 / 5)}
-    assert again.tool_counts()[key_of(LAMP)] == Counts(2, 1)
+    assert again.tool_counts() == {key_of(same): Counts(2, 1), key_of(FAN): Counts(0, 1)}
     again.close()
 
 
 def test_a_tool_that_takes_other_arguments_starts_afresh(ledger: Ledger) -> None:
-    record = ToolRecord(ledger)
-    record.note([(LAMP, False)] * 5)
-    assert record.shares([OTHER_LAMP]) == {}
-    assert record.shares([LAMP])["lamp"] < 0.3
+    ToolRecord(ledger).note([(LAMP, False)] * 5 + [(OTHER_LAMP, True)])
+    assert ledger.tool_counts() == {key_of(LAMP): Counts(0, 5), key_of(OTHER_LAMP): Counts(1, 0)}
     ledger.close()
 
 
@@ -65,11 +50,8 @@ def test_a_ledger_that_fails_is_only_warned_of(
 ) -> None:
     path = tmp_path / "ledger.db"
     path.write_text("not a database, whatever its name")
-    record = ToolRecord(Ledger(path))
-    assert record.shares([LAMP]) == {}
-    record.note([(LAMP, True)])
-    assert record.shares([LAMP]) == {"lamp": 0.6}, "it is known until the program ends"
-    assert "cannot be read" in caplog.text and "not in the ledger" in caplog.text
+    ToolRecord(Ledger(path)).note([(LAMP, True)])
+    assert "not in the ledger" in caplog.text
 
 
 def test_nothing_to_note_opens_nothing(ledger: Ledger) -> None:
@@ -90,13 +72,4 @@ def test_threads_lose_nothing(ledger: Ledger) -> None:
     for thread in threads:
         thread.join()
     assert ledger.tool_counts() == {key_of(LAMP): Counts(80, 0)}
-    assert record.shares([LAMP])["lamp"] == pytest.approx(82 / 84)
     ledger.close()
-
-
-@given(st.integers(0, 10_000), st.integers(0, 10_000))
-def test_shares_lie_between_and_follow_the_counts(right: int, wrong: int) -> None:
-    share = share_of(Counts(right, wrong))
-    assert 0 < share < 1
-    assert share_of(Counts(right + 1, wrong)) > share > share_of(Counts(right, wrong + 1))
-    assert share_of(Counts(right, right)) == 0.5

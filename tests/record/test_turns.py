@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.record.store import Store
-from edgewise.record.turns import Turns
+from edgewise.record.store import Store, Turns
 
 WAIT_S = 30.0
 

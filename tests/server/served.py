@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anthropic
+import httpx  # noqa: F401 - half imported by a thread of the server, it breaks the client of openai
 import httpx2
 import openai
 

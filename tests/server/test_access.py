@@ -15,6 +15,7 @@ from edgewise.server.access import (
     Allowance,
     Clients,
 )
+from edgewise.server.keys import KeyFile
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud
 from tests.server.conftest import Serving
@@ -29,7 +30,10 @@ def test_addresses_and_localhost_are_good_names(session_served: Served, host: st
     assert session_served.http.get("/v1/models", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io", "127.0.0.1%.evil.com"],
+)
 def test_other_names_are_refused_so_that_a_page_cannot_rebind_one(
     session_served: Served, host: str
 ) -> None:
@@ -120,6 +124,19 @@ def test_listening_elsewhere_needs_a_key(tmp_path: Path) -> None:
             pass
 
 
+def test_listening_elsewhere_says_to_whom_it_is_open(tmp_path: Path) -> None:
+    def loaded(**server: object) -> Settings:
+        return Settings.load({}, config_dir=tmp_path, server={"port": 0, **server})
+
+    assert serve.who_may_ask(loaded()) == ""
+    serve.require_key(loaded(host="0.0.0.0", open=True))
+    told = serve.who_may_ask(loaded(host="0.0.0.0", open=True))
+    assert "every network" in told and "WITHOUT A KEY" in told
+    KeyFile(tmp_path).add("wiki", {})
+    serve.require_key(loaded(host="192.168.1.20"))
+    assert "192.168.1.20, with a key" in serve.who_may_ask(loaded(host="192.168.1.20"))
+
+
 def test_each_key_has_its_own_budget_and_cannot_choose_another(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
@@ -195,6 +212,19 @@ def test_a_client_that_asks_too_often_is_told_when_to_come_again(serving: Servin
     refused = served.chat(headers=headers)
     assert 1 <= int(refused.headers["retry-after"]) <= 30
     assert served.http.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/edgewise/overview/1h", "/v1/models"])
+def test_who_reads_too_often_is_told_so_and_may_still_ask(serving: Serving, path: str) -> None:
+    served = serving(
+        keys={"app": {"key_env": "APP_KEY", "requests_per_minute": 2}},
+        environment={"APP_KEY": "app-key"},
+    )
+    headers = {"authorization": "Bearer app-key"}
+    read = [served.http.get(path, headers=headers) for _ in range(3)]
+    assert [each.status_code for each in read] == [200, 200, 429]
+    assert 1 <= int(read[-1].headers["retry-after"]) <= 30
+    assert [served.chat(headers=headers).status_code for _ in range(2)] == [200, 200]
 
 
 def test_an_allowance_fills_up_again_but_not_beyond_a_minute() -> None:

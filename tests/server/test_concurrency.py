@@ -16,7 +16,7 @@ from edgewise.local.backend import TokenStream
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, Silence
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served, wait_until
 
@@ -63,7 +63,7 @@ def in_parallel(count: int, ask: Callable[[int], httpx2.Response]) -> list[Futur
 
 
 def waiting(served: Served) -> int:
-    return sum(each.waiting for each in served.state.engine.fair_queues.values())
+    return sum(each.waiting for each in served.state.engine.parts.fair_queues.values())
 
 
 def test_as_many_run_as_there_are_slots_and_the_rest_wait(serving: Serving) -> None:

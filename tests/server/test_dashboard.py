@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from edgewise.assembly import parts
+from edgewise import parts
 from edgewise.decide.drift import Drift
-from edgewise.errors import ExtraMissing
-from edgewise.speech import chunks
+from edgewise.errors import ExtraMissing, LedgerUnavailable
+from edgewise.speech import audio
 from edgewise.testing import (
     Answer,
     LoopbackCloud,
@@ -112,6 +112,105 @@ def test_the_feed_and_the_figures_follow_a_request(page: Browser, busy: Served) 
     page.wait("document.querySelectorAll('#feed tr').length === 14")
 
 
+def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always(Answer(text="Lyon.", input_tokens=900, output_tokens=900))
+    served = serving(ScriptedBackend([SURE, UNSURE, SURE], delay_s=0.001))
+    for key in ("kitchen", "kitchen", HOSTILE):
+        served.chat(metadata={"budget_key": key})
+    opened(page, served)
+    page.wait("document.querySelectorAll('#usage-table tbody tr').length === 2")
+    rows = "[...document.querySelectorAll('#usage-table tbody tr')].map((e) => e.textContent)"
+    kitchen, other = page.run(rows)
+    assert kitchen.startswith("kitchen21 (50 %)010$0.") and other.startswith(f"{HOSTILE}11 (100 %)")
+    assert page.run("document.querySelectorAll('#usage-trend rect').length") == 2, "one day"
+    page.run(
+        "(() => { const e = document.querySelector('#usage-of'); e.value = 'kitchen';"
+        " e.dispatchEvent(new Event('change')) })()"
+    )
+    page.wait("document.querySelectorAll('#usage-table tbody tr').length === 1")
+    page.run("HTMLAnchorElement.prototype.click = function () { window.saved = this.download }")
+    page.click("#usage-export")
+    page.wait("window.saved")
+    assert page.run("window.saved") == "edgewise-key-day-24h.csv"
+    for width in (390, 1280):
+        page.look(width=width)
+        assert page.run("document.documentElement.scrollWidth") <= width
+    assert page.run("window.hurt") is None
+
+
+def test_what_stayed_below_its_threshold_is_counted_by_its_reason(
+    page: Browser, serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(
+        ScriptedBackend([UNSURE], delay_s=0.001), settings={"budgets": ["none: $0.000001/day"]}
+    )
+    cloud.always("Lyon.")
+    served.chat()
+    for _ in range(2):
+        served.chat(metadata={"policy": "local_only"})
+    served.chat(metadata={"budget_key": "none"})
+    cloud.always(Status(500))
+    served.chat()
+    opened(page, served)
+    page.wait("document.querySelector('#agreement').textContent")
+    told = page.text("#agreement")
+    assert told.startswith("Of the 5 that were below their threshold, 1 went to the cloud and 4")
+    assert "only the device was allowed: 2" in told and "the budget is spent: 1" in told
+    assert "it had an error of its own: 1" in told
+    spent = "it should have answered; "
+    assert page.text("#degraded-note").startswith(spent)
+    assert "the budget is spent: 1" in page.text("#degraded-note")
+    feed = page.text("#feed")
+    assert "the cloud failed" not in feed and "cloud: the budget is spent" in feed
+
+
+def test_captions_are_offered_only_where_they_can_work(
+    page: Browser, serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "find_spec", lambda name: None)
+    opened(page, serving(), "#captions")
+    page.wait("!document.querySelector('#overview').hidden")
+    assert page.run("document.querySelector('#captions').hidden")
+    assert page.run("document.querySelector('#captions-link').hidden")
+    given = serving(transcriber=LevelTranscriber())
+    opened(page, given, "#captions")
+    page.wait("!document.querySelector('#captions').hidden")
+    assert not page.run("document.querySelector('#captions-link').hidden")
+
+
+def test_thumbs_say_whether_an_answer_was_right(page: Browser, busy: Served) -> None:
+    opened(page, busy)
+    page.wait("document.querySelectorAll('#feed .thumbs').length === 12")
+    thumb = "#feed tr:first-child .thumb[aria-label=wrong]"
+    page.click(thumb)
+    page.wait(f"document.querySelector('{thumb}').getAttribute('aria-pressed') === 'true'")
+    page.wait("document.querySelector('#feed-news').textContent === 'Counted as wrong.'")
+    assert not page.run("document.querySelector('#detail').open"), "the row does not open"
+    (said,) = busy.state.engine.ledger.verdicts("")
+    assert said.id == page.run("document.querySelector('#feed tr').dataset.id")
+    assert (said.right, said.judged_by) == (False, "person")
+    opened(page, busy)  # anew: the server remembers it
+    page.wait(f"document.querySelector('{thumb}')?.getAttribute('aria-pressed') === 'true'")
+
+
+def test_a_thumb_that_was_not_recorded_says_so_and_is_taken_back(
+    page: Browser, busy: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise LedgerUnavailable("the ledger is away")
+
+    opened(page, busy)
+    page.wait("document.querySelectorAll('#feed .thumbs').length === 12")
+    monkeypatch.setattr(busy.state.engine.ledger, "record_verdict", away)
+    page.click("#feed tr:first-child .thumb[aria-label=right]")
+    page.wait("!document.querySelector('#feed-trouble').hidden")
+    assert "the ledger is away" in page.text("#feed-trouble")
+    assert page.run("document.querySelectorAll('.thumb[aria-pressed=true]').length") == 0
+    page.errors.clear()  # the browser notes the 503
+
+
 def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Served) -> None:
     opened(page, busy)
     page.wait("document.querySelector('#feed .when')")
@@ -131,7 +230,7 @@ def test_a_request_opens_in_full_and_closes_with_escape(page: Browser, busy: Ser
 
 
 def handed_off(page: Browser) -> int:
-    found = re.search(r"Handed off\d+ %(\d+) of 12", page.text("#outcome"))
+    found = re.search(r"Would leave\d+ %(\d+) of 12", page.text("#outcome"))
     assert found, page.text("#outcome")
     return int(found[1])
 
@@ -203,7 +302,7 @@ def test_the_threshold_opens_on_most_rows_and_says_how_many_are_wrong(
     at = float(page.run("document.querySelector('#histogram input').value"))
     kept = [each for each in sure if each >= at]
     wrong = sum(1 - each for each in kept)
-    told = f"Among the {len(kept)} kept, expect about {wrong:.1f} wrong answers"
+    told = f"Among the {len(kept)} that stay, expect about {wrong:.1f} wrong answers"
     assert page.text("#expected").startswith(told)
     assert f"{len(kept)} of 5" in page.text("#outcome")
     least, most = page.run(
@@ -295,7 +394,7 @@ def test_rows_are_filtered_searched_and_marked(
     served.chat(metadata={"policy": "local_only", "budget_key": HOSTILE})  # kept in doubt
     cloud.always(Status(400))
     served.chat(metadata={"budget_key": "kitchen"})  # degraded: the cloud did not answer
-    served.state.engine._watch.found[HOSTILE] = Drift(
+    served.state.engine.parts.watch.found[HOSTILE] = Drift(
         calibration=HOSTILE, reasons=("too many are wrong",)
     )
     opened(page, served)
@@ -375,16 +474,23 @@ def test_the_playground_compares_device_and_cloud_at_once(
 def test_the_playground_streams_and_says_who_answered(
     page: Browser, serving: Serving, cloud: LoopbackCloud
 ) -> None:
-    served = serving(ScriptedBackend([SURE], delay_s=0.15))
+    # A short answer is judged whole.
+    long = f"Paris is the capital of France, {' '.join(f'and{n}' for n in range(70))}."
+    sure = word_tokens(long, logprob=-0.01, margin=6.0, entropy=0.05)
+    served = serving(ScriptedBackend([sure], delay_s=0.05))
     chatting(page, served)
     page.click("#prompt")
     page.write("What is the capital of France?")
     page.click("#send")
     page.wait("document.querySelector('.turn.assistant .said')?.textContent.startsWith('Paris')")
     seen = page.text(".turn.assistant .said")
-    assert seen != "Paris is the capital of France."  # it is still being written
+    assert seen.strip() != long.strip()  # it is still being written
     page.wait("document.querySelector('.turn.assistant .facts')?.textContent.includes('sure')")
-    assert page.text(".turn.assistant .said") == "Paris is the capital of France."
+    assert page.text(".turn.assistant .said").strip() == long.strip()
+    page.click(".turn.assistant .thumb[aria-label=wrong]")
+    page.wait("document.querySelector('.judged small').textContent === 'counted as wrong'")
+    (said,) = served.state.engine.ledger.verdicts("")
+    assert (said.right, said.judged_by) == (False, "person")
     assert "device" in page.text(".turn.assistant .who")
     page.run("document.querySelector('#model').value = 'cloud'")
     cloud.always("From the cloud.")
@@ -553,7 +659,7 @@ def test_captions_of_a_file_appear_while_it_plays(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
     cloud.always("what was really said")
     sound = tmp_path / "talk.wav"
     sound.write_bytes(wav(spoken(100, 101, 102), pause(0.9), spoken(700, 701, 702), pause(0.9)))
@@ -583,7 +689,7 @@ def test_captions_of_a_file_appear_while_it_plays(
 def test_words_that_the_device_doubts_are_marked(
     page: Browser, serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
     sound = tmp_path / "talk.wav"
     sound.write_bytes(wav(spoken(100, 101, 702), pause(0.9)))
     opened(page, serving(transcriber=LevelTranscriber()), "#captions")
@@ -604,4 +710,5 @@ def test_captions_say_what_to_install_where_nothing_can_hear(
     monkeypatch.setattr(parts, "open_transcriber", missing)
     opened(page, serving(), "#captions")
     page.click("#listen")  # a beep, from the browser's pretended microphone
-    page.wait("document.querySelector('#caption-state').textContent.includes('edgewise[speech]')")
+    told = "document.querySelector('#caption-state').textContent"
+    page.wait(f"{told}.includes(\"the extra 'speech'\")")

@@ -45,7 +45,7 @@ def clean(served: Served) -> None:
     """Nothing of any request is left."""
     served.settle()
     wait_until(lambda: request_threads() == 0)
-    for fair_queue in served.state.engine.fair_queues.values():
+    for fair_queue in served.state.engine.parts.fair_queues.values():
         assert (fair_queue.busy, fair_queue.waiting) == (0, 0)
 
 
@@ -95,7 +95,7 @@ def test_leaving_the_queue_frees_the_place(serving: Serving) -> None:
     served = serving(backend, queue=1, settings={"max_tokens": 400})
     first = post(served, model="local")
     wait_until(lambda: backend.generated > 0)
-    fair_queue = served.state.engine.fair_queues["scripted-1"]
+    fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
     waiting = post(served, model="local")
     wait_until(lambda: fair_queue.waiting == 1)
     assert served.chat(model="local").status_code == 429
@@ -254,7 +254,7 @@ def test_a_client_that_does_not_read_is_let_go(serving: Serving) -> None:
         ScriptedBackend.confident(numbered(words)), stall_s=0.5, settings={"max_tokens": words}
     )
     with post(served, model="local", stream=True) as connection:
-        fair_queue = served.state.engine.fair_queues["scripted-1"]
+        fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
         wait_until(lambda: fair_queue.busy == 1)
         wait_until(lambda: fair_queue.busy == 0)
         clean(served)

@@ -11,7 +11,7 @@ import openai
 import pytest
 from typing_extensions import override
 
-from edgewise.assembly import parts
+from edgewise import parts
 from edgewise.errors import ExtraMissing
 from edgewise.local.backend import nothing
 from edgewise.server import wire
@@ -163,7 +163,7 @@ def test_a_missing_extra_is_not_implemented_and_says_what_to_install(
     with pytest.raises(openai.APIStatusError) as caught:
         served.openai().embeddings.create(model="local", input="a boat")
     assert caught.value.status_code == 501
-    assert "pip install 'edgewise[embed]'" in caught.value.message
+    assert "comes with the extra 'embed'; `edgewise doctor` says there how" in caught.value.message
     assert caught.value.code == "missing_extra"
 
 

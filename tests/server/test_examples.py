@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.testing import LoopbackCloud, ScriptedEmbedder
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedEmbedder
 from tests.server.conftest import Serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -69,7 +69,8 @@ def test_the_plugin_for_llm_asks_the_server(
     serving: Serving, cloud: LoopbackCloud, tmp_path: Path
 ) -> None:
     python = python_with("llm")
-    served = serving()
+    # The same words a second time would be in doubt.
+    served = serving(ScriptedBackend.confident(ANSWER, ANSWER, "So is this."))
     folder = str(EXAMPLES / "llm-edgewise")
     script = (
         "import llm, llm_edgewise\n"
@@ -81,7 +82,7 @@ def test_the_plugin_for_llm_asks_the_server(
         "talk.prompt('One?').text(); print(talk.prompt('Two?', system='Be brief.').text())\n"
     )
     said = run(python, "-c", script, PYTHONPATH=folder, LLM_USER_PATH=str(tmp_path))
-    assert said.splitlines() == [f"{ANSWER} policy_local_only", ANSWER]
+    assert said.splitlines() == [f"{ANSWER} policy_local_only", "So is this."]
     assert not cloud.requests
 
 

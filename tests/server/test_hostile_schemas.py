@@ -16,7 +16,7 @@ import httpx2
 import jsonschema_rs
 import pytest
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise_bench.campaigns.schemas import TOO_MUCH, UNSPELT, bent_schema
 from tests.conftest import MODELS_DIR
 

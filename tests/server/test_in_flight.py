@@ -6,20 +6,21 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 from unittest import mock
 
+import pytest
 from typing_extensions import override
 
 from edgewise.bridge import Cancellation
 from edgewise.local.backend import TokenStream
+from edgewise.server import answer
 from edgewise.server.access import Client
-from edgewise.server.access_log import Served as AccessServed
+from edgewise.server.access import Served as AccessServed
 from edgewise.server.answer import Incoming
-from edgewise.server.dashboard.events import BACKLOG, events, in_flight
+from edgewise.server.dashboard import BACKLOG, events, in_flight
 from edgewise.testing import LoopbackCloud, ScriptedBackend, word_tokens
-from edgewise.types.progress import Progress
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Progress, Reply, Token
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
 
@@ -90,7 +91,8 @@ def test_a_request_is_seen_while_it_runs_and_while_it_is_handed_over(
 def test_a_request_that_waits_for_its_turn_says_so(serving: Serving) -> None:
     device = StepByStep([word_tokens("Paris is the capital.", logprob=-0.01)])
     served = serving(device)
-    asking = [threading.Thread(target=served.chat) for _ in range(2)]
+    stays = {"metadata": {"policy": "local_only"}}  # otherwise it would leave instead
+    asking = [threading.Thread(target=served.chat, kwargs=stays) for _ in range(2)]
     for each in asking:
         each.start()
 
@@ -128,13 +130,14 @@ def test_a_key_of_its_own_sees_its_own_requests_only(serving: Serving) -> None:
     asking.join()
 
 
-def test_a_request_that_nobody_foresaw_to_fail_does_not_stay(serving: Serving) -> None:
-    class Broken(ScriptedBackend):
-        @override
-        def generate(self, *_: Any, **__: Any) -> Any:
-            raise RuntimeError("nobody foresaw this")
+def test_a_request_that_nobody_foresaw_to_fail_does_not_stay(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Reply) -> NoReturn:
+        raise RuntimeError("nobody foresaw this")
 
-    served = serving(Broken(["never"]))
+    monkeypatch.setattr(answer, "report", broken)
+    served = serving()
     assert served.chat().status_code == 500
     served.settle()
     assert served.state.access_log.running == {}

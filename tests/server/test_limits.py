@@ -15,19 +15,19 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from edgewise import bridge
-from edgewise.assembly import pictures
+from edgewise import bridge, tasks
 from edgewise.bridge import Cancellation, current
 from edgewise.errors import Cancelled
+from edgewise.server import dashboard
 from edgewise.server.body import MOST_VALUES, BadField, parse_body
 from edgewise.server.realtime import MESSAGE_BYTES, WAITING, WAITING_BYTES, Inbox
 from edgewise.server.state import SMALL_BODY
 from edgewise.settings import Settings
 from edgewise.shared_engine import SharedEngine
-from edgewise.speech import chunks
+from edgewise.speech import audio
 from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedTranscriber, heard
 from edgewise.types.messages import MOST_TURNS, Image
-from edgewise.vision import fetch
+from edgewise.vision import fetch, pictures
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, spoken
 from tests.pictures import one_pixel
 from tests.server.conftest import Serving
@@ -210,9 +210,9 @@ def test_the_pictures_of_a_client_that_left_are_not_unpacked(
     token = current.set(cancellation)
     try:
         with SharedEngine(Settings.load({}, data_dir=tmp_path), queue=1) as engine:
-            asked = engine._request("What is it?", images=images)
+            asked = engine.parts.request("What is it?", images=images)
             with pytest.raises(Cancelled):
-                pictures.settled(engine, asked)
+                tasks.settled(engine.parts, asked)
     finally:
         current.reset(token)
     assert opened == [1]
@@ -305,6 +305,59 @@ def test_more_live_sessions_than_may_be_are_told_to_come_again(serving: Serving)
         assert told(third)["type"] == "session.created"
 
 
+TWO_KEYS: dict[str, Any] = {
+    "keys": {
+        "a": {"key_env": "A_KEY", "requests_per_minute": 30},
+        "b": {"key_env": "B_KEY", "requests_per_minute": 30},
+    },
+    "environment": {"A_KEY": "key-a", "B_KEY": "key-b"},
+}
+A, B = {"authorization": "Bearer key-a"}, {"authorization": "Bearer key-b"}
+
+
+def test_one_key_takes_no_more_than_half_of_the_live_sessions(serving: Serving) -> None:
+    served = serving(live_sessions=4, **TWO_KEYS)
+    url = served.url.replace("http", "ws", 1) + "/v1/realtime"
+    with connect(url, additional_headers=A) as one, connect(url, additional_headers=A) as two:
+        assert told(one)["type"] == told(two)["type"] == "session.created"
+        with connect(url, additional_headers=A) as three, pytest.raises(ConnectionClosed):
+            told(three)
+        with connect(url, additional_headers=B) as other:
+            assert told(other)["type"] == "session.created"
+
+
+def test_one_key_takes_no_more_than_half_of_the_places_to_look_on(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dashboard, "MOST_WATCHING", 2)
+    served = serving(**TWO_KEYS)
+    with served.http.stream("GET", "/edgewise/events", headers=A) as looks:
+        assert looks.status_code == 200
+        assert served.http.get("/edgewise/events", headers=A).status_code == 429
+        with served.http.stream("GET", "/edgewise/events", headers=B) as other:
+            assert other.status_code == 200
+        assert served.chat(headers=B).status_code == 200
+
+
+def test_each_recording_of_a_session_counts_as_a_request(serving: Serving) -> None:
+    keys = {"a": {"key_env": "A_KEY", "requests_per_minute": 2}}
+    served = serving(transcriber=LevelTranscriber(), keys=keys, environment={"A_KEY": "key-a"})
+    url = served.url.replace("http", "ws", 1) + "/v1/realtime"
+    sound = base64.b64encode(bytes(9_600)).decode()
+    codes: list[str] = []
+    with connect(url, additional_headers=A) as socket:
+        told(socket)
+        for _ in range(4):
+            socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": sound}))
+            socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+            while (event := told(socket))["type"] not in ("error", "edgewise.session.finished"):
+                pass
+            codes.append(event["error"]["code"] if event["type"] == "error" else "heard")
+            if event["type"] == "error":
+                told(socket)  # there is nothing to commit
+    assert codes == ["heard", "heard", "rate_limit_exceeded", "rate_limit_exceeded"]
+
+
 def test_a_session_in_which_nothing_is_said_ends(serving: Serving) -> None:
     with session(serving(total_s=0.3)) as socket:
         told(socket)
@@ -316,7 +369,7 @@ def test_a_session_in_which_nothing_is_said_ends(serving: Serving) -> None:
 def test_a_live_session_is_committed_when_its_sound_is_long_enough(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
     data = base64.b64encode((spoken(*range(100, 109)) * 32767).astype("<i2").tobytes()).decode()
     rate = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}}
     with session(serving(transcriber=LevelTranscriber(), sound_s=0.5)) as socket:

@@ -15,7 +15,7 @@ import numpy
 import pytest
 from websockets.sync.client import connect
 
-from edgewise.speech import chunks
+from edgewise.speech import audio
 from edgewise.testing import Answer, LoopbackCloud
 from tests.campaigns import rounds
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, Samples, pause, spoken
@@ -98,7 +98,7 @@ def phases(served: Served, cloud: LoopbackCloud) -> list[Callable[[], None]]:
 def test_many_rounds_of_hanging_up_in_every_phase_leak_nothing(
     serving: Serving, cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
     served = serving(transcriber=LevelTranscriber(), header_s=2.0)
     cloud.always(Answer(text="what was really said", delay_between_s=0.05))
     ways = phases(served, cloud)

@@ -114,7 +114,7 @@ def test_a_program_may_have_a_server_as_its_cloud(stack: ExitStack, tmp_path: Pa
             assert (reply.text, reply.source) == ("Paris.", "cloud")
             served.settle()
             via = cloud.requests[0].headers["x-edgewise-via"]
-            assert via == f"{engine._id}, {served.state.engine._id}"
+            assert via == f"{engine.parts.id}, {served.state.engine.parts.id}"
 
 
 def test_a_providers_own_address_is_not_told_of_it() -> None:

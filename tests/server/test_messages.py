@@ -16,7 +16,7 @@ from edgewise.testing import (
     ScriptedFunctionModel,
     Status,
 )
-from tests.calls.gbnf_walker import Grammar
+from tests.grammar.gbnf_walker import Grammar
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
 from tests.server.test_chat import png
@@ -223,10 +223,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": None}, "max_tokens"),
     ({"messages": None}, "messages"),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
-    ({"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}, "content[0].type"),
+    ({"messages": [{"role": "user", "content": [{"type": 5}]}]}, "content[0].type"),
     ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "source.type"),
     ({"system": 5}, "system"),
-    ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
+    ({"tools": [{"type": 5, "name": "bash"}]}, "tools[0].type"),
     ({"tools": [{"name": ""}]}, "tools[0].name"),
     ({"tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
     ({"stop_sequences": 5}, "stop_sequences"),

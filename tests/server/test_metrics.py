@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
 from edgewise.decide.drift import Drift
-from edgewise.server.metrics import Gauge, Metrics, series_of
+from edgewise.server.metrics import Energy, Gauge, Metrics, series_of
 from edgewise.server.serve import JsonLines
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
@@ -21,7 +22,7 @@ def test_it_lives_and_is_ready(served: Served) -> None:
 
 
 def test_drift_is_told_by_calibration(served: Served) -> None:
-    served.state.engine._watch.found["mine"] = Drift(
+    served.state.engine.parts.watch.found["mine"] = Drift(
         calibration="mine", distance=0.3, bound=0.1, reasons=("far",)
     )
     assert served.metric('edgewise_drift{calibration="mine"}') == 1
@@ -33,6 +34,21 @@ def test_it_is_not_ready_while_it_drains(served: Served) -> None:
     served.state.draining = True
     response = served.http.get("/readyz")
     assert (response.status_code, response.json()["status"]) == (503, "draining")
+
+
+def test_a_key_sees_its_own_budgets_and_not_who_else_there_is(serving: Serving) -> None:
+    keys = {
+        name: {"key_env": f"{name}_KEY", "budgets": ["$1/day"]} for name in ("secret_name", "app")
+    }
+    environment = {"secret_name_KEY": "key-s", "app_KEY": "key-a", "EDGEWISE_SERVER_KEY": "owner"}
+    served = serving(keys=keys, environment=environment, settings={"budgets": ["$3/day"]})
+
+    def seen(key: str) -> str:
+        return served.http.get("/metrics", headers={"authorization": f"Bearer {key}"}).text
+
+    assert 'key="app"' in seen("key-a") and 'key=""' in seen("key-a")
+    assert "secret_name" not in seen("key-a")
+    assert "secret_name" in seen("owner"), "the server's own key sees all"
 
 
 def test_what_happened_is_counted(serving: Serving, cloud: LoopbackCloud) -> None:
@@ -148,3 +164,31 @@ def test_counts_of_several_servers_are_written_as_one_with_their_replicas() -> N
     assert written.count("# TYPE edgewise_slots gauge") == 1
     assert written.count("# TYPE edgewise_requests_total counter") == 1
     assert 'endpoint="chat",replica="chat-1"' in written
+
+
+def test_joules_are_counted_while_the_device_works_and_only_where_they_are_told(
+    tmp_path: Path,
+) -> None:
+    working = [True]
+    assert not Energy(lambda: True, tmp_path).told
+    for name, most in (("intel-rapl:0", 1_000_000_000), ("intel-rapl:0:0", 5), ("dtpm", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "max_energy_range_uj").write_text(str(most))
+        (tmp_path / name / "energy_uj").write_text("0")
+    energy = Energy(lambda: working[0], tmp_path)
+
+    def spend(microjoules: int) -> None:
+        (tmp_path / "intel-rapl:0" / "energy_uj").write_text(str(microjoules))
+        energy.look()
+
+    assert energy.told and energy.joules_per_answer is None
+    spend(100_000_000)
+    spend(130_000_000)
+    working[0] = False
+    spend(900_000_000)
+    working[0] = True
+    spend(10_000_000)  # the counter began anew
+    energy.answered()
+    energy.answered()
+    assert energy.joules == pytest.approx(30 + 110)
+    assert energy.joules_per_answer == pytest.approx(70)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.store.store import InstalledModel
-from edgewise.local.store.verify import read_manifest, write_manifest
+from edgewise.local.catalogue import read_manifest, write_manifest
+from edgewise.local.store import InstalledModel
 from edgewise.server.serve import running
 from edgewise.server.state import ServerState
 from edgewise.settings import Settings
-from tests.assembly.test_models import CODER, EACH, LARGER, OWN
 from tests.local.fake_servers import fake_openai
+from tests.local.test_models import CODER, EACH, LARGER, OWN
 from tests.pulled import Opened, pull
 from tests.server.served import HELLO, Served
 
@@ -152,7 +152,7 @@ def test_two_real_models_take_turns_in_the_memory_of_one(
             assert answer["model"] == f"local/{name}"
             verified = answer["edgewise"]["confidence_verified"]
             said[name] = answer["choices"][0]["message"]["content"], verified
-            assert states[0].engine._models.loaded == (name,), "the other has left"
+            assert states[0].engine.parts.models.loaded == (name,), "the other has left"
         served.http.close()
     (first, sure), (second, unsure) = said.values()
     assert first and second

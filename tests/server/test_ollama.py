@@ -67,7 +67,7 @@ def test_a_chat_is_answered_whole_and_line_by_line(serving: Serving) -> None:
     assert (whole.done, whole.done_reason) == (True, "stop")
     assert (whole.eval_count, whole.model) == (6, "local/scripted-1")
     assert whole.total_duration and whole.created_at
-    lines = list(client(served).chat("auto", HELLO, stream=True))
+    lines = list(client(served).chat("local", HELLO, stream=True))  # which holds nothing back
     assert len(lines) > 2
     assert "".join(line.message.content or "" for line in lines) == PARIS
     assert [line.done for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -212,7 +212,12 @@ def test_an_error_in_a_stream_is_its_last_line(serving: Serving, cloud: Loopback
         list(client(serving()).chat("cloud/openai", HELLO, stream=True))
 
 
-@pytest.mark.parametrize("keep_alive", [None, "5m", 0, -1])
+def test_a_request_without_words_that_keeps_nothing_lets_the_model_go(serving: Serving) -> None:
+    made = client(serving()).generate("auto", "", keep_alive=0)
+    assert (made.response, made.done, made.done_reason) == ("", True, "unload")
+
+
+@pytest.mark.parametrize("keep_alive", [None, "5m", -1])
 def test_a_request_without_words_loads_the_model(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, keep_alive: Any
 ) -> None:

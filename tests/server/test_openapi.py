@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from edgewise.server.app import make_app
 from edgewise.server.openapi import document
-from edgewise.server.routing import HEADER, Routing
+from edgewise.server.wire import HEADER, Routing
 from edgewise.settings import Settings
 from edgewise.testing import (
     LoopbackCloud,
@@ -45,7 +45,8 @@ OPERATIONS = [
     for method in operations
     if path != "/edgewise/events"  # does not end: looked at by itself
 ]
-NAMES = ("/v1/models/{model}", "/edgewise/requests/{id}")  # which nobody can guess
+# Which nobody can guess.
+NAMES = ("/v1/models/{model}", "/v1beta/models/{model}", "/edgewise/requests/{id}")
 TALK = wav(silence(0.3), voice(1.0))
 EXAMPLES = 40
 CHECKS: list[Any] = [
@@ -66,6 +67,9 @@ DERANDOMISED = settings(
 )
 
 
+ASKED = "a-request-that-was-answered"
+
+
 @pytest.fixture(scope="module")
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server with a scripted model for every endpoint, and a cloud that always answers."""
@@ -81,6 +85,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             "embedder": ScriptedEmbedder(),
         }
         with Served.started(loaded, ScriptedBackend.confident("Paris."), **parts) as served:
+            served.state.engine.complete("Where?", request_id=ASKED)
             yield served
 
 
@@ -127,6 +132,9 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         "/v1/responses": "input",
         "/api/chat": "messages",
     }
+    if "/models/" in path:
+        body["contents"] = [{"role": "user", "parts": [{"text": "Hello?"}]}, *body["contents"]]
+        body.pop("toolConfig", None)  # which needs tools that exist
     if path in turns and isinstance(body.get(turns[path]), list):
         body[turns[path]] = [*body[turns[path]], {"role": "user", "content": "Hello?"}]
     if body.get("tool_choice") not in ("auto", "none"):
@@ -135,7 +143,11 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         body["logprobs"] = True
     if path == "/api/show":
         body["model"] = "auto"
-    if "file" in body:
+    if path == "/edgewise/feedback":
+        body["id"] = ASKED
+    if path == "/edgewise/models":
+        body["model"] = "auto"  # which was given to the server
+    if path == "/v1/audio/transcriptions" and "file" in body:
         body["file"] = TALK
 
 

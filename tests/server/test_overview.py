@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 
+from edgewise.record.ledger import Ledger
+from edgewise.server.state import MOST_KEPT, Reports
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
@@ -51,6 +54,75 @@ def test_confidences_come_with_what_they_led_to(serving: Serving) -> None:
     assert row["task"] == "chat" and row["source"] == "local" and row["confidence"] > 0.5
     assert row["threshold"] is not None
     assert row["verified"] is False, "nobody has calibrated the scripted model"
+
+
+def test_figures_are_read_while_a_request_is_written_and_the_other_way(serving: Serving) -> None:
+    served = serving()
+    served.chat()
+    store = cast("Ledger", served.state.engine.ledger)._store
+    with store.writing():
+        assert get(served, "/edgewise/overview/1h")["report"]["requests"] == 1
+        assert len(get(served, "/edgewise/confidences/1h")["rows"]) == 1
+        assert len(get(served, "/edgewise/requests")["requests"]) == 1
+    with store.reporting():
+        assert served.chat().status_code == 200
+        served.settle()
+    assert get(served, "/edgewise/overview/1h")["report"]["requests"] == 2
+
+
+def test_who_waits_for_a_report_shares_the_next_one() -> None:
+    """And never one that began before it asked, so that everybody sees what they wrote."""
+    looks: list[float] = []
+    reading, go_on = threading.Event(), threading.Event()
+
+    def clock() -> float:
+        looks.append(float(len(looks)))
+        return looks[-1]
+
+    reports = Reports(clock)
+    made: list[int] = []
+
+    def make() -> tuple[int, int]:
+        made.append(len(made))
+        reading.set()
+        assert go_on.wait(60)
+        return made[-1], 0
+
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(reports.get, "day", make)
+        assert reading.wait(60)
+        others = [pool.submit(reports.get, "day", make) for _ in range(7)]
+        wait_until(lambda: len(looks) == 2 + 7)  # all have asked
+        go_on.set()
+        assert first.result(60) == 0
+        assert {each.result(60) for each in others} == {1}
+    assert made == [0, 1]
+
+
+def test_a_large_report_is_shown_for_a_while_and_few_are_kept() -> None:
+    now = [100.0]
+    reports = Reports(clock=lambda: now[0])
+    made: list[str] = []
+
+    def get(key: str, rows: int) -> None:
+        def make() -> tuple[str, int]:
+            made.append(key)
+            return key, rows
+
+        assert reports.get(key, make) == key
+
+    get("small", 3)
+    now[0] += 0.001
+    get("small", 3)
+    get("large", 150_000)
+    now[0] += 2.9
+    get("large", 150_000)
+    now[0] += 0.2
+    get("large", 150_000)
+    assert made == ["small", "small", "large", "large"]
+    for number in range(100):
+        get(f"{number}", 150_000)
+    assert len(reports._kept) == MOST_KEPT
 
 
 def test_a_wrong_stretch_of_time_is_refused(served: Served) -> None:
@@ -127,3 +199,26 @@ def test_an_open_page_does_not_hold_up_a_server_that_stops(served: Served) -> No
         assert next(lines) == ": listening"
         served.state.draining = True
         assert "event: request" not in list(lines)  # and it ends
+
+
+def test_what_each_key_spent_is_a_table_and_a_key_sees_its_own_row(serving: Serving) -> None:
+    keys = {name: {"key_env": name.upper()} for name in ("wiki", "bot")}
+    served = serving(keys=keys, key="all", environment={"WIKI": "wiki-key", "BOT": "bot-key"})
+    for key in ("wiki-key", "wiki-key", "bot-key"):
+        served.chat(headers={"authorization": f"Bearer {key}"})
+    served.chat(model="cloud", headers={"authorization": "Bearer bot-key"})
+    everything = get(served, "/edgewise/usage/key/all/7d", "all")
+    assert everything["by"] == "key"
+    found = {row["key"]: (row["requests"], row["kept"], row["cloud"]) for row in everything["rows"]}
+    assert found == {"wiki": (2, 2, 0), "bot": (2, 1, 1)}
+    (own,) = get(served, "/edgewise/usage/key/day/24h", "wiki-key")["rows"]
+    assert (own["key"], own["requests"], len(own["period"])) == ("wiki", 2, 10)
+    accept = {"authorization": "Bearer bot-key", "accept": "text/csv"}
+    written = served.http.get("/edgewise/usage/user/week/7d", headers=accept)
+    assert written.headers["content-type"].startswith("text/csv")
+    head, row = written.text.splitlines()
+    assert head.startswith("period,key,user") and ",bot,," in row
+    assert (
+        served.http.get("/edgewise/usage/moon/all/7d", headers={"x-api-key": "all"}).status_code
+        == 404
+    )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from edgewise.server.dashboard.page import KINDS
+from edgewise.server.dashboard import KINDS
 from tests.server.conftest import Serving
 from tests.server.served import Served
 

@@ -16,14 +16,23 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from edgewise.assembly import pictures as vision_requests
+from edgewise import parts
 from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
-from edgewise.local.backend import DeviceFacts
+from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
 from edgewise.settings import Settings
 from edgewise.shared_engine import FairQueue, QueuedModel, SharedEngine
-from edgewise.testing import ScriptedFunctionModel
+from edgewise.testing import (
+    Answer,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    Status,
+    word_tokens,
+)
+from edgewise.types.messages import Request
 from edgewise.types.pictures import Line, Sight
+from edgewise.types.replies import Token
 from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until
@@ -96,6 +105,125 @@ def test_a_full_queue_is_said_at_once_with_when_to_come_again() -> None:
     assert order == ["b"]
 
 
+def test_a_queue_says_how_long_one_who_came_now_would_wait() -> None:
+    now = [0.0]
+    fair_queue = FairQueue(1, 8, busy_after_s=1.0, clock=lambda: now[0])
+    assert fair_queue.wait_s == 0, "a slot is free"
+    for _ in range(40):
+        with fair_queue.turn(Cancellation("a")):
+            now[0] += 0.6
+    order: list[str] = []
+    with fair_queue.turn(Cancellation("a")):
+        assert fair_queue.wait_s == 0, "nobody minds one turn of 0.6 s"
+        askers = queue_up(fair_queue, "bc", order)
+        assert fair_queue.wait_s == pytest.approx(3 * 0.6, abs=0.01)
+        for asker in askers:
+            asker.let_go.set()
+    for asker in askers:
+        asker.join(30)
+    assert fair_queue.wait_s == 0
+
+
+def test_where_a_runtime_takes_one_ahead_that_one_waits_too() -> None:
+    fair_queue = FairQueue(1, 8, ahead=1, busy_after_s=0.5)
+    with fair_queue.turn(Cancellation("a")):
+        assert fair_queue.wait_s == pytest.approx(1.0), "two turns of 2 s each at once"
+
+
+class Held(ScriptedBackend):
+    """Sure of its answer, which it does not give before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(word_tokens_of("Paris."))
+        self.let_go = threading.Event()
+
+    @override
+    def generate(self, request: Request, **options: Any) -> TokenStream:
+        self.started += 1
+        assert self.let_go.wait(60)
+        yield from super().generate(request, **options)
+
+
+def word_tokens_of(text: str) -> list[tuple[Token, ...]]:
+    return [word_tokens(text, logprob=-0.01, margin=6.0, entropy=0.05)]
+
+
+def test_what_would_wait_long_for_the_device_is_answered_by_the_cloud(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always(Answer(text="Paris, says the cloud."))
+    backend = Held()
+    served = serving(backend, queue=1)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(served.chat)
+        wait_until(lambda: backend.started == 1)
+        second = served.chat().json()["edgewise"]
+        assert (second["source"], second["decision"]["code"]) == ("cloud", "handoff_busy")
+        assert second["decision"]["reason"].startswith("others are before it at the device")
+        assert not second["degraded"]
+        stays = pool.submit(served.chat, metadata={"privacy": "private"})
+        fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
+        wait_until(lambda: fair_queue.waiting == 1)
+        full = served.chat(metadata={"policy": "local_only"})
+        assert (full.status_code, full.json()["error"]["code"]) == (429, "device_busy")
+        backend.let_go.set()
+        assert first.result().json()["edgewise"]["source"] == "local"
+        assert stays.result().json()["edgewise"]["source"] == "local", "it may not leave"
+    why = served.http.get(f"/edgewise/requests/{second['id']}").json()["why"]
+    assert "busy_after_s" in " ".join(why["changes"])
+
+
+def test_a_full_queue_is_a_reason_to_leave_too(serving: Serving, cloud: LoopbackCloud) -> None:
+    """Where short waits are no reason at all."""
+    cloud.always(Answer(text="Paris, says the cloud."))
+    backend = Held()
+    served = serving(backend, queue=1, busy_after_s=0.0)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(served.chat)]
+        wait_until(lambda: backend.started == 1)
+        asked.append(pool.submit(served.chat))
+        fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
+        wait_until(lambda: fair_queue.waiting == 1)
+        third = served.chat().json()["edgewise"]
+        assert (third["source"], third["decision"]["code"]) == ("cloud", "handoff_busy")
+        backend.let_go.set()
+        assert {each.result().json()["edgewise"]["source"] for each in asked} == {"local"}
+
+
+def test_without_money_a_busy_device_is_waited_for(serving: Serving, cloud: LoopbackCloud) -> None:
+    backend = Held()
+    served = serving(backend, queue=2, settings={"budgets": ["$0.000001/day"]})
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(served.chat)
+        wait_until(lambda: backend.started == 1)
+        second = pool.submit(served.chat)
+        fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
+        wait_until(lambda: fair_queue.waiting == 1 or second.done())
+        backend.let_go.set()
+        first.result()
+        told = second.result().json()["edgewise"]
+    assert told["source"] == "local" and not cloud.requests
+
+
+def test_if_the_cloud_fails_what_left_for_the_queue_waits_in_it(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    cloud.always(Status(500))
+    backend = Held()
+    served = serving(backend, queue=2)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(served.chat)
+        wait_until(lambda: backend.started == 1)
+        second = pool.submit(served.chat)
+        fair_queue = served.state.engine.parts.fair_queues["scripted-1"]
+        wait_until(lambda: fair_queue.waiting == 1)
+        backend.let_go.set()
+        first.result()
+        told = second.result().json()["edgewise"]
+    assert (told["source"], told["decision"]["code"]) == ("local", "fallback_local")
+    assert told["degraded_code"] == "cloud_server_error"
+
+
 def test_clients_take_turns_however_much_one_of_them_sends() -> None:
     fair_queue = FairQueue(1, 16)
     order: list[str] = []
@@ -112,20 +240,16 @@ def test_clients_take_turns_however_much_one_of_them_sends() -> None:
 def test_a_call_in_turn_is_asked_for_like_any_other() -> None:
     function_model = ScriptedFunctionModel(["set_timer {}"])
     queued = QueuedModel(function_model, FairQueue(1, 1))
-    options: dict[str, Any] = {
-        "grammar": "g", "max_tokens": 9, "already": "set", "drafts": ("set_timer {}",),
-        "prefix": "five", "owner": "a",
-    }  # fmt: skip
-    list(queued.write_call("five minutes", **options))
-    asked = function_model.asked[0]
-    assert {name: getattr(asked, name) for name in options} == options
+    call = CallToWrite("five minutes", grammar="g", already="set", prefix="five", owner="a")
+    list(queued.write_call(call))
+    assert function_model.asked == [call]
 
 
 def test_a_stream_that_is_called_off_leaves_the_queue_and_its_request_goes_on() -> None:
     fair_queue = FairQueue(1, 8)
     function_model = ScriptedFunctionModel(["set_timer {}"])
     queued = QueuedModel(function_model, fair_queue)
-    waiting = queued.write_call("five minutes")
+    waiting = queued.write_call(CallToWrite("five minutes"))
     with fair_queue.turn(Cancellation("a")):
 
         def call_off() -> None:
@@ -136,13 +260,13 @@ def test_a_stream_that_is_called_off_leaves_the_queue_and_its_request_goes_on() 
         with pytest.raises(GenerationFailed, match="called off"):
             next(waiting)
         assert (fair_queue.waiting, function_model.asked) == (0, [])
-    begun = queued.write_call("five minutes")
+    begun = queued.write_call(CallToWrite("five minutes"))
     next(begun)
     begun.abort()
     with pytest.raises(GenerationFailed, match="called off"):
         next(begun)
     assert (fair_queue.busy, function_model.closed_early) == (0, 1)
-    assert len(list(queued.write_call("five minutes"))) > 2
+    assert len(list(queued.write_call(CallToWrite("five minutes")))) > 2
 
 
 def test_long_work_gives_way_between_its_parts_and_goes_on() -> None:
@@ -249,7 +373,7 @@ class SlowSkill:
 @pytest.fixture
 def vision_skill(monkeypatch: pytest.MonkeyPatch) -> SlowSkill:
     one = SlowSkill()
-    monkeypatch.setattr(vision_requests, "open_skill", lambda *_, **__: one)
+    monkeypatch.setattr(parts, "open_skill", lambda *_, **__: one)
     return one
 
 
@@ -264,7 +388,7 @@ def test_pictures_are_looked_at_in_turn_and_a_full_queue_is_429(
     with ThreadPoolExecutor(2) as pool:
         first: Future[httpx2.Response] = pool.submit(look, served)
         wait_until(lambda: vision_skill.looking == 1)
-        fair_queue = served.state.engine.fair_queues["skill-1"]
+        fair_queue = served.state.engine.parts.fair_queues["skill-1"]
         second = pool.submit(look, served)
         wait_until(lambda: fair_queue.waiting == 1)
         full = look(served)
@@ -286,7 +410,7 @@ def test_one_who_leaves_the_queue_before_a_picture_is_passed_over(
     asked: dict[str, Any] = {"model": "local", "messages": [{"role": "user", "content": SIGN}]}
     first = post(served, **asked)
     wait_until(lambda: vision_skill.looking == 1)
-    fair_queue = served.state.engine.fair_queues["skill-1"]
+    fair_queue = served.state.engine.parts.fair_queues["skill-1"]
     second = post(served, **asked)
     wait_until(lambda: fair_queue.waiting == 1)
     second.close()
@@ -300,8 +424,9 @@ def test_one_who_leaves_the_queue_before_a_picture_is_passed_over(
 
 def test_a_forked_child_stands_in_no_queue_of_its_parent(tmp_path: Path) -> None:
     with SharedEngine(Settings.load({}, data_dir=tmp_path), queue=1) as engine:
-        engine._vision_skills["reads text"] = SlowSkill()
-        queued: Any = engine._vision_skills["reads text"]
+        engine.parts.vision_skills["reads text"] = SlowSkill()
+        queued: Any = engine.parts.vision_skill("reads text")
         with queued.turn():  # at this moment it forks
-            engine._forget()
-            assert not engine._vision_skills and not engine.fair_queues
+            engine.parts.forget()
+            assert not engine.parts.fair_queues
+            assert engine.parts.vision_skill("reads text") is not queued

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.server.serve import running
 from edgewise.server.state import ServerState
 from edgewise.settings import Settings
-from edgewise.speech.word_errors import word_errors
+from edgewise.speech.words import word_errors
 from tests.conftest import MODELS_DIR
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.server.conftest import Serving
@@ -87,7 +87,7 @@ def test_clients_share_the_model_and_one_may_leave(served: Served) -> None:
     )
     assert wrong.status_code == 400 and "nonsense" in wrong.json()["error"]["message"]
 
-    fair_queue = served.state.engine.fair_queues[served.state.local_model]
+    fair_queue = served.state.engine.parts.fair_queues[served.state.local_model]
     story = [{"role": "user", "content": "Tell me a very long story."}]
     connection = post(served, model="local", stream=True, max_tokens=1500, messages=story)
     wait_until(lambda: fair_queue.busy == 1)

@@ -10,9 +10,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from edgewise.assembly import parts as assembly
+from edgewise import parts as assembly
 from edgewise.errors import ExtraMissing
-from edgewise.speech import chunks
+from edgewise.speech import audio
 from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, Samples, pause, spoken
 from tests.server.conftest import Serving
@@ -27,7 +27,7 @@ SETTINGS = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16000}}}
 
 @pytest.fixture(autouse=True)
 def loudness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "VoiceActivity", LoudnessActivity)
+    monkeypatch.setattr(audio, "VoiceActivity", LoudnessActivity)
 
 
 def coded(samples: Samples) -> str:
@@ -126,12 +126,101 @@ def test_private_sound_stays_and_a_cloud_that_fails_is_told(
     final = caller.until(FINISHED)[-1]
     assert final["text"] == "w600 w601 w602" and final["edgewise"]["degraded_code"] == "private"
     assert not cloud.requests
+
+
+def test_a_cloud_that_fails_is_told(caller: Caller, cloud: LoopbackCloud) -> None:
     cloud.always(Status(400))
     caller.send("session.update", session=SETTINGS)
     caller.say(spoken(600, 601, 602), pause())
     caller.send("input_audio_buffer.commit")
     kinds = [each["type"] for each in caller.until(FINISHED)]
     assert "edgewise.transcription.kept" in kinds and CORRECTED not in kinds
+
+
+DOUBTED = (spoken(600, 601, 602), pause())
+PRIVATE = {"privacy": "private"}
+
+
+@pytest.mark.parametrize(
+    "updates",
+    [
+        [{"edgewise": PRIVATE}, {}],
+        [{"metadata": PRIVATE}, {}],
+        [{"edgewise": PRIVATE}, {"edgewise": {"privacy": "open"}}, {"metadata": {}}],
+        [{"edgewise": {"policy": "local_only"}}, {"edgewise": {"threshold": 0.99}}],
+        [{"edgewise": {"threshold": 0.9}, "metadata": PRIVATE}],
+        [{"edgewise": {}, "metadata": {"policy": "local_only"}}],
+        [{"edgewise": {"privacy": "open"}, "metadata": {"edgewise_privacy": "private"}}],
+        [{"edgewise": {"redact": True}}, {}],
+        [{"edgewise": {"private_kinds": ["CARD"]}}, {"edgewise": {}}],
+    ],
+    ids=str,
+)
+def test_what_one_update_keeps_in_no_later_one_lets_out(
+    caller: Caller, cloud: LoopbackCloud, updates: list[dict[str, Any]]
+) -> None:
+    for update in updates:
+        caller.send("session.update", session=SETTINGS | update)
+        assert caller.next()["type"] == "session.updated"
+    for _ in range(2):
+        caller.say(*DOUBTED)
+        caller.send("input_audio_buffer.commit")
+        assert caller.until(FINISHED)[-1]["text"] == "w600 w601 w602"
+    assert cloud.connections == 0
+    assert not cloud.requests
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "session.update", "session": PRIVATE},
+        {"type": "session.update", "metadata": PRIVATE, "session": {}},
+        {"type": "session.update", "edgewise": PRIVATE, "session": {}},
+        {"type": "session.update", "session": {"audio": {"input": PRIVATE}}},
+        {"type": "session.update", "session": {"metadata": {"private": True}}},
+        {"type": "session.update", "session": {"edgewise": {"privacy": "perhaps"}}},
+        {"type": "session.update", "session": {"edgewise": {"private": True}}},
+    ],
+    ids=str,
+)
+def test_after_a_refused_update_nothing_is_heard(
+    caller: Caller, cloud: LoopbackCloud, message: dict[str, Any]
+) -> None:
+    """The client may have sent its sound before it reads that its privacy was refused."""
+    caller.socket.send(json.dumps(message))
+    caller.send("input_audio_buffer.append", audio=coded(DOUBTED[0]))
+    said = [caller.next(), caller.next()]
+    assert [each["type"] for each in said] == ["error", "error"]
+    assert "refused" in said[1]["error"]["message"]
+    caller.send("session.update", session=SETTINGS)  # nothing of privacy: it had been said
+    assert caller.next()["type"] == "session.updated"
+    caller.say(*DOUBTED)
+    caller.send("input_audio_buffer.commit")
+    assert caller.until(FINISHED)[-1]["text"] == "w600 w601 w602"
+    assert not cloud.requests
+
+
+def test_our_words_with_the_sound_are_refused_and_the_sound_is_not_heard(
+    caller: Caller, cloud: LoopbackCloud
+) -> None:
+    caller.send("session.update", session=SETTINGS)
+    assert caller.next()["type"] == "session.updated"
+    caller.send("input_audio_buffer.append", audio=coded(DOUBTED[0]), privacy="private")
+    error = caller.next()["error"]
+    assert "session.edgewise.privacy" in error["message"] and error["param"] == "privacy"
+    caller.send("input_audio_buffer.commit")
+    assert caller.next()["error"]["message"].endswith("there is no sound to commit")
+    assert not cloud.requests
+
+
+@pytest.mark.parametrize("where", ["?privacy=private", "?intent=transcription&edgewise=1"])
+def test_our_words_in_the_address_are_refused_before_the_first_sound(
+    served: Served, where: str
+) -> None:
+    url = served.url.replace("http", "ws", 1) + "/v1/realtime" + where
+    with pytest.raises(InvalidStatus) as refused, connect(url):
+        pass
+    assert refused.value.response.status_code == 403, "all that a WebSocket can be told"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +288,10 @@ def test_a_missing_extra_is_told_and_ends_the_session(
         caller.say(spoken(100))
         event = caller.next()
         assert event["error"]["code"] == "missing_extra"
-        assert "pip install 'edgewise[speech]'" in event["error"]["message"]
+        assert (
+            "comes with the extra 'speech'; `edgewise doctor` says there how"
+            in event["error"]["message"]
+        )
         with pytest.raises(ConnectionClosed):
             caller.next()
 

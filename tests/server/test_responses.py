@@ -114,7 +114,7 @@ def test_a_schema_and_evidence_can_be_asked_for(serving: Serving, cloud: Loopbac
         },
     )
     assert json.loads(answer.output_text) == {"city": "Paris"}
-    assert cloud.requests[0].body["response_format"]["json_schema"]["name"] == "city"
+    assert cloud.requests[0].body["text"]["format"]["name"] == "city"
     local = served.openai().responses.create(
         model="local", input="Capital?", include=["message.output_text.logprobs"]
     )
@@ -140,12 +140,12 @@ def test_what_needs_a_memory_is_refused(served: Served) -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input": 5}, "input"),
     ({"input": [5]}, "input[0]"),
-    ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
-    ({"input": [{"type": "function_call", "name": "x", "call_id": "1", "arguments": "{"}]}, "arg"),
+    ({"input": [{"type": 5, "id": "x"}]}, "input[0].type"),
+    ({"input": [{"type": "function_call", "name": "x", "call_id": "1", "arguments": 5}]}, "arg"),
     ({"instructions": 5}, "instructions"),
     ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
     ({"max_output_tokens": "many"}, "max_output_tokens"),
-    ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": 5}]}, "tools[0].type"),
     ({"model": []}, "model"),
 ]
 
@@ -164,8 +164,7 @@ def test_a_fault_in_a_stream_is_an_event(serving: Serving, cloud: LoopbackCloud)
     events = list(
         served.openai().responses.create(model="cloud/openai", input="Hello.", stream=True)
     )
-    assert events[-1].type == "response.failed"
-    assert events[-1].response.error.code
+    assert (events[-1].type, events[-1].code) == ("error", "server_error")
 
 
 def test_a_cloud_that_is_asked_too_often_is_429_before_the_stream_begins(
@@ -175,4 +174,4 @@ def test_a_cloud_that_is_asked_too_often_is_429_before_the_stream_begins(
     cloud.always(Status(429))
     with pytest.raises(openai.RateLimitError) as caught:
         served.openai().responses.create(model="cloud/openai", input="Hello.", stream=True)
-    assert caught.value.code == "cloud_rate_limited"
+    assert caught.value.code == "rate_limit_exceeded"

@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
+from edgewise import shared_engine
 from edgewise.server.body import BadField
 from edgewise.server.errors import Refusal
-from edgewise.server.routing import read_routing, resolve_model
-from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
+from edgewise.server.wire import read_routing, resolve_model
+from edgewise.testing import (
+    Answer,
+    LoopbackCloud,
+    ScriptedBackend,
+    ScriptedFunctionModel,
+    SeenRequest,
+    Status,
+)
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
 from tests.server.conftest import Serving
 from tests.server.served import HELLO, Served
@@ -76,7 +84,137 @@ def test_a_name_of_ours_that_is_misspelt_is_refused_with_the_nearest(
 
 
 def test_other_names_in_metadata_are_the_client_s_own() -> None:
-    assert read_routing({"user_id": "7", "private": True}, {"x-other": "1"}) == {}
+    assert read_routing({"user_id": "7", "privacy_notice": "x"}, {"x-other": "1"}) == {}
+
+
+# -- our words where nobody reads them -----------------------------------------------------------
+
+PRIVATELY: dict[str, Any] = {"privacy": "private"}
+SAID = "in the header x-edgewise-"
+# Each way to say something that is not read, as it is added to a good body.
+MISPLACED: list[dict[str, Any]] = [
+    {"private": True},
+    {"privacy": "private"},
+    {"policy": "local_only"},
+    {"local_only": True},
+    {"localOnly": True},
+    {"private_kinds": ["CARD"]},
+    {"privateKinds": "CARD"},
+    {"redact": True},
+    {"edgewise": PRIVATELY},
+    {"edgewise_privacy": "private"},
+    {"x-edgewise-privacy": "private"},
+    {"metadata": {"private": True}},
+    {"metadata": {"Privacy": "private"}},
+    {"metadata": {"private-kinds": "CARD"}},
+    {"metadata": {"edgewise": PRIVATELY}},
+    {"metadata": {"x-edgewise-privacy": "private"}},
+    {"options": PRIVATELY},
+    {"options": {"metadata": PRIVATELY}},
+    {"extra_body": {"metadata": PRIVATELY}},
+    {"extra_headers": {"x-edgewise-privacy": "private"}},
+]
+HI = [{"role": "user", "content": "Hi"}]
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "cloud", "messages": HI},
+    "/v1/responses": {"model": "cloud", "input": "Hi"},
+    "/v1/messages": {"model": "cloud", "max_tokens": 9, "messages": HI},
+    "/v1/embeddings": {"model": "cloud", "input": "Hi"},
+    "/api/chat": {"model": "cloud", "messages": HI, "stream": False},
+    "/api/generate": {"model": "cloud", "prompt": "Hi", "stream": False},
+    "/api/embed": {"model": "cloud", "input": "Hi"},
+    "/api/embeddings": {"model": "cloud", "prompt": "Hi"},
+}
+
+
+def words_of(answer: Any) -> str:
+    """The message of an error in its API's own form."""
+    error = answer.json()["error"]
+    path = str(answer.request.url.path)
+    assert ("type" in answer.json()) == path.startswith("/v1/messages")
+    return str(error if path.startswith("/api/") else error["message"])
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_our_words_count_where_they_are_read_and_are_refused_elsewhere(
+    served: Served, cloud: LoopbackCloud, path: str
+) -> None:
+    for extra in MISPLACED:
+        answer = served.http.post(path, json={**BODIES[path], **extra})
+        assert answer.status_code == 400, (extra, answer.text)
+        assert SAID in words_of(answer), extra
+    assert not cloud.requests
+    for extra in ({"metadata": {"user_id": "me", "trace": {"private": 1}}}, {"private": None}):
+        assert served.http.post(path, json={**BODIES[path], **extra}).status_code != 400, extra
+
+
+@pytest.mark.parametrize("path", [*BODIES, "/v1/audio/transcriptions"])
+@pytest.mark.parametrize(
+    "name", ["privacy", "private", "metadata[privacy]", "edgewise", "policy", "options.privacy"]
+)
+def test_our_words_in_a_query_are_refused(
+    served: Served, cloud: LoopbackCloud, path: str, name: str
+) -> None:
+    answer = served.http.post(path, json=BODIES.get(path), params={name: "private"})
+    assert answer.status_code == 400 and SAID in words_of(answer)
+    assert not cloud.requests
+
+
+@pytest.mark.parametrize("name", ["privacy", "x-privacy", "private", "edgewise-privacy"])
+def test_our_words_in_headers_of_another_name_are_refused(
+    served: Served, cloud: LoopbackCloud, name: str
+) -> None:
+    answer = served.chat(model="cloud", headers={name: "private"})
+    assert answer.status_code == 400 and SAID in words_of(answer)
+    assert served.chat(headers={"x-trace-id": "1", "referrer-policy": "origin"}).status_code == 200
+    assert not cloud.requests
+
+
+def test_our_words_in_messages_are_refused_and_the_client_s_data_is_its_own(
+    served: Served, cloud: LoopbackCloud
+) -> None:
+    said = {"role": "user", "content": "Hi", "metadata": PRIVATELY}
+    assert served.chat(model="cloud", messages=[said]).status_code == 400
+    part = {"type": "text", "text": "Hi", "private": True}
+    refused = served.chat(model="cloud", messages=[{"role": "user", "content": [part]}])
+    assert "messages[0].content[0].private: does not count here" in words_of(refused)
+    assert not cloud.requests
+    schema = {"type": "object", "properties": {"private": {"type": "boolean"}}}
+    tool = {"type": "function", "function": {"name": "post", "parameters": schema}}
+    arguments = '{"private": true, "private": false}'
+    call = {"id": "a", "function": {"name": "post", "arguments": arguments}, "type": "function"}
+    good = served.chat(
+        messages=[
+            *HI,
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": '{"privacy": "private"}'},
+        ],
+        tools=[tool],
+        tool_choice="none",
+        store=False,
+        safety_identifier="x",
+        metadata={"context": {"privacy": "our notice"}},
+    )
+    assert good.status_code == 200, good.text
+    ollama = {**BODIES["/api/chat"], "model": "auto", "format": schema, "keep_alive": "5m"}
+    ollama["options"] = {"temperature": 0, "num_ctx": 4096, "seed": 1}
+    assert served.http.post("/api/chat", json=ollama).status_code == 200
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_a_name_that_is_given_twice_is_refused(
+    served: Served, cloud: LoopbackCloud, path: str
+) -> None:
+    body = json.dumps(BODIES[path])[:-1]
+    for twice in (
+        '"metadata": {"privacy": "private"}, "metadata": {}',
+        '"metadata": {"privacy": "private", "privacy": "open"}',
+        '"metadata": {"privacy": "private", "pr\\u0069vacy": "open"}',
+        '"model": "local", "model": "cloud"',
+    ):
+        answer = served.http.post(path, content=f"{body}, {twice}}}".encode())
+        assert answer.status_code == 400 and "is given twice" in words_of(answer), answer.text
+    assert not cloud.requests
 
 
 @pytest.mark.parametrize(
@@ -195,7 +333,7 @@ def test_a_named_cloud_model_is_the_one_that_is_asked(
 ) -> None:
     served = serving()
     answer = served.chat(model="cloud/openai/some-other-model").json()
-    assert answer["model"] == "cloud/openai/some-other-model"
+    assert answer["model"] == "some-other-model"
     assert cloud.requests[0].body["model"] == "some-other-model"
 
 
@@ -286,3 +424,59 @@ def test_the_local_model_may_be_named_by_its_rung() -> None:
     assert found.options == {"policy": "local_only"}
     with pytest.raises(Refusal, match="the local model is local/smollm2-135m-instruct"):
         resolve_model("local/standard", local_model=device, any_model=False)
+
+
+def test_one_who_had_no_patience_does_not_close_the_cloud_for_another(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    doubtful = ScriptedBackend.doubtful("Lyon.")
+    served = serving(doubtful, settings={"patience_s": 0.2, "first_token_s": 60.0})
+    cloud.script(Answer(text="Slow.", delay_first_s=60.0), Answer(text="Paris."))
+    hurried = served.chat().json()
+    assert hurried["edgewise"]["degraded_code"] == "cloud_timeout"
+    patient = served.chat(metadata={"policy": "cloud_only"})
+    assert patient.status_code == 200, patient.text
+    assert patient.json()["choices"][0]["message"]["content"] == "Paris."
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_named_model_that_fails_closes_itself_alone(
+    serving: Serving, cloud: LoopbackCloud, status: int
+) -> None:
+    served = serving()
+
+    def reply(seen: SeenRequest) -> Answer | Status:
+        return Status(status) if seen.body["model"] == "forbidden" else Answer(text="Paris.")
+
+    cloud.always(reply)
+    for _ in range(3):
+        assert served.chat(model="cloud/openai/forbidden").status_code >= 400
+    for model in ("cloud/openai/other", "cloud/openai", "cloud"):
+        answer = served.chat(model=model)
+        assert answer.status_code == 200, answer.text
+    asked = [seen.body["model"] for seen in cloud.requests].count("forbidden")
+    assert asked == (1 if status == 403 else 3), "one that is refused for good has a circuit, too"
+
+
+def test_nonsense_names_take_no_place_from_models_that_answer(
+    serving: Serving, cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_engine, "MOST_CHOICES", 3)
+    served = serving()
+
+    def reply(seen: SeenRequest) -> Answer | Status:
+        return Status(404) if "nonsense" in seen.body["model"] else Answer(text="Paris.")
+
+    cloud.always(reply)
+    for number in range(3):
+        assert served.chat(model=f"cloud/openai/real-{number}").status_code == 200
+    connections = cloud.connections
+    for number in range(7):
+        assert served.chat(model=f"cloud/openai/nonsense-{number}").status_code == 404
+    made = cloud.connections - connections
+    for number in range(3):
+        assert served.chat(model=f"cloud/openai/real-{number}").status_code == 200
+    assert cloud.connections - connections == made, "the real ones kept their connections"
+    for number in range(5):
+        assert served.chat(model=f"cloud/openai/new-{number}").status_code == 200
+    assert len(served.state.engine.parts._named.doors()) == 3

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from edgewise.extras import install_command
+
 
 def test_without_its_extra_the_server_says_what_to_install() -> None:
     script = (
@@ -17,4 +19,4 @@ def test_without_its_extra_the_server_says_what_to_install() -> None:
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert "pip install 'edgewise[server]'" in found.stdout
+    assert install_command("server") in found.stdout

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from edgewise.assembly import parts
+from edgewise import parts
 from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status, heard
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
@@ -142,6 +142,38 @@ def test_a_wrong_field_is_refused_by_its_name(sure: Served, form: dict[str, str]
     assert name in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        [("privacy", "private")],
+        [("private", "true")],
+        [("policy", "local_only")],
+        [("metadata", '{"privacy": "private"}')],
+        [("metadata[private]", "true")],
+        [("metadata[edgewise][privacy]", "private")],
+        [("edgewise[privacy]", "private")],
+        [("options[privacy]", "private")],
+        [("metadata.privacy", "private")],
+        [("metadata[privacy]", "private"), ("metadata[privacy]", "open")],
+        [("model", "local"), ("model", "cloud")],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("as_file", [False, True])
+def test_our_words_in_a_form_are_refused_where_they_do_not_count(
+    sure: Served, cloud: LoopbackCloud, said: list[tuple[str, str]], as_file: bool
+) -> None:
+    if as_file and said[0][0] == "model":
+        return
+    parts: list[tuple[str, tuple[str | None, str | bytes]]] = [("file", ("talk.wav", TALK))]
+    parts += [(name, ("x" if as_file else None, value)) for name, value in said]
+    if said[0][0] != "model":
+        parts.append(("model", (None, "cloud")))
+    answer = sure.http.post("/v1/audio/transcriptions", files=parts)
+    assert answer.status_code == 400, answer.text
+    assert not cloud.requests
+
+
 def test_what_is_no_sound_is_refused(sure: Served) -> None:
     for files in ({"file": b"no sound at all"}, {"file": b""}, {"other": TALK}):
         answer = sure.http.post("/v1/audio/transcriptions", data={"model": "auto"}, files=files)
@@ -159,7 +191,7 @@ def test_a_missing_extra_says_what_to_install(
     with pytest.raises(openai.APIStatusError) as caught:
         ask(serving(), model="local")
     assert (caught.value.status_code, caught.value.code) == (501, "missing_extra")
-    assert "pip install 'edgewise[speech]'" in caught.value.message
+    assert "comes with the extra 'speech'; `edgewise doctor` says there how" in caught.value.message
 
 
 def test_missing_weights_are_unavailable_and_say_how_to_get_them(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel
 from edgewise.testing.scripted import SCRIPTED_FACTS

@@ -18,10 +18,11 @@ from typing_extensions import override
 
 from edgewise import AsyncEngine, Settings, __version__
 from edgewise.errors import SettingsError
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.backend import CallToWrite
+from edgewise.local.store import InstalledModel
 from edgewise.server import wyoming as server
 from edgewise.server.wyoming import HomeFile, Service, Talks
-from edgewise.speech.word_errors import word_errors
+from edgewise.speech.words import word_errors
 from edgewise.testing import (
     Answer,
     LoopbackCloud,
@@ -177,9 +178,29 @@ async def test_a_question_about_a_state_is_answered_by_home_assistants_template(
 ) -> None:
     model = scripted('HassGetState {"name":"Cellar Door","state":"locked"}')
     async with served(tmp_path, function_model=model) as address:
-        (event,) = await ask(address, Transcript("is the cellar door locked?"))
+        heard_by = {**CONTEXT, "device_id": "speaker-1"}
+        (event,) = await ask(address, Transcript("is the cellar door locked?", context=heard_by))
     assert slots_of(event) == {"name": "Cellar Door", "domain": "lock", "state": "locked"}
     assert "query.matched" in (Intent.from_event(event).text or "")
+
+
+@pytest.mark.parametrize("context", [None, CONTEXT, {**CONTEXT, "device_id": ""}])
+async def test_a_client_that_fills_in_no_templates_gets_none_to_read_out(
+    tmp_path: Path, context: dict[str, str] | None
+) -> None:
+    written = (
+        ("is the cellar door locked?", 'HassGetState {"name":"Cellar Door","state":"locked"}'),
+        ("how warm is it in the study?", 'HassClimateGetTemperature {"area":"Study"}'),
+        ("what time is it?", "HassGetCurrentTime {}"),
+        ("turn on the reading lamp", 'HassTurnOn {"name":"Reading Lamp"}'),
+    )
+    async with served(tmp_path, function_model=scripted(*(call for _, call in written))) as address:
+        for words, call in written:
+            (event,) = await ask(address, Transcript(words, context=context))
+            intent = Intent.from_event(event)
+            assert intent.name == call.split()[0]
+            assert "{" not in (intent.text or ""), words
+    assert intent.text == "Okay", "a plain sentence is for every client"
 
 
 async def test_a_device_that_is_not_listed_is_asked_for_and_the_answer_counts(
@@ -193,6 +214,43 @@ async def test_a_device_that_is_not_listed_is_asked_for_and_the_answer_counts(
     assert (Handled.from_event(asked).text or "").endswith("?")
     assert slots_of(done)["name"] == "Reading Lamp"
     assert "turn on the toaster" in model.asked[-1].prompt
+
+
+# What a device with an incomplete list of a home may be asked, and what a model may make of it.
+WIDE = (
+    ("Turn on the bed light", 'HassTurnOn {"domain":"light"}'),
+    ("Turn on the bed light", 'HassTurnOn {"name":"bed light"}'),
+    ("Unlock the back door", 'HassTurnOff {"domain":"lock"}'),
+    ("Unlock the back door", 'HassTurnOff {"name":"Cellar Door"}'),
+    ("Open the garage door", 'HassTurnOn {"domain":"cover","device_class":"garage"}'),
+    ("Set the bed light to 50%", 'HassLightSet {"brightness":50}'),
+)
+
+
+@pytest.mark.parametrize(("words", "written"), WIDE)
+async def test_a_home_does_not_act_on_everything_for_a_name_it_does_not_know(
+    tmp_path: Path, words: str, written: str
+) -> None:
+    async with served(tmp_path, function_model=scripted(written)) as address:
+        (event,) = await ask(address, Transcript(words, context=CONTEXT))
+    assert Handled.is_type(event.type), slots_of(event)
+    assert (Handled.from_event(event).text or "").endswith("?")
+
+
+async def test_all_the_lights_are_switched_where_all_are_meant(tmp_path: Path) -> None:
+    async with served(tmp_path, function_model=scripted('HassTurnOff {"domain":"light"}')) as on:
+        for words in ("turn off all the lights", "lights off"):
+            (event,) = await ask(on, Transcript(words, context=CONTEXT))
+            assert slots_of(event)["domain"] == "light", words
+
+
+async def test_a_cover_without_a_class_is_known_by_its_name(tmp_path: Path) -> None:
+    model = scripted('HassTurnOff {"domain":"cover","area":"Study"}')
+    async with served(tmp_path, function_model=model) as address:
+        (event,) = await ask(address, Transcript("close the blind in the study", context=CONTEXT))
+        (named,) = await ask(address, Transcript("close the blind", context=CONTEXT))
+    assert slots_of(event) == {"domain": "cover", "device_class": "blind", "area": "Study"}
+    assert slots_of(named) == {"name": "Study Blind", "domain": "cover"}
 
 
 async def test_what_no_intent_serves_is_not_recognized(tmp_path: Path) -> None:
@@ -343,12 +401,12 @@ class SlowModel(ScriptedFunctionModel):
         self.began, self.go, self.ended = (threading.Event() for _ in range(3))
 
     @override
-    def write_call(self, *given: Any, **more: Any) -> Any:
+    def write_call(self, call: CallToWrite) -> Any:
         self.began.set()
-        stream = super().write_call(*given, **more)
+        stream = super().write_call(call)
         try:
             while not self.go.wait(0.01):
-                yield next(super().write_call(*given, **more))
+                yield next(super().write_call(call))
             yield from stream
         finally:
             self.ended.set()

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import numpy
 import pytest
 
-from edgewise.speech.audio import RATE
-from edgewise.speech.chunks import (
+from edgewise.speech.audio import (
     FRAME,
     FRAME_S,
     LONGEST_S,
+    RATE,
     Chunk,
     VoiceActivity,
     cut_into_chunks,

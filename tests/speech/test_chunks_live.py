@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.speech import chunks as live_utterances
-from edgewise.speech.audio import RATE
-from edgewise.speech.chunks import (
+from edgewise.speech import audio as live_utterances
+from edgewise.speech.audio import (
     LONGEST_UTTERANCE_S as LONGEST_S,
 )
-from edgewise.speech.chunks import (
+from edgewise.speech.audio import (
+    RATE,
     Chunk,
     LiveUtterances,
 )

@@ -9,7 +9,7 @@ import pytest
 
 from edgewise.decide.calibration import parse_calibration
 from edgewise.errors import SettingsError
-from edgewise.speech.confidence import (
+from edgewise.speech.words import (
     MOST_CONFIDENT,
     SPEECH,
     features_of,

@@ -81,7 +81,7 @@ def test_a_machine_without_one_gets_a_clear_message(
     with pytest.raises(NoMicrophone, match=r"no microphone could be opened.*--file"):
         open_microphone().__enter__()
     monkeypatch.setitem(sys.modules, "sounddevice", None)
-    with pytest.raises(ExtraMissing, match=r"edgewise\[microphone\]"):
+    with pytest.raises(ExtraMissing, match=r"\[microphone\]"):
         open_microphone().__enter__()
 
 

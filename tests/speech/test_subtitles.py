@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import itertools
 
-from edgewise.speech.subtitles import LINE, LONGEST_S, as_srt, as_text, as_vtt, cues
-from edgewise.types.transcripts import Segment, Word
+from edgewise.speech.subtitles import LINE, LONGEST_S, as_srt, as_vtt, cues
+from edgewise.types.transcripts import Segment, Word, text_of
 
 
 def segment(text: str, start: float, end: float, *, words: bool = True) -> Segment:
@@ -43,7 +43,7 @@ def test_a_long_segment_becomes_cues_that_fit_and_keep_order_and_words() -> None
 def test_segments_without_words_or_text_are_one_cue_or_none() -> None:
     found = list(cues([segment("a whole one", 1.0, 2.0, words=False), segment("", 2.0, 3.0)]))
     assert [(cue.start, cue.end, cue.text) for cue in found] == [(1.0, 2.0, "a whole one")]
-    assert as_text([segment("one", 0, 1), segment("", 1, 2), segment("two", 2, 3)]) == "one two"
+    assert text_of([segment("one", 0, 1), segment("", 1, 2), segment("two", 2, 3)]) == "one two"
 
 
 def glued(*texts: str) -> Segment:

@@ -10,11 +10,16 @@ from edgewise.speech.words import (
     LONGEST_S,
     Captions,
     StableText,
+    WordErrors,
     compression,
+    errors_by_segment,
     into_utterances,
     loop_in,
     made_up,
+    plain_words,
+    said_in_segments,
     without_loops,
+    word_errors,
 )
 from edgewise.testing import heard
 from edgewise.types.transcripts import Heard, Word
@@ -307,3 +312,56 @@ def test_a_loop_that_is_removed_leaves_the_hyphens() -> None:
     words = [Word("no", float(number), number + 1.0) for number in range(7)]
     said = Heard(start=0.0, end=9.0, text="no " * 7 + "ill-disposed", words=(*words, *ILL))
     assert without_loops(said)[0] == "no ill-disposed"
+
+
+# -- word errors -----------------------------------------------------------------------------------
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "errors"),
+    [
+        ("the cat sat on the mat", "The cat sat on the mat.", 0),
+        ("the cat sat on the mat", "the cat sat on a mat", 1),
+        ("the cat sat on the mat", "the cat on the mat", 1),
+        ("the cat sat", "well the cat sat", 1),
+        ("press 1 or 23", "Press one, or twenty three!", 0),
+        ("I'm sorry, Mr. Tom", "I am sorry mister Tom", 0),
+        ("hello", "[music] hello (laughs)", 0),
+        ("anything at all", "", 3),
+        ("", "made up", 2),
+    ],
+)
+def test_errors_are_wrong_missing_and_extra_words(said: str, heard: str, errors: int) -> None:
+    assert word_errors(said, heard).errors == errors
+
+
+def test_each_segment_has_its_own_errors_and_missing_words_belong_where_they_are_missing() -> None:
+    found = errors_by_segment("one two three four five six", ["one too three", "four six"])
+    assert found == [WordErrors(1, 3), WordErrors(1, 3)]
+    assert errors_by_segment("one two", []) == []
+
+
+@given(WORDS, WORDS, st.integers(0, 12))
+def test_segments_errors_add_up_to_the_whole(said: list[str], heard: list[str], cut: int) -> None:
+    texts = [" ".join(heard[:cut]), " ".join(heard[cut:])]
+    parts = errors_by_segment(" ".join(said), texts)
+    whole = word_errors(" ".join(said), " ".join(heard))
+    assert sum(parts, WordErrors(0, 0)) == whole
+    assert whole.words == len(said)
+    assert abs(len(said) - len(heard)) <= whole.errors <= max(len(said), len(heard))
+
+
+def test_rates_of_nothing_said_are_all_or_nothing() -> None:
+    assert (WordErrors(0, 0).rate, WordErrors(2, 0).rate) == (0.0, 1.0)
+    assert plain_words("Twenty-one 21") == ["twenty", "one", "twenty", "one"]
+
+
+@given(WORDS, WORDS, st.integers(0, 12))
+def test_a_perfect_listener_writes_what_was_said(
+    said: list[str], heard: list[str], cut: int
+) -> None:
+    parts = said_in_segments(" ".join(said), [" ".join(heard[:cut]), " ".join(heard[cut:])])
+    assert " ".join(parts).split() == said

@@ -23,6 +23,7 @@ def test_the_public_names_are_these() -> None:
         "Fault",
         "LoopbackCloud",
         "Malformed",
+        "Recorded",
         "Reply",
         "Scripted",
         "ScriptedBackend",

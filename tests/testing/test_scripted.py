@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.errors import ContextExceeded, GenerationFailed
-from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts
+from edgewise.local.backend import CallBackend, CallToWrite, ChatBackend, DeviceFacts
 from edgewise.testing import ScriptedBackend, ScriptedFunctionModel, word_tokens
 from edgewise.types.messages import Message, Request
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 
 
 def request(text: str = "Capital of Norway?", *, max_tokens: int = 256) -> Request:
@@ -188,7 +188,7 @@ def written(items: list[Token | Finish]) -> tuple[list[Token], Finish]:
 
 def test_it_is_a_call_backend_that_ends_with_an_end_token_and_a_finish() -> None:
     function_model: CallBackend = ScriptedFunctionModel([ANSWER])
-    tokens, finish = written(list(function_model.write_call("five minutes please")))
+    tokens, finish = written(list(function_model.write_call(CallToWrite("five minutes please"))))
     assert text_of(list(tokens)) == ANSWER
     assert tokens[-1].text == ""
     assert finish == Finish("stop", input_tokens=3, output_tokens=len(tokens))
@@ -198,7 +198,7 @@ def test_it_is_a_call_backend_that_ends_with_an_end_token_and_a_finish() -> None
 def test_answers_come_in_turn_and_what_was_asked_is_kept() -> None:
     function_model = ScriptedFunctionModel(["one", "none"])
     texts = [
-        text_of(list(function_model.write_call(prompt, grammar="g", drafts=["two"])))
+        text_of(list(function_model.write_call(CallToWrite(prompt, grammar="g", drafts=("two",)))))
         for prompt in ("a", "b", "c")
     ]
     assert texts == ["one", "none", "none"]
@@ -208,29 +208,32 @@ def test_answers_come_in_turn_and_what_was_asked_is_kept() -> None:
 
 def test_every_token_has_the_logprob_given_and_the_last_one_repeats() -> None:
     function_model = ScriptedFunctionModel(["a b c"], logprobs=[[-0.1, -2.0]])
-    tokens, _ = written(list(function_model.write_call("x")))
+    tokens, _ = written(list(function_model.write_call(CallToWrite("x"))))
     assert [token.logprob for token in tokens] == [-0.1] + [-2.0] * 5
     assert tokens[0].margin > tokens[1].margin
     assert tokens[0].entropy < tokens[1].entropy
 
 
 def test_doubt_shows() -> None:
-    sure, *_ = ScriptedFunctionModel(["a"]).write_call("x")
-    unsure, *_ = ScriptedFunctionModel.doubtful("a").write_call("x")
+    sure, *_ = ScriptedFunctionModel(["a"]).write_call(CallToWrite("x"))
+    unsure, *_ = ScriptedFunctionModel.doubtful("a").write_call(CallToWrite("x"))
     assert isinstance(sure, Token) and isinstance(unsure, Token)
     assert sure.logprob > unsure.logprob
 
 
 def test_a_begun_answer_is_continued() -> None:
     function_model = ScriptedFunctionModel([ANSWER])
-    assert text_of(list(function_model.write_call("x", already="set_timer "))) == '{"minutes":5}'
+    assert (
+        text_of(list(function_model.write_call(CallToWrite("x", already="set_timer "))))
+        == '{"minutes":5}'
+    )
 
 
 def test_max_tokens_cut_and_closing_is_counted() -> None:
     function_model = ScriptedFunctionModel([ANSWER])
-    tokens, finish = written(list(function_model.write_call("x", max_tokens=2)))
+    tokens, finish = written(list(function_model.write_call(CallToWrite("x", max_tokens=2))))
     assert (len(tokens), finish.reason) == (2, "length")
-    stream = function_model.write_call("x")
+    stream = function_model.write_call(CallToWrite("x"))
     next(stream)
     stream.close()
     assert function_model.closed_early == 1
@@ -240,11 +243,11 @@ def test_max_tokens_cut_and_closing_is_counted() -> None:
 
 def test_it_fails_when_told_to_and_refuses_what_does_not_fit() -> None:
     with pytest.raises(GenerationFailed):
-        list(ScriptedFunctionModel(["a"], fails=True).write_call("x"))
+        list(ScriptedFunctionModel(["a"], fails=True).write_call(CallToWrite("x")))
     small = DeviceFacts(backend="b", model="m", quantisation="q", context_tokens=2)
     function_model = ScriptedFunctionModel(["a"], facts=small)
     with pytest.raises(ContextExceeded):
-        list(function_model.write_call("one two three"))
+        list(function_model.write_call(CallToWrite("one two three")))
     assert function_model.asked == []
 
 

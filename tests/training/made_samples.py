@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 from training.call_samples import Sample
 
-from edgewise.calls.confidence import surety
+from edgewise.calls.check import surety
 
 
 def made_samples(count: int = 400) -> list[Sample]:

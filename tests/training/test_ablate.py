@@ -27,10 +27,10 @@ def test_a_part_is_taken_out_for_the_answer_only(tmp_path: Path) -> None:
     device = ScriptedFunctionModel(['greet {"to":"Ada"}'], logprobs=[[-0.5]])
     likelier = vars(call)["none_is_likelier"]
     with Engine(Settings.load(data_dir=tmp_path), function_model=device) as engine:
-        answer = called(engine, 8, ("DOUBTED", -99.0), ("none_is_likelier", never))
+        answer = called(engine, ("DOUBTED", -99.0), ("none_is_likelier", never))
         assert answer("Greet Ada", tools) == [("greet", {"to": "Ada"})]
         assert len(device.asked) == 1
-        assert called(engine, 8)("Greet Ada", tools) == [("greet", {"to": "Ada"})]
+        assert called(engine)("Greet Ada", tools) == [("greet", {"to": "Ada"})]
     assert len(device.asked) == 3
     assert vars(call)["none_is_likelier"] is likelier
 

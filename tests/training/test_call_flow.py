@@ -18,13 +18,14 @@ from training.call_samples import Asked, read_asked
 from training.fit_calls import SHIPPED, main
 from training.score import read_calls
 
-from edgewise.calls.confidence import CALLS, answer_confidence
-from edgewise.calls.history import render_conversation
-from edgewise.calls.prompt import render_prompt
+from edgewise.calls.check import CALLS, answer_confidence
+from edgewise.calls.intents import as_written
+from edgewise.calls.prompt import render_conversation, render_prompt
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.errors import GenerationFailed
+from edgewise.local.backend import CallToWrite
 from edgewise.types.messages import Message, Tool, ToolCall
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 from edgewise_bench.routing.rows import read_calls as read_traces
 from tests.flows.calling import BOTH, TIMER, TOOLS, TWO, WEATHER, function_model
 
@@ -44,7 +45,7 @@ def kept(
     texts = [f"{piece} " for piece in pieces[:-1]]
     texts = [text.replace("  {", " {") for text in texts]
     return {
-        "prompt": render_prompt(tools, request),
+        "prompt": render_prompt(tools, as_written(request)),
         "tokens": [*texts, ""],
         "logprobs": [-doubt] * len(pieces),
         "runners_up": [-8.0] * len(pieces),
@@ -117,16 +118,17 @@ def test_what_is_kept_is_what_was_written(tmp_path: Path) -> None:
     reply = answer(Asked.of(ONE, [TIMER]), told, shipped())
     write_kept(told.answers, tmp_path / "kept.jsonl.gz")
     again = read_kept(tmp_path / "kept.jsonl.gz")
-    assert set(again) == {render_prompt([TIMER], ONE)}
+    prompt = Asked.of(ONE, [TIMER]).read_prompt
+    assert set(again) == {prompt}
     replayed = answer(Asked.of(ONE, [TIMER]), KeptFunctionModel(again), shipped())
     assert replayed.calls == reply.calls
     assert replayed.confidence == pytest.approx(reply.confidence)
-    *tokens, finish = KeptFunctionModel(again).write_call(render_prompt([TIMER], ONE))
+    *tokens, finish = KeptFunctionModel(again).write_call(CallToWrite(prompt))
     assert isinstance(finish, Finish)
     written = "".join(token.text for token in tokens if isinstance(token, Token))
     assert read_calls(written) == [("set_timer", {"minutes": 5})]
     with pytest.raises(GenerationFailed):
-        list(KeptFunctionModel(again).write_call("another prompt"))
+        list(KeptFunctionModel(again).write_call(CallToWrite("another prompt")))
     assert read_kept(tmp_path / "missing.jsonl") == {}
 
 

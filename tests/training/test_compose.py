@@ -19,7 +19,7 @@ from training.noise import add_noise, lower_everything, make_slips, speak
 from training.parallel import coordinate, repeat_briefly, same_tool
 from training.sample import Piece, clause_from, sample_clause
 
-from edgewise.calls.question import Question, ReadAnswer, read_reply, render_reply
+from edgewise.calls.prompt import Question, ReadAnswer, read_reply, render_reply
 from edgewise.types.messages import ToolCall
 from tests.training.worlds import EXAMPLES, example_frames, family_world, frame, small_world
 

@@ -10,8 +10,7 @@ from random import Random
 from training.conversation_cases import COUNTS, as_case, conversation_cases, main, write_cases
 from training.generate import as_line, examples
 
-from edgewise.calls.history import render_conversation
-from edgewise.calls.question import render_reply
+from edgewise.calls.prompt import render_conversation, render_reply
 from edgewise.types.messages import ToolCall
 from edgewise_bench.calls.conversations import SETS, read_conversations
 from tests.training.worlds import family_world

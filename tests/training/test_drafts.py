@@ -11,7 +11,8 @@ from training.call_samples import Asked
 from training.drafts import KeepingAll, KeptAll, draft_figures, read_cases, retry_figures
 
 from edgewise import Settings
-from edgewise.assembly.calls import find_call_calibration
+from edgewise.calibrations import calibration_of
+from edgewise.calls.check import CALLS
 from edgewise.testing import ScriptedFunctionModel
 from training import drafts
 
@@ -38,7 +39,7 @@ def kept(query: str, *answers: str, minutes: int = 5) -> dict[str, Any]:
     logprobs = [[-0.5 / (1 + 9 * place)] for place in range(len(answers))]
     model = KeepingAll(ScriptedFunctionModel(answers, logprobs=logprobs, facts=FACTS))
     asked = case(query, minutes)
-    calibration = find_call_calibration(Settings.load({}), model)
+    calibration = calibration_of(Settings.load({}), model.facts(), CALLS)
     answer(Asked.of(query, drafts.offered(asked)), model, calibration)
     return {"case": asked, "rows": model.rows}
 
@@ -53,7 +54,7 @@ def test_drafts_are_compared_with_what_the_model_wrote_first() -> None:
 
 def test_retries_are_replayed_with_and_without_time_for_them() -> None:
     row = kept("Set a timer for 6 or 5 minutes", SIX, FIVE)
-    calibration = find_call_calibration(Settings.load({}), KeptAll(()))
+    calibration = calibration_of(Settings.load({}), KeptAll(()).facts(), CALLS)
     patient = retry_figures([row], calibration, math.inf)
     hurried = retry_figures([row], calibration, 1.0)
     assert (patient["exact"], hurried["exact"]) == (1, 0)

@@ -16,14 +16,14 @@ from training.call_samples import (
 )
 from training.fit_calls import CALL, main, make_calibration, write_calibration
 
-from edgewise.calls.confidence import CALLS, answer_confidence
+from edgewise.calls.check import CALLS, answer_confidence
 from edgewise.calls.prompt import (
     parse_answer,
     render_prompt,
 )
 from edgewise.decide.calibration import parse_calibration
 from edgewise.types.messages import Tool
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from tests.training.made_samples import made_samples
 
 VALVE = Tool(

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from training.trace_files import EARLY, pack_states
 
-from edgewise.calibrate import held_out
-from edgewise.calibrate.folds import FOLDS, folds_of, kept_share
+from edgewise.calibrate import builtin
+from edgewise.calibrate.fit import KIND_FOLDS, folds_of, kept_share
 from training import fit_head
 
 KINDS, PER_KIND, WIDTH = 12, 40, 24
@@ -114,14 +114,14 @@ def test_it_runs_where_only_numpy_and_torch_are() -> None:
 
 
 def test_the_gate_judges_where_the_traces_kept_states() -> None:
-    assert held_out.EARLY == EARLY
+    assert builtin.EARLY == EARLY
 
 
 def test_groups_never_stand_in_two_folds() -> None:
     groups = [f"g{number % 17}" for number in range(400)]
     folds = folds_of(groups)
     assert all(len({folds[n] for n in range(400) if groups[n] == g}) == 1 for g in set(groups))
-    assert len(set(folds)) == FOLDS
+    assert len(set(folds)) == KIND_FOLDS
 
 
 def test_figures_of_a_known_ranking() -> None:

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 from training.trace_files import EARLY
 
-from edgewise.calibrate.held_out import Course, add_skips
-from edgewise.decide.calibration import parse_calibration
+from edgewise.calibrate.builtin import Chances, find_skips
+from edgewise.decide.calibration import Meter, parse_calibration
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Meter
-from edgewise.types.measured import Boundaries
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 from tests.training.test_fit_head import traces as traces
 from training import fit_head, head_calibration
 
@@ -65,8 +63,8 @@ def test_few_of_the_answers_that_would_be_kept_are_skipped() -> None:
     random = np.random.default_rng(1)
     final = random.uniform(0, 1, 4000)
     before = np.clip(final + random.normal(0, 0.1, 4000), 0, 1)
-    course = Course(np.ones(4000), final, {}, before)
-    found = add_skips(Boundaries(), course)
+    course = Chances(np.ones(4000), final, before)
+    found = find_skips(course)
     for threshold in (0.3, 0.5, 0.8):
         skipped = before < found.at(threshold, 0)[0]
         assert skipped.mean() > 0.1

@@ -10,7 +10,7 @@ from training.export import write_gguf
 from training.rows import ANSWER, pack
 from training.run_settings import RunSettings
 
-from edgewise.local.store.rounding import LEVELS, round_to_levels
+from edgewise.local.convert import LEVELS, round_to_levels
 
 torch = pytest.importorskip("torch", reason="training needs torch; serving does not")
 

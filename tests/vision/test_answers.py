@@ -6,19 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from edgewise.decide.calibration import Calibration
-from edgewise.decide.score import Score
-from edgewise.types.measured import (
-    Measured,
-    ScoreMap,
-)
+from edgewise.decide.calibration import Calibration, Measured, Score, ScoreMap
 from edgewise.types.pictures import (
     Line,
     Sight,
     Thing,
 )
-from edgewise.vision.answers import NO_TEXT, answer_from, describe
-from edgewise.vision.confidence import SIGHT
+from edgewise.vision.answers import NO_TEXT, SIGHT, answer_from, describe
 from edgewise.vision.question import (
     CLASSES,
     class_named,

@@ -15,7 +15,7 @@ from edgewise.types.pictures import (
     Sight,
     Thing,
 )
-from edgewise.vision.confidence import SIGHT, presence_chance, text_features, thing_chance
+from edgewise.vision.answers import SIGHT, presence_chance, text_features, thing_chance
 
 GOOD: dict[str, Any] = {
     "format": 1,

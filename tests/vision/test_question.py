@@ -9,7 +9,7 @@ import pytest
 from edgewise.vision.question import (
     FIELDS,
     MOST_CHARACTERS,
-    Wanted,
+    SkillQuestion,
     field_named,
     find_field,
     find_values,
@@ -88,7 +88,7 @@ def test_a_question_that_a_skill_answers_is_understood(
     question: str, wanted: tuple[str, str, tuple[str, ...]]
 ) -> None:
     found = read_question(question)
-    assert isinstance(found, Wanted)
+    assert isinstance(found, SkillQuestion)
     assert (found.skill, found.asked, found.names) == wanted
 
 

@@ -8,7 +8,7 @@ from edgewise.types.pictures import (
     Box,
     Line,
 )
-from edgewise.vision.reading_order import rows_of, tilt
+from edgewise.vision.answers import rows_of, tilt
 
 
 def line(text: str, x: float, y: float, angle: float = 0.0, score: float = 0.9) -> Line:

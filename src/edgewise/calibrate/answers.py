@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from edgewise.decide.compare_answers import normalise
 
 Rule = Literal[
     "mention", "number", "yes_no", "every", "in_order", "exact", "contains",
-    "result", "letter", "json", "pick", "brief",
+    "result", "letter", "json", "pick", "brief", "form",
 ]  # fmt: skip
 Call = tuple[str, Mapping[str, Any]]
 
@@ -35,9 +35,11 @@ class Question:
                json      the first JSON object of the answer is the accepted one
                pick      so many as the first of `accepted` says are named of the rest, no more
                brief     no more words than the first of `accepted`, and each of the rest occurs
+               form      the answer has the form that the first of `accepted` names (`_FORMS`)
     rejected   words that make any answer wrong (a contradiction, the word to be replaced)
     level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
     system     system prompt; empty: the model's own
+    earlier    what was said before, the user first
     """
 
     kind: str
@@ -49,6 +51,7 @@ class Question:
     case_matters: bool = False
     level: int = 2
     system: str = ""
+    earlier: tuple[str, ...] = ()
 
 
 def is_right(question: Question, text: str) -> bool:
@@ -56,8 +59,8 @@ def is_right(question: Question, text: str) -> bool:
     said = normalise(text, keep_case=question.case_matters)
     if _first(said, question.rejected, question.case_matters) is not None:
         return False
-    if question.rule in ("letter", "json"):  # these live by marks that plain words have lost
-        return _letter(question, text) if question.rule == "letter" else _json(question, text)
+    if question.rule in _MARKS:
+        return _MARKS[question.rule](question, text)
     return _RULES[question.rule](question, said)
 
 
@@ -172,10 +175,34 @@ def _json(question: Question, text: str) -> bool:
     return False
 
 
+def _form(question: Question, text: str) -> bool:
+    name, _, value = question.accepted[0].partition("=")
+    return bool(text.strip()) and _FORMS[name](text.strip(), value)
+
+
+def _bullets(text: str, count: str) -> bool:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return len(lines) == int(count) and all(line.startswith("-") for line in lines)
+
+
+_FORMS: Mapping[str, Callable[[str, str], bool]] = {
+    "sentences": lambda text, value: len(re.findall(r"[.!?]+(?=\s|$)", text)) == int(value),
+    "most_words": lambda text, value: len(text.split()) <= int(value),
+    "has": lambda text, value: (
+        re.search(rf"\b{re.escape(value)}\b", text, re.IGNORECASE) is not None
+    ),
+    "without": lambda text, value: value not in text.lower(),
+    "capitals": lambda text, _: text == text.upper() and text != text.lower(),
+    "bullets": _bullets,
+}
+
+
 def _plain(question: Question) -> list[str]:
     return [normalise(phrase, keep_case=question.case_matters) for phrase in question.accepted]
 
 
+# These live by marks that plain words have lost.
+_MARKS = {"letter": _letter, "json": _json, "form": _form}
 _RULES = {
     "mention": _mention,
     "number": _number,
@@ -191,14 +218,14 @@ _RULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class AnyOf:
     """An expected value that may be written in several ways."""
 
     values: tuple[Any, ...]
 
 
 def value_matches(predicted: Any, expected: Any) -> bool:
-    if isinstance(expected, OneOf):
+    if isinstance(expected, AnyOf):
         return any(value_matches(predicted, value) for value in expected.values)
     if isinstance(predicted, str) and isinstance(expected, str):
         return predicted.strip().lower() == expected.strip().lower()

@@ -18,13 +18,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.assembly.calibrations import transfer_document
 from edgewise.calibrate.answers import Question
-from edgewise.calibrate.folds import FOLDS, folds_of
-from edgewise.calibrate.held_out import EARLY, Early, Rows, fit_sound, part
-from edgewise.calibrate.logistic import Numbers
+from edgewise.calibrate.fit import (
+    FEATURES,
+    KIND_FOLDS,
+    SURETIES,
+    Logistic,
+    Numbers,
+    fit_logistic,
+    folds_of,
+)
 from edgewise.calibrate.own import used_part
-from edgewise.calibrate.report import Comparison, compare_confidences, curve, promises, refuse_few
+from edgewise.calibrate.report import (
+    Comparison,
+    compare_confidences,
+    curve,
+    measured_keys,
+    promises,
+    refuse_few,
+)
 from edgewise.calibrate.traces import (
     Trace,
     key_of,
@@ -35,14 +47,25 @@ from edgewise.calibrate.traces import (
     request_of,
     write_answer,
 )
-from edgewise.decide.calibration import FORMAT, Calibration, parse_calibration
+from edgewise.calibrations import transfer_document
+from edgewise.decide.calibration import (
+    FORMAT,
+    NO_BOUNDARIES,
+    Boundaries,
+    Calibration,
+    Head,
+    Reading,
+    RiskRow,
+    Stops,
+    parse_calibration,
+    read_measured,
+    write_boundaries,
+)
 from edgewise.decide.gate import Gate
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Head
+from edgewise.decide.policy import GRID
 from edgewise.errors import InvalidRequest
 from edgewise.local.backend import ChatBackend, DeviceFacts
-from edgewise.types.measured import read_measured
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 
 MAX_TOKENS = 64
 MINUTES = 15.0
@@ -59,7 +82,7 @@ Progress = Callable[[int, int, float], None]  # answers, those to be expected, s
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQuestion:
     """One question, its answer, and the mean state of its beginnings and of the whole."""
 
     trace: Trace
@@ -91,12 +114,12 @@ def ask_questions(
     layer: int = 0,
     progress: Progress = lambda done, total, left_s: None,
     clock: Callable[[], float] = time.perf_counter,
-) -> list[Answered]:
+) -> list[AnsweredQuestion]:
     """Answers in the order of the questions, until their time is spent, earlier runs included."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = read_answers(path)
     spent = sum(float(entry["seconds"]) for entry in known.values())
-    found: list[Answered] = []
+    found: list[AnsweredQuestion] = []
     with path.open("a", encoding="utf-8") as file:
         for question in questions:
             key = key_of(question)
@@ -141,14 +164,14 @@ def _packed(state: Any) -> str:
     return base64.b64encode(np.asarray(state, "<f2").tobytes()).decode("ascii")
 
 
-def _answered(question: Question, entry: Mapping[str, Any]) -> Answered:
+def _answered(question: Question, entry: Mapping[str, Any]) -> AnsweredQuestion:
     tokens = tuple(Token(*packed) for packed in entry["tokens"])
     states = {
         int(count): np.frombuffer(base64.b64decode(packed), "<f2").astype(np.float32)
         for count, packed in entry["states"].items()
     }
     rating = entry.get("engine")
-    return Answered(Trace(question, tokens, entry["ended"], engine=rating), states)
+    return AnsweredQuestion(Trace(question, tokens, entry["ended"], engine=rating), states)
 
 
 # -- heads -----------------------------------------------------------------------------------------
@@ -206,12 +229,12 @@ def fit_head(states: States, right: Numbers) -> FittedHead:
 class Material:
     """What the answers show: rows for the fit, and the head of all of them, if they have states."""
 
-    answers: Sequence[Answered]
-    rows: Rows
+    answers: Sequence[AnsweredQuestion]
+    rows: JudgedRows
     head: FittedHead | None
 
 
-def make_material(answers: Sequence[Answered], names: Sequence[str]) -> Material:
+def make_material(answers: Sequence[AnsweredQuestion], names: Sequence[str]) -> Material:
     """`names` are the features of the words. An answer without evidence is left out."""
     told = [each for each in answers if each.readings]
     right = np.array([each.trace.right for each in told], np.float64)
@@ -226,7 +249,7 @@ def make_material(answers: Sequence[Answered], names: Sequence[str]) -> Material
     heads: list[FittedHead] = []
     if len(told) >= LEAST_FOR_HEAD and all(0 in each.states for each in told):
         whole = np.array([each.states[0] for each in told])
-        heads = [fit_head(whole[folds != fold], right[folds != fold]) for fold in range(FOLDS)]
+        heads = [fit_head(whole[folds != fold], right[folds != fold]) for fold in range(KIND_FOLDS)]
         heads.append(fit_head(whole, right))
     early = {}
     for count in EARLY:
@@ -238,7 +261,7 @@ def make_material(answers: Sequence[Answered], names: Sequence[str]) -> Material
             _read(heads, begun, folds[there]) if heads else None,
             np.array(words).reshape(len(there), len(names)),
         )
-    rows = Rows(
+    rows = JudgedRows(
         folds=folds,
         right=right,
         words=np.array([_features(each.readings[-1], names) for each in told]),
@@ -253,7 +276,7 @@ def make_material(answers: Sequence[Answered], names: Sequence[str]) -> Material
 def _read(heads: Sequence[FittedHead], states: Sequence[States], folds: Any) -> Numbers:
     """What the heads say of states whose kinds they have not seen."""
     found = np.zeros(len(states))
-    for fold in range(FOLDS):
+    for fold in range(KIND_FOLDS):
         held: list[int] = np.flatnonzero(folds == fold).tolist()
         if held:
             found[held] = heads[fold].of(np.array([states[at] for at in held]))
@@ -287,7 +310,9 @@ class Outcome:
     words: Comparison
 
 
-def fit_builtin(answers: Sequence[Answered], in_force: Calibration, source: Source) -> Outcome:
+def fit_builtin(
+    answers: Sequence[AnsweredQuestion], in_force: Calibration, source: Source
+) -> Outcome:
     """The contents of the file, what it is worth, and how it compares with what is in force."""
     rated = all(each.trace.engine is not None for each in answers)
     names = ("engine",) if rated else tuple((transfer_document("chat") or {})["final"]["weights"])
@@ -319,7 +344,7 @@ def fit_builtin(answers: Sequence[Answered], in_force: Calibration, source: Sour
     return Outcome(document, best, by_words)
 
 
-def _chances(rows: Rows, *, with_state: bool) -> Numbers:
+def _chances(rows: JudgedRows, *, with_state: bool) -> Numbers:
     """The final chance of each row, by a score that has not seen its kind."""
     names, columns = list(rows.names), rows.words
     if with_state and rows.state is not None:
@@ -327,7 +352,7 @@ def _chances(rows: Rows, *, with_state: bool) -> Numbers:
     return fit_sound(names, columns, rows.right, rows.folds).chances(columns, rows.folds)
 
 
-def _in_force(calibration: Calibration, answered: Answered) -> float:
+def _in_force(calibration: Calibration, answered: AnsweredQuestion) -> float:
     """The confidence that a user would be shown today."""
     if not answered.readings[-1].tokens:
         return Gate(calibration, 0.0).confidence(answered.readings[-1])
@@ -338,7 +363,7 @@ def _in_force(calibration: Calibration, answered: Answered) -> float:
     return calibration.final.of(features)
 
 
-def _say_worth(document: dict[str, Any], told: Comparison, rows: Rows) -> None:
+def _say_worth(document: dict[str, Any], told: Comparison, rows: JudgedRows) -> None:
     """Into the report: figures with whole kinds held out, and what they promise."""
     count = len(rows.right)
     table = read_measured(document).risk["whole"]
@@ -373,3 +398,200 @@ def _what_is_weighed(document: Mapping[str, Any]) -> str:
     if "engine" in document["final"]["weights"]:
         return "the runtime's own confidence"
     return "words and states" if "with_state" in document else "words"
+
+
+# -- scores judged by kinds of questions that they have not seen -----------------------------------
+#
+# Every kind belongs to one fold. What is reported, and what a risk table counts, comes from scores
+# that were fitted without the fold of the row. The training of our own heads uses this too.
+
+
+EARLY = (1, 4, 8)  # tokens after which a beginning is judged
+THRESHOLD = 0.5
+HOLD_TOKENS = EARLY[-1] + 1
+MOST_SKIPPED = 0.01  # share of the answers kept in the end that may be skipped before they begin
+LEAST_SKIPPED = 20  # with fewer skipped at a threshold, nothing is
+LEAST_LONG = 20  # answers of more than EARLY tokens that an early score is fitted to
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """Answers after `count` tokens: which rows, what a head reads there, and the meter."""
+
+    rows: Any
+    state: Numbers | None  # None: no state of so early was kept
+    words: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRows:
+    """All that is known of some answers, by heads that saw none of their kinds."""
+
+    folds: Any
+    right: Numbers
+    words: Numbers  # the meter's features at the end
+    state: Numbers | None
+    before: Numbers | None
+    early: dict[int, Early]
+    names: tuple[str, ...] = FEATURES  # of the columns of `words`
+
+
+# -- scores of a few features ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedScore:
+    """A score, and the same fitted without each fold."""
+
+    names: tuple[str, ...]
+    columns: list[int]
+    whole: Logistic
+    by_fold: list[Logistic]
+
+    def chances(self, features: Numbers, folds: Any) -> Numbers:
+        found = np.zeros(len(features))
+        for fold, model in enumerate(self.by_fold):
+            held = folds == fold
+            found[held] = model.chances(features[held][:, self.columns])
+        return found
+
+    def document(self, fold: int | None = None) -> dict[str, Any]:
+        """The whole score, or the one fitted without a fold."""
+        model = self.whole if fold is None else self.by_fold[fold]
+        weights = dict(zip(self.names, model.weights, strict=True))
+        return {
+            "weights": {name: float(f"{weight:.5g}") for name, weight in weights.items()},
+            "bias": float(f"{model.bias:.5g}"),
+        }
+
+
+def fit_sound(names: Sequence[str], features: Numbers, targets: Numbers, folds: Any) -> FoldedScore:
+    """A score in which no weight speaks for an answer that the model was less sure of."""
+    columns = list(range(len(names)))
+    while True:
+        fitted = fit_logistic(features[:, columns], targets)
+        spread = features[:, columns].std(axis=0)
+        against = [
+            (_sign(names[column]) * weight * wide, column)
+            for column, weight, wide in zip(columns, fitted.weights, spread, strict=True)
+        ]
+        worst, column = min(against)
+        if worst >= 0:
+            break
+        columns.remove(column)
+    by_fold = [
+        fit_logistic(features[folds != fold][:, columns], targets[folds != fold])
+        for fold in range(KIND_FOLDS)
+    ]
+    return FoldedScore(tuple(names[column] for column in columns), columns, fitted, by_fold)
+
+
+def _sign(name: str) -> int:
+    if "entropy" in name:
+        return -1
+    return 1 if name.endswith(SURETIES) or name in ("state", "before", "engine") else 0
+
+
+# -- the gate --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """The chances of each row at the end, and before the first token: what the gate sees.
+
+    Where a long answer is stopped at a sentence's end is left out: these rows end at 64 tokens, and
+    `edgewise bench calibration` finds the same kept, streamed or whole.
+    """
+
+    right: Numbers
+    final: Numbers
+    before: Numbers | None
+
+    def kept(self, boundaries: Boundaries, threshold: float) -> Any:
+        kept = self.final >= threshold
+        if self.before is not None:
+            kept &= self.before >= boundaries.at(threshold, 0)[0]
+        return kept
+
+
+def find_skips(course: Chances) -> Boundaries:
+    """Stop 0: the highest chance before the answer that at most 1 % of the kept is below."""
+    if course.before is None:
+        return NO_BOUNDARIES
+    tables: dict[float, Stops] = {}
+    for threshold in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
+        kept = np.sort(course.before[course.final >= threshold])
+        if len(kept) < 100:
+            continue
+        cut = float(np.floor(min(kept[int(MOST_SKIPPED * len(kept))], threshold) * 1e4) / 1e4)
+        if (course.before < cut).sum() >= LEAST_SKIPPED:
+            tables[threshold] = {0: (cut, 1.0)}
+    return Boundaries(tuple(tables), tuple(tables.values()))
+
+
+# -- a calibration ---------------------------------------------------------------------------------
+
+
+def part(rows: JudgedRows, *, with_state: bool) -> dict[str, Any]:
+    """One of the two calibrations of a file: by words, or by hidden states and words."""
+
+    def columns(words: Numbers, state: Numbers | None) -> Numbers:
+        if not with_state or state is None:
+            return words
+        return np.column_stack([state, words])
+
+    words = list(rows.names)
+    names = ["state", *words] if with_state else words
+    final = fit_sound(names, columns(rows.words, rows.state), rows.right, rows.folds)
+    ended = final.chances(columns(rows.words, rows.state), rows.folds)
+    last = rows.early[EARLY[-1]]
+    if len(last.rows) < LEAST_LONG:  # a model of few words: its whole answers are beginnings
+        last = Early(np.arange(len(rows.right)), rows.state, rows.words)
+    if last.state is None:
+        names = words
+    design, there = columns(last.words, last.state), rows.folds[last.rows]
+    early = fit_sound(names, design, ended[last.rows], there)
+    document: dict[str, Any] = {"early": early.document(), "final": final.document()}
+    before = None
+    if with_state and rows.before is not None:
+        told = fit_sound(["before"], rows.before[:, None], rows.right, rows.folds)
+        document["before"] = told.document()
+        before = told.chances(rows.before[:, None], rows.folds)
+    course = Chances(rows.right, ended, before)
+    boundaries = find_skips(course)
+    risk: list[RiskRow] = []
+    for threshold in GRID:
+        kept = course.kept(boundaries, threshold)
+        risk.append(RiskRow(threshold, int(kept.sum()), int((1 - rows.right[kept]).sum())))
+    tables = dict.fromkeys(("whole", "stream"), tuple(risk))
+    features: dict[str, Any] = {name: rows.words[:, at] for at, name in enumerate(rows.names)}
+    if with_state:
+        features["state"] = rows.state
+        if rows.before is not None:
+            features["before"] = rows.before
+    return document | {
+        "hold_tokens": HOLD_TOKENS,
+        "threshold": THRESHOLD,
+        "keep_above": 1.0,
+        "drop_below": 0.0,
+        "boundaries": write_boundaries(boundaries),
+        **measured_keys(list(map(float, ended)), tables, features),
+        "report": gate_report(course, boundaries),
+    }
+
+
+def gate_report(course: Chances, boundaries: Boundaries) -> dict[str, Any]:
+    """What the gate does at the threshold, with whole kinds held out."""
+    kept = course.kept(boundaries, THRESHOLD)
+    found = {
+        "threshold": THRESHOLD,
+        "gate_rows": len(course.final),
+        "kept_share": round(float(kept.mean()), 4),
+        "kept_accuracy": round(float(course.right[kept].mean()) if kept.any() else 0.0, 4),
+    }
+    if course.before is not None:
+        skipped = course.before < boundaries.at(THRESHOLD, 0)[0]
+        good = course.final >= THRESHOLD
+        found["skipped_share"] = round(float(skipped.mean()), 4)
+        found["skipped_of_kept"] = round(float(skipped[good].mean()) if good.any() else 0.0, 4)
+    return found

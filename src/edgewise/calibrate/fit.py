@@ -16,18 +16,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from random import Random
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edgewise.calibrate.logistic import Numbers, fit_logistic
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
-from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import FORMAT, Calibration, chat_calibration
+from edgewise.decide.calibration import (
+    FORMAT,
+    NOTHING_CLEAR,
+    UNMAPPED,
+    Boundaries,
+    Calibration,
+    Reading,
+    Score,
+    ScoreMap,
+    Stops,
+    chat_calibration,
+    write_boundaries,
+)
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Reading
-from edgewise.decide.score import Score
-from edgewise.types.measured import NOTHING_CLEAR, Boundaries, Stops, write_boundaries
+
+if TYPE_CHECKING:  # heads are trained where little is installed
+    from edgewise.calibrate.traces import Sample
 
 # `tokens` is left out: scores of long answers would be extrapolated. Traces hold no states.
 _LEFT_OUT = ("tokens", "state", "before", "engine")
@@ -126,7 +137,7 @@ def fit_scores(samples: Sequence[Sample], hold_tokens: int, seed: int) -> Calibr
     """
     names = choose_features(samples, None, seed)
     final = fit_score(samples, None, names)
-    foretold = _chances(final, samples)
+    foretold = np.array([final.of(sample.at(None).features()) for sample in samples])
     early = choose_features(samples, hold_tokens, seed, foretold)
     return chat_calibration(
         name="",
@@ -156,15 +167,24 @@ class Judged:
     def decide(
         self, keep_above: float = 1.0, drop_below: float = 0.0, threshold: float = THRESHOLD
     ) -> tuple[Verdict, int]:
-        """What the real gate says to this stream, and after how many tokens."""
-        gate = Gate(
-            self.calibration.with_numbers(keep_above=keep_above, drop_below=drop_below), threshold
-        )
-        for count, reading in enumerate(self.sample.readings, start=1):
-            verdict = gate.judge(reading, count)
-            if verdict is not Verdict.HOLD:
-                return verdict, count
-        return gate.judge_whole(self.sample.at(None)), len(self.sample.readings)
+        """What a gate that decides as soon as it can says, and after how many tokens."""
+        known = self.calibration
+        last = len(self.sample.readings)
+        for count in range(1, min(last, known.hold_tokens) + 1):
+            chance = self.early(count)
+            if count >= known.hold_tokens:
+                return (Verdict.KEEP if chance >= threshold else Verdict.HAND_OFF), count
+            drop, keep = drop_below, max(keep_above, threshold)
+            if known.boundaries:
+                drop, keep = known.boundaries.at(threshold, count)
+            else:  # they were found at the calibrated threshold, and hold on its far side
+                drop = drop if threshold >= known.threshold else 0.0
+                keep = keep if threshold <= known.threshold else 1.0
+            if chance >= max(keep, threshold):
+                return Verdict.KEEP, count
+            if chance < drop:
+                return Verdict.HAND_OFF, count
+        return Gate(known, threshold).judge_whole(self.sample.at(None)), last
 
 
 def judge_out_of_fold(
@@ -255,10 +275,6 @@ def _labels(samples: Sequence[Sample]) -> Numbers:
     return np.array([sample.right for sample in samples], dtype=np.float64)
 
 
-def _chances(score: Score, samples: Sequence[Sample]) -> Numbers:
-    return np.array([score.of(sample.at(None).features()) for sample in samples])
-
-
 def choose_boundaries(judged: Sequence[Judged], most_changed: float = MOST_CHANGED) -> Boundaries:
     """Tables for the thresholds with enough answers on both sides; maybe none."""
     return boundaries_of([_course(each) for each in judged], most_changed)
@@ -343,7 +359,7 @@ def _keep_above(
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedCalibration:
     """A calibration and its report: one number per name, and two tables.
 
     bins    reliability: promised and found accuracy of answers with similar confidence
@@ -362,7 +378,7 @@ def fit_calibration(
     seed: int,
     progress: Callable[[], None] = lambda: None,
     measuring: Sequence[Sample] = (),
-) -> Fitted:
+) -> FittedCalibration:
     """Choose how long to hold, then which scores are clear, then fit on all samples.
 
     Rows for `measuring` take no part in that. The report covers both; each row is judged by a fit
@@ -394,7 +410,7 @@ def fit_calibration(
     curve = [_outcome(bounded, calibration, threshold) for threshold in CURVE]
     metrics = _measure(bounded, calibration)
     metrics |= {"agreement": agreement(rows), "same_kept": same_kept(rows)}
-    return Fitted(calibration, metrics | _kinds(kinds), bins, curve)
+    return FittedCalibration(calibration, metrics | _kinds(kinds), bins, curve)
 
 
 def confidences_of(judged: Sequence[Judged]) -> tuple[list[float], list[bool]]:
@@ -465,7 +481,7 @@ def _auroc_within_kind(judged: Sequence[Judged]) -> float:
 
 
 def document_of(
-    fitted: Fitted, source: Mapping[str, Any], data: Mapping[str, Any]
+    fitted: FittedCalibration, source: Mapping[str, Any], data: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The contents of a calibration file.
 
@@ -504,3 +520,198 @@ def _row(numbers: Mapping[str, float]) -> dict[str, float]:
 def _rounded(value: float) -> float:
     """Counts stay integers."""
     return value if isinstance(value, int) else round(float(value), 4)
+
+
+# -- logistic regression ---------------------------------------------------------------------------
+
+
+Numbers = NDArray[np.float64]
+
+NEWTON_STEPS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """chance = 1 / (1 + exp(-(bias + weights · features))), in the features' own units."""
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def chances(self, features: Numbers) -> Numbers:
+        return sigmoid(features @ np.array(self.weights) + self.bias)
+
+
+def sigmoid(values: Numbers) -> Numbers:
+    chances: Numbers = 1.0 / (1.0 + np.exp(-np.clip(values, -60.0, 60.0)))
+    return chances
+
+
+def fit_logistic(
+    features: Numbers, right: Numbers, *, ridge: float = 1.0, weights: Numbers | None = None
+) -> Logistic:
+    """The most likely model under a normal prior on the standardised weights, but not the bias.
+
+    `ridge` is the prior's precision; 0 is maximum likelihood. `weights` counts rows.
+    """
+    count = np.ones(len(right)) if weights is None else weights
+    centre = features.mean(axis=0)
+    spread = np.where(features.std(axis=0) > 1e-12, features.std(axis=0), 1.0)
+    design = np.column_stack([(features - centre) / spread, np.ones(len(right))])
+    penalty = ridge * np.eye(design.shape[1])
+    penalty[-1, -1] = 1e-9  # the bias is free, but the Hessian must not be singular
+    beta = np.zeros(design.shape[1])
+    for _ in range(NEWTON_STEPS):
+        chances = sigmoid(design @ beta)
+        gradient = design.T @ (count * (right - chances)) - penalty @ beta
+        curvature = (design * (count * chances * (1 - chances))[:, None]).T @ design + penalty
+        step = np.linalg.solve(curvature, gradient)
+        beta += step
+        if np.abs(step).max() < 1e-9:
+            break
+    scaled = beta[:-1] / spread
+    return Logistic(tuple(map(float, scaled)), float(beta[-1] - scaled @ centre))
+
+
+# -- folds of whole groups, such as kinds of questions ---------------------------------------------
+
+
+KIND_FOLDS = 5
+
+
+def folds_of(groups: Sequence[Any], seed: int = 0) -> NDArray[np.int64]:
+    """A fold for each row; rows of one group share it, and folds are about as large."""
+    members: dict[Any, list[int]] = {}
+    for row, group in enumerate(groups):
+        members.setdefault(group, []).append(row)
+    order = sorted(members, key=str)
+    Random(seed).shuffle(order)
+    order.sort(key=lambda group: -len(members[group]))
+    sizes, folds = [0] * KIND_FOLDS, np.zeros(len(groups), np.int64)
+    for group in order:
+        fold = int(np.argmin(sizes))
+        folds[members[group]] = fold
+        sizes[fold] += len(members[group])
+    return folds
+
+
+def kept_share(scores: Numbers, right: Numbers, target: float) -> float:
+    """The largest share of best-scored rows of which `target` are right."""
+    share = np.cumsum(right[np.argsort(-scores, kind="stable")]) / np.arange(1, len(right) + 1)
+    enough = np.flatnonzero(share >= target)
+    return float((enough[-1] + 1) / len(right)) if len(enough) else 0.0
+
+
+# -- the map from a score to a chance --------------------------------------------------------------
+#
+# None, a logistic one, or an isotonic one: the log-loss on rows that did not fit it decides. A map
+# never falls, so it changes what the numbers promise but never their order.
+
+
+Form = Literal["none", "logistic", "isotonic"]
+MAP_FOLDS = 5
+LEAST_MAP_GAIN = 0.002  # nats per row that a map must save on rows it was not fitted on
+LEAST_OF_EACH = 5  # right and wrong rows needed to fit a map
+LEAST_BLOCK, MOST_BLOCKS = 15, 15  # of the isotonic map: rows per block, and number of blocks
+_EDGE = 0.001  # nothing is certain
+_GRID, _WIDEST = 29, 7.0  # points of a logistic map, and the log-odds they span
+
+
+def choose_map(
+    scores: Sequence[float], right: Sequence[bool], seed: int = 0
+) -> tuple[ScoreMap, Form]:
+    """The map that does best on held-out rows, fitted to all of them, and its name."""
+    if min(sum(right), len(right) - sum(right)) < LEAST_OF_EACH:
+        return UNMAPPED, "none"
+    losses: dict[Form, float] = {
+        form: held_out_loss(scores, right, fit, seed) for form, fit in _FORMS.items()
+    }
+    best = min(_FORMS, key=lambda form: losses[form])
+    if losses[best] > losses["none"] - LEAST_MAP_GAIN:
+        return UNMAPPED, "none"
+    return _FORMS[best](scores, right), best
+
+
+def held_out_loss(
+    scores: Sequence[float],
+    right: Sequence[bool],
+    fit: Callable[[Sequence[float], Sequence[bool]], ScoreMap],
+    seed: int = 0,
+) -> float:
+    """Log-loss per row, each judged by a map fitted without it."""
+    fold = np.random.default_rng(seed).permutation(len(scores)) % MAP_FOLDS
+    chances = np.zeros(len(scores))
+    for number in range(MAP_FOLDS):
+        others = np.flatnonzero(fold != number).tolist()
+        fitted = fit([scores[at] for at in others], [right[at] for at in others])
+        for at in np.flatnonzero(fold == number).tolist():
+            chances[at] = fitted.of(scores[at])
+    return log_loss(chances.tolist(), right)
+
+
+def log_loss(chances: Sequence[float], right: Sequence[bool]) -> float:
+    kept = np.clip(np.array(chances), 1e-6, 1 - 1e-6)
+    return -float(np.mean(np.log(np.where(np.array(right, dtype=bool), kept, 1 - kept))))
+
+
+def logistic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
+    """A slope and a shift of the score's log-odds, as a few points."""
+    fitted = fit_logistic(_log_odds(scores), np.array(right, dtype=np.float64))
+    if fitted.weights[0] <= 0:  # the score says nothing here, or the opposite: one chance for all
+        level = round(float(np.clip(np.mean(right), _EDGE, 1 - _EDGE)), _DIGITS)
+        return ScoreMap(((0.0, level), (1.0, level)))
+    # Even steps of log-odds: near 0 and 1, where strict thresholds are, a chance moves fastest.
+    grid = sigmoid(np.linspace(-_WIDEST, _WIDEST, _GRID))
+    return _points(grid, fitted.chances(_log_odds(grid.tolist())))
+
+
+def isotonic_map(scores: Sequence[float], right: Sequence[bool]) -> ScoreMap:
+    """Blocks of neighbouring rows, pooled until their shares of right ones never fall."""
+    order = np.argsort(scores, kind="stable")
+    count = max(1, min(MOST_BLOCKS, len(order) // LEAST_BLOCK))
+    pooled: list[tuple[float, float, int]] = []  # sum of scores, number right, rows
+    for rows in np.array_split(order, count):
+        block = (
+            float(sum(scores[at] for at in rows)),
+            float(sum(right[at] for at in rows)),
+            len(rows),
+        )
+        while pooled and pooled[-1][1] / pooled[-1][2] >= block[1] / block[2]:
+            last = pooled.pop()
+            block = (last[0] + block[0], last[1] + block[1], last[2] + block[2])
+        pooled.append(block)
+    # One right and one wrong row more per block: ten right rows are no certainty.
+    return _points(
+        np.array([total / rows for total, _, rows in pooled]),
+        np.array([(good + 1) / (rows + 2) for _, good, rows in pooled]),
+    )
+
+
+def compose(first: ScoreMap, second: ScoreMap) -> ScoreMap:
+    """One map for both, applied one after the other, accurate to a hundredth."""
+    if not first.points or not second.points:
+        return second if second.points else first
+    grid = {at / 100 for at in range(101)} | {x for x, _ in first.points}
+    return ScoreMap(tuple((x, second.of(first.of(x))) for x in sorted(grid)))
+
+
+def _points(scores: Numbers, chances: Numbers) -> ScoreMap:
+    found: list[tuple[float, float]] = []
+    for score, chance in zip(scores.tolist(), chances.tolist(), strict=True):
+        x, y = round(score, _DIGITS), round(min(1 - _EDGE, max(_EDGE, chance)), _DIGITS)
+        if found and x <= found[-1][0]:
+            continue
+        found.append((x, max(y, found[-1][1] if found else 0.0)))
+    return ScoreMap(tuple(found))
+
+
+def _log_odds(scores: Sequence[float]) -> Numbers:
+    kept = np.clip(np.array(scores, dtype=np.float64), _EDGE, 1 - _EDGE)
+    odds: Numbers = np.log(kept / (1 - kept))[:, None]
+    return odds
+
+
+_FORMS: dict[Form, Callable[[Sequence[float], Sequence[bool]], ScoreMap]] = {
+    "none": lambda _, __: UNMAPPED,
+    "logistic": logistic_map,
+    "isotonic": isotonic_map,
+}

@@ -1,4 +1,7 @@
-"""How good a confidence is: does it order answers well, and does it mean what it says?"""
+"""How good a confidence is: in what order it puts answers, and how far it is from what was found.
+
+Plain Python: the machine that trains has no numpy where it asks a peer.
+"""
 
 from __future__ import annotations
 

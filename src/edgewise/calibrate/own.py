@@ -12,14 +12,18 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from edgewise.assembly.calibrations import KindName, find_document, transfer_document
 from edgewise.calibrate import fit
 from edgewise.calibrate.fit import (
     FIT_STEPS,
+    LEAST_MAP_GAIN,
     Judged,
     choose_boundaries,
+    choose_map,
+    compose,
     document_of,
     fit_calibration,
+    held_out_loss,
+    log_loss,
 )
 from edgewise.calibrate.report import (
     Document,
@@ -34,24 +38,25 @@ from edgewise.calibrate.report import (
     refuse_few,
     risk_table,
 )
-from edgewise.calibrate.score_maps import LEAST_GAIN, choose_map, compose, held_out_loss, log_loss
 from edgewise.calibrate.traces import Sample, Scored
-from edgewise.calls.confidence import CALLS
+from edgewise.calibrations import KindName, find_document, transfer_document
+from edgewise.calls.check import CALLS
 from edgewise.decide.calibration import (
     CHAT,
     CHAT_STATE,
     FORMAT,
+    UNMAPPED,
     Calibration,
     Kind,
+    ScoreMap,
     parse_calibration,
     state_document,
+    write_boundaries,
 )
-from edgewise.local.store.engines import runtime_of, split_engine
-from edgewise.local.store.store import InstalledModel
-from edgewise.record.audits import Audit
+from edgewise.local.store import InstalledModel, ran_by, split_runtime
+from edgewise.record.report import Audit
 from edgewise.settings import Settings
-from edgewise.speech.confidence import SPEECH
-from edgewise.types.measured import UNMAPPED, ScoreMap, write_boundaries
+from edgewise.speech.words import SPEECH
 
 LEAST_FRESH, LEAST_OF_EACH = 200, 30  # fitting rows, right and wrong ones, for new weights
 FRESH_GAIN = 0.02  # nats per row that new weights must save: they are many, the rows few
@@ -59,7 +64,7 @@ STEPS = 2 * FIT_STEPS  # at most this many calls of `progress`
 # What a file says about the rows it was measured on, or about a score that a map changes.
 _MEASURED = (
     "map", "risk", "risk_rows", "quantiles", "feature_means", "feature_deviations", "agreement",
-    "boundaries", "bins", "curve", "report", "watched",
+    "boundaries", "bins", "curve", "report", "watched", "families",
 )  # fmt: skip
 
 Progress = Callable[[], None]
@@ -94,7 +99,8 @@ def fit_chat(
 ) -> Document:
     """The contents of a calibration file for chat. `base` is the file in use."""
     refuse_few(len(samples))
-    document = _fit_part(samples, _of_words(base), CHAT, model, fresh, progress)
+    of_words = {name: value for name, value in base.items() if name != "with_state"}
+    document = _fit_part(samples, of_words, CHAT, model, fresh, progress)
     if "with_state" in base and all(each.at(None).state is not None for each in samples):
         part = _fit_part(samples, state_document(base), CHAT_STATE, model, fresh, progress)
         document = replace_used(document, part, states=True)
@@ -158,7 +164,7 @@ def _choose_chat(
             "model": model.name,
             "quantisation": model.quantisation,
             "sha256": model.sha256,
-            "runtime": runtime_of(model.engine),
+            "runtime": ran_by(model.runtime),
         }
         fitted = fit_calibration(fitting, fresh.name, fresh.seed, progress)
         document = document_of(fitted, source, fresh.data)
@@ -172,7 +178,7 @@ def _choose_chat(
         document |= map_keys({"early": early, "final": final})
         document |= _clear_cases([_mapped(each, early, final) for each in judged])
         return document, how | {"score": "refitted", "map": form}
-    if losses["mapped"] > losses["shipped"] - LEAST_GAIN:
+    if losses["mapped"] > losses["shipped"] - LEAST_MAP_GAIN:
         return dict(base), how | {"score": "shipped", "map": "as shipped"}
     bare = replace(before.early, map=UNMAPPED)
     early, _ = choose_map(
@@ -313,19 +319,14 @@ def used_part(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def calibration_name(model: InstalledModel) -> str:
     """The engine looks for a calibration file of this name."""
-    base, engine = split_engine(model.name)
-    return f"{base}-{model.quantisation}{engine and f'@{engine}'}".lower()
+    base, runtime = split_runtime(model.name)
+    return f"{base}-{model.quantisation}{runtime and f'@{runtime}'}".lower()
 
 
 def base_in_use(settings: Settings, name: str, kind: KindName) -> Mapping[str, Any]:
     """The file that gives today's confidences."""
     found = find_document(settings, name, kind) or transfer_document(kind)
     return found or plain_document(kind)
-
-
-def _of_words(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the part for hidden states."""
-    return {name: value for name, value in document.items() if name != "with_state"}
 
 
 def plain_document(kind: KindName) -> dict[str, Any]:

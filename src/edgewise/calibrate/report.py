@@ -10,17 +10,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgewise.calibrate import fit
-from edgewise.calibrate.fit import Judged
-from edgewise.calibrate.folds import kept_share
+from edgewise.calibrate.fit import kept_share, log_loss
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, reliability, share
-from edgewise.calibrate.score_maps import log_loss
 from edgewise.calibrate.traces import Sample
-from edgewise.decide.calibration import Calibration
+from edgewise.decide.calibration import (
+    QUANTILES,
+    Calibration,
+    Measured,
+    RiskRow,
+    RiskTable,
+    ScoreMap,
+)
 from edgewise.decide.drift import watched_quantiles
 from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.objective import GRID, STARTS, find_threshold
+from edgewise.decide.policy import GRID, STARTS, find_threshold, promised_share
 from edgewise.errors import InvalidRequest
-from edgewise.types.measured import QUANTILES, RiskRow, RiskTable, ScoreMap
 
 LEAST_ROWS = 40  # half fit the score, half measure it
 ERRORS = (0.01, 0.05, 0.10, 0.20)  # shares of errors for which a promise is sought
@@ -101,7 +105,7 @@ def _worth(confidences: Sequence[float], right: Sequence[bool]) -> Worth:
     )
 
 
-class Answered(Protocol):
+class RatedRow(Protocol):
     """A row whose answer is right or wrong."""
 
     @property
@@ -124,7 +128,7 @@ def refuse_few(rows: int) -> None:
     )
 
 
-def risk_table(rows: Sequence[Answered], kept_at: Callable[[float], Sequence[bool]]) -> RiskTable:
+def risk_table(rows: Sequence[RatedRow], kept_at: Callable[[float], Sequence[bool]]) -> RiskTable:
     """How many rows each threshold keeps, strictest first, and how many of them are wrong."""
     table = []
     for threshold in GRID:
@@ -191,6 +195,23 @@ def promises(table: RiskTable, rows: int) -> Document:
     return {"promises": found, "probability": PROBABILITY}
 
 
+def promises_of(measured: Measured) -> Document:
+    """The same of a calibration, as `edgewise doctor` says it; empty: it promises nothing."""
+    table = measured.risk.get("whole", ())
+    if measured.families is None:
+        return promises(table, measured.risk_rows) if table else {}
+    found = [
+        {
+            "max_error": error,
+            "threshold": None,
+            "kept_share": round(promised_share(measured, error, PROBABILITY), 4),
+            "rows_needed": rows_needed(error),
+        }
+        for error in ERRORS
+    ]
+    return {"promises": found, "probability": PROBABILITY}
+
+
 def bins(confidences: Sequence[float], right: Sequence[bool]) -> list[dict[str, float]]:
     return [
         {name: round(value, 4) for name, value in asdict(each).items()}
@@ -229,18 +250,14 @@ def measure(
 
 
 def kept_whole(sample: Sample, calibration: Calibration, threshold: float) -> bool:
-    """As `Engine.complete` decides: the gate may stop early, else the whole answer is judged."""
+    """As `Engine.complete` decides: a long answer may be stopped, else the whole one is judged."""
     gate = Gate(calibration, threshold)
-    for count, reading in enumerate(sample.readings, start=1):
-        verdict = gate.judge(reading, count)
-        if verdict is Verdict.HAND_OFF:
-            return False
-        if verdict is Verdict.KEEP:
-            break
-    return gate.judge_whole(sample.at(None)) is Verdict.KEEP
+    return kept_live(sample, calibration, threshold) and not gate.doubts(
+        gate.confidence(sample.at(None))
+    )
 
 
 def kept_live(sample: Sample, calibration: Calibration, threshold: float) -> bool:
     """As a stream decides: what is shown stays shown."""
-    clear = calibration.keep_above, calibration.drop_below
-    return Judged(sample, calibration).decide(*clear, threshold)[0] is Verdict.KEEP
+    gate = Gate(calibration, threshold)
+    return gate.judge_whole(sample.at(sample.decided_after)) is Verdict.KEEP

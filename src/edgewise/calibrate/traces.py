@@ -17,15 +17,14 @@ from typing import Any, TextIO
 
 from edgewise.calibrate.answers import Call, Question, exact, is_right
 from edgewise.calibrate.rows import LabelledCall, LabelledSound
-from edgewise.decide.meter import Meter, Reading
-from edgewise.decide.score import Head
+from edgewise.decide.calibration import Head, Meter, Reading
+from edgewise.decide.gate import decided_after
 from edgewise.engine import Engine
 from edgewise.local.backend import ChatBackend
 from edgewise.settings import Settings
-from edgewise.speech.confidence import LOW_ERROR
-from edgewise.speech.word_errors import errors_by_segment
+from edgewise.speech.words import LOW_ERROR, errors_by_segment
 from edgewise.types.messages import Message, Request
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 
 MAX_TOKENS = 48
 Progress = Callable[[], None]
@@ -78,11 +77,15 @@ def readings_of(tokens: Iterable[Token]) -> list[Reading]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A trace as the fit sees it."""
+    """A trace as the fit sees it.
+
+    decided_after  tokens after which the gate decides on it; None: at its end
+    """
 
     kind: str
     right: bool
     readings: tuple[Reading, ...]
+    decided_after: int | None = None
 
     def at(self, count: int | None) -> Reading:
         """After `count` tokens; at the end if the answer is shorter or `count` is None."""
@@ -93,7 +96,13 @@ class Sample:
 def make_samples(traces: Sequence[Trace]) -> list[Sample]:
     """An answer without evidence cannot be judged, and is left out."""
     samples = [
-        Sample(trace.question.kind, trace.right, tuple(trace.readings())) for trace in traces
+        Sample(
+            trace.question.kind,
+            trace.right,
+            tuple(trace.readings()),
+            decided_after([token.text for token in trace.tokens]),
+        )
+        for trace in traces
     ]
     return [sample for sample in samples if sample.readings]
 
@@ -199,7 +208,8 @@ def collect_traces(
 
 def key_of(question: Question) -> str:
     """What an answer is kept under."""
-    return f"{question.system}\n\n{question.prompt}" if question.system else question.prompt
+    said = "\n\n".join((*question.earlier, question.prompt))
+    return f"{question.system}\n\n{said}" if question.system else said
 
 
 def read_answers(path: Path) -> dict[str, dict[str, Any]]:
@@ -216,7 +226,11 @@ def write_answer(file: TextIO, key: str, entry: Mapping[str, Any]) -> None:
 def request_of(question: Question, max_tokens: int) -> Request:
     """Exactly what a user asks: greedy, the model's own system prompt, the same request body."""
     system = (Message("system", question.system),) if question.system else ()
-    return Request(messages=(*system, Message("user", question.prompt)), max_tokens=max_tokens)
+    turns = tuple(
+        Message("assistant" if place % 2 else "user", text)
+        for place, text in enumerate((*question.earlier, question.prompt))
+    )
+    return Request(messages=(*system, *turns), max_tokens=max_tokens)
 
 
 def _generate(

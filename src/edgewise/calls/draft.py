@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from edgewise.calls.candidates import Candidate, candidates
-from edgewise.calls.grammar import MOST_CALLS, MOST_ITEMS
 from edgewise.calls.intents import (
     ABBREVIATIONS,
     ACTION_VERBS,
@@ -25,18 +23,33 @@ from edgewise.calls.intents import (
     REQUEST_OPENERS,
     split,
 )
-from edgewise.calls.memory import per_tool
-from edgewise.calls.parameters import Wanted, description_of, means_on, nested_parameters, wanted
-from edgewise.calls.prompt import NO_CALL, MalformedAnswer, render_answer
+from edgewise.calls.prompt import MalformedAnswer, render_answer
 from edgewise.calls.rank_tools import fit_scores
-from edgewise.calls.schema import Field, problem_with, read_parameters, validate
+from edgewise.calls.schema import (
+    Candidate,
+    Wanted,
+    candidates,
+    description_of,
+    means_on,
+    nested_parameters,
+    wanted,
+)
 from edgewise.calls.values.numbers import Said
-from edgewise.calls.values.switches import switch_said
 from edgewise.calls.values.text import RequestText, read_request
-from edgewise.calls.values.words import name_words, stem, word_set, words
+from edgewise.calls.values.words import name_words, stem, switch_said, word_set, words
 from edgewise.errors import InvalidRequest
-from edgewise.types.calls import Found
+from edgewise.grammar.check import problem_with, validate
+from edgewise.grammar.tools import (
+    MOST_CALLS,
+    MOST_ITEMS,
+    NO_CALL,
+    Field,
+    has_plain_numbers,
+    per_tool,
+    read_parameters,
+)
 from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.replies import Found
 
 # A draft must cost far less than a forward pass, whatever is asked and offered.
 LONGEST_REQUEST = 1_000  # characters; a longer text is a document, and its values are anybody's
@@ -47,7 +60,7 @@ MOST_READ = 200  # parameters looked for in one request, about 0.05 ms each
 MOST_PHRASES = 8  # tried for one parameter and one kind of cue
 LONGEST_PHRASE = 24  # words
 DEEPEST = 3  # objects in objects that are filled
-# Chosen on the validation cases (docs/function-speed.md).
+# Chosen on the validation cases (docs/notes/calls.md).
 OPTIONAL = 0.6  # how sure a value must be where the tool does not ask for one
 FILLED_WEIGHT = 0.15  # what values count for beside the tool's words
 UNFILLED_WEIGHT = 0.02
@@ -208,7 +221,7 @@ def _calls(text: str, tools: Sequence[Tool]) -> Iterator[tuple[ToolCall, Tool]]:
 
 def _fillings(text: str, tools: Sequence[Tool]) -> Iterator[_Filling]:
     """A filled tool for each intent; a clause that only names a value belongs to the one before."""
-    intents, work = split(text, tools), _Work()
+    intents, work = split(text, tools), _Searches()
     sure = SURE_VALUES if len(intents) == 1 else LIKELY_VALUES
     last, start = None, 0
     for intent in intents:
@@ -226,7 +239,7 @@ def _fillings(text: str, tools: Sequence[Tool]) -> Iterator[_Filling]:
         yield last
 
 
-class _Work:
+class _Searches:
     """How many parameters may still be looked for."""
 
     def __init__(self) -> None:
@@ -267,7 +280,7 @@ def _name_at(named: tuple[str, ...], said: Sequence[_Word], place: int) -> int:
     return len(named) if tuple(here) == named else 0
 
 
-def _best(text: str, tools: Sequence[Tool], sure: float, work: _Work) -> _Filling | None:
+def _best(text: str, tools: Sequence[Tool], sure: float, work: _Searches) -> _Filling | None:
     """The tool that fits the words and finds its values in them; None if none seems to."""
     scores = fit_scores(" ".join((text, *_meant(text))), tools)
     order = sorted(range(len(tools)), key=lambda place: -scores[place])[:TOOLS_FILLED]
@@ -310,7 +323,7 @@ class _Slot:
         return self.wanted.type in ("int", "float")
 
     def allows(self, value: Any) -> bool:
-        return problem_with(value, self.field.shapes) is None
+        return problem_with(value, self.field.shapes) is None and has_plain_numbers(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,11 +398,11 @@ def _read_slot(one: Field, schema: Mapping[str, Any], order: int) -> _Slot:
     )
 
 
-def _fill(tool: Tool, request: RequestText, work: _Work) -> _Filling:
+def _fill(tool: Tool, request: RequestText, work: _Searches) -> _Filling:
     return _filled(tool, _slots(tool), request, work)
 
 
-def _filled(tool: Tool, slots: Sequence[_Slot], request: RequestText, work: _Work) -> _Filling:
+def _filled(tool: Tool, slots: Sequence[_Slot], request: RequestText, work: _Searches) -> _Filling:
     work.spend(len(slots))
     reader = _Reader(request, tool, slots)
     chosen = _chosen(slots, reader)
@@ -810,7 +823,7 @@ def draft_answers(text: str, tools: Sequence[Tool]) -> list[str]:
     drafts = [likeliest] if likeliest else []
     if not text.strip() or len(text) > LONGEST_REQUEST:
         return drafts
-    request, work = read_request(text), _Work()
+    request, work = read_request(text), _Searches()
     for tool in tools[:OTHER_TOOLS]:
         try:
             if likeliest.startswith(f"{tool.name} "):

@@ -12,14 +12,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgewise.calls.grammar import Calls, Notation, compile_grammar
-from edgewise.calls.history import NOTHING_TOLD, TEXT_LIMIT, Told, context_lines, cut, last_turns
-from edgewise.calls.memory import per_tool
-from edgewise.calls.prompt import DEPTH_LIMIT, STRICT_JSON, MalformedAnswer, parse_answer, untagged
-from edgewise.calls.retell import FIRST_SENTENCE, Reading, retell, retell_words, written
-from edgewise.calls.schema import TYPE_NAMES, definitions_of, options_of, resolve
+from edgewise.calls.prompt import (
+    DEPTH_LIMIT,
+    FIRST_SENTENCE,
+    NOTHING_TOLD,
+    STRICT_JSON,
+    TEXT_LIMIT,
+    FunctionText,
+    MalformedAnswer,
+    Told,
+    context_lines,
+    cut,
+    last_turns,
+    parse_answer,
+    retell,
+    retell_words,
+    written,
+)
+from edgewise.grammar.tools import (
+    TYPE_NAMES,
+    Calls,
+    Notation,
+    compile_grammar,
+    definitions_of,
+    options_of,
+    per_tool,
+    resolve,
+    untagged,
+)
 from edgewise.types.messages import Message, Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.types.replies import Token
 
 # Without these words, in this form, the model talks instead of calling.
 TRIGGER = "You are a model that can do function calling with the following functions"
@@ -66,7 +88,8 @@ class FunctionGemma:
 
     def prompt(self, tools: Sequence[Tool], text: str, told: Told = NOTHING_TOLD) -> str:
         facts = "".join(f"{untagged(line)}\n" for line in context_lines(told.context))
-        names = _call_names((*told.before, *told.after))
+        turns = (*told.before, *told.after)
+        names = {call.id: call.name for turn in turns for call in turn.tool_calls}
         before, is_open = _turns(last_turns(told.before), names)
         asked = f"{TURN_END if is_open else ''}{TURN}user\n{untagged(text).strip()}{TURN_END}"
         after, is_open = _turns(told.after, names)
@@ -88,13 +111,13 @@ class FunctionGemma:
             return ""
         return "".join(map(_called, calls)) + RESPONSE if calls else ""
 
-    def read(self, tokens: Sequence[Token]) -> Reading:
+    def read(self, tokens: Sequence[Token]) -> FunctionText:
         text = written(tokens)
         telling = _Telling(text)
         if not telling.calls:
-            return Reading(text.partition(RESPONSE)[0].strip(), retell_words(tokens))
+            return FunctionText(text.partition(RESPONSE)[0].strip(), retell_words(tokens))
         told = retell(tokens, telling.told, stopped=telling.stopped)
-        return Reading("".join(telling.told), told)
+        return FunctionText("".join(telling.told), told)
 
 
 # -- what it reads ---------------------------------------------------------------------------------
@@ -220,10 +243,6 @@ def _result(name: str, content: str) -> str:
         value = cut(value, TEXT_LIMIT)
     told = value if isinstance(value, Mapping) else {"value": value}
     return f"{RESPONSE}response:{untagged(name)}{NOTATION.spelled(told)}{RESPONSE_END}"
-
-
-def _call_names(messages: Sequence[Message]) -> dict[str, str]:
-    return {call.id: call.name for message in messages for call in message.tool_calls}
 
 
 # -- what it writes --------------------------------------------------------------------------------

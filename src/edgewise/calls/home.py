@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.calls.parameters import parameters
+from edgewise.calls.intents import AUXILIARY, DETERMINERS, FILLERS, PERSONS, PREPOSITIONS
+from edgewise.calls.schema import parameters
 from edgewise.calls.values.numbers import whole
 from edgewise.calls.values.text import read_request
 from edgewise.calls.values.words import fold, name_words, stem, word_set, words
@@ -205,7 +206,36 @@ _REPORTING = frozenset({"sensor", "binary_sensor", "weather", "person", "todo", 
 _PLURAL = ("names", "areas", "aliases")
 _SEVERAL = word_set("all every each any which many")
 _EVERY = _SEVERAL | word_set("everything everywhere house home apartment")
+# Kinds that let somebody in, or move what is heavy: only those that are named are acted on.
+_GUARDED = frozenset({"lock", "cover", "valve", "alarm_control_panel"})
+# Besides the words of requests in general: what may be said of a kind without naming one of it.
+_VERBS = word_set(
+    """turn switch set put make sure light illuminate activate deactivate open close shut lock
+    unlock raise lower dim brighten start stop enable disable power kill flip change adjust increase
+    decrease reduce bring roll move pull draw leave keep"""
+)
+_PLAIN = (
+    (FILLERS | DETERMINERS | PREPOSITIONS | AUXILIARY | PERSONS | _EVERY | _BRIGHT | _VERBS)
+    | word_set(
+        """entire whole single place flat room area everywhere here there of be want need like
+        tonight today morning evening night noon midnight minute second hour percent degree level
+        position space across throughout highest lowest asap immediately again bit little more less
+        completely fully half way"""
+    )
+) - {"light"}
+_PLAIN_STEMS = frozenset(map(stem, _PLAIN))
+# A name does not reach beyond these. "Back" begins one ("the back door"), "two" means some of all.
+_BORDERS = (DETERMINERS | PREPOSITIONS | word_set("and of")) - word_set(
+    "back two three four five six seven eight nine ten"
+)
+_REASONS = word_set("and because when if so then but while before after until since for as")
 _LITTLE = word_set("the a an my our your of in on at to is are and please it")
+# "All but the attic" names what is not meant, and no call can say so.
+_LEAVES_OUT = re.compile(
+    r"\b(?:except|excluding|excepting|besides|without|apart from|aside from|other than|"
+    r"(?:all|every\w*|each|lights)\b.*\bbut)\b",
+    re.IGNORECASE,
+)
 _HERE_WORDS = ("in here", "in this room", "over here", " here ", "this room")
 
 
@@ -228,17 +258,17 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Mention:
     """A listed name in the request: words `start` to `end`."""
 
     said: str
     start: int
     end: int
 
-    def inside(self, other: Span) -> bool:
+    def inside(self, other: Mention) -> bool:
         return other.start <= self.start and self.end <= other.end
 
-    def shorter(self, other: Span) -> bool:
+    def shorter(self, other: Mention) -> bool:
         return self.inside(other) and not other.inside(self)
 
 
@@ -409,9 +439,9 @@ class _Said:
 
     text: str
     stems: tuple[str, ...]
-    entities: tuple[tuple[Entity, Span], ...]
-    areas: tuple[Span, ...]
-    floors: tuple[Span, ...]
+    entities: tuple[tuple[Entity, Mention], ...]
+    areas: tuple[Mention, ...]
+    floors: tuple[Mention, ...]
 
     def has(self, listed: Iterable[str]) -> bool:
         return any(stem(word) in self.stems for word in listed)
@@ -538,11 +568,18 @@ def is_aimed(call: ToolCall, tool: Tool | None, text: str) -> bool:
     return said or any(name in call.arguments for name in ("name", "floor", "domain"))
 
 
-def lacks_target(call: ToolCall, tool: Tool) -> bool:
-    """Whether a call would switch something without saying what."""
-    fields = parameters(tool.parameters)
-    switches = is_for_home(tool) and "domain" in fields and not _looks_up(tool)
-    return switches and not any(name in call.arguments for name in WHERE)
+def lacks_target(call: ToolCall, tool: Tool, *, listed: bool = True) -> bool:
+    """Whether a call would switch something without saying what.
+
+    `listed`: whether there is a list of the home. Without one only what is guarded must be named.
+    """
+    where = {name: value for name, value in call.arguments.items() if name in WHERE}
+    domains = where.get("domain", "")
+    guarded = not _GUARDED.isdisjoint([domains] if isinstance(domains, str) else domains or ())
+    placed = any(where.get(name) for name in ("name", "area", "floor"))
+    if not (guarded or listed) or not _switches(tool):
+        return False
+    return not (placed if guarded else where)
 
 
 def _looks_up(tool: Tool) -> bool:
@@ -657,11 +694,11 @@ def _read(home: Home, text: str) -> _Said:
     )
 
 
-def _spans(name: str, roots: Sequence[str]) -> Iterator[Span]:
+def _spans(name: str, roots: Sequence[str]) -> Iterator[Mention]:
     wanted = tuple(stem(word) for word in words(name))
     for start in range(len(roots) - len(wanted) + 1):
         if wanted and tuple(roots[start : start + len(wanted)]) == wanted:
-            yield Span(name, start, start + len(wanted))
+            yield Mention(name, start, start + len(wanted))
 
 
 def _target(call: ToolCall, tool: Tool, home: Home, said: _Said) -> dict[str, str]:
@@ -685,24 +722,146 @@ def _target(call: ToolCall, tool: Tool, home: Home, said: _Said) -> dict[str, st
             found.pop("device_class")
     taken = [span] if span else list(_spans("garage door", said.stems))
     taken += [found for text in _free_texts(call) for found in _spans(text, said.stems)]
+    if _switches(tool) and _LEAVES_OUT.search(said.text):
+        return {}
     area = _place(call.arguments.get("area"), said.areas, taken)
     floor = _place(call.arguments.get("floor"), said.floors, taken)
     if one is None:
         found = _group(home, said, only, asks, area)
+        unknown = _unknown(said, found, area or floor) if _switches(tool) else []
+        if unknown:  # "the bed light" of a list without one is not every light
+            return _alike(home, unknown, found)
         found |= _described(call, home, said, found.get("domain", ""), area)
     spaced = f" {' '.join(words(said.text))} "
-    near = any(each in spaced for each in _HERE_WORDS) or not (asks or said.has(_EVERY))
-    if near and not (area or floor or one):
+    pointed = any(each in spaced for each in _HERE_WORDS)
+    if pointed and not (home.here or area or floor or one) and _switches(tool):
+        return {}  # this room, and nobody knows which: not the whole home
+    near = pointed or not (asks or said.has(_EVERY))
+    assumed = near and not (area or floor or one)
+    if assumed:
         area = home.here
+    if one is None and "name" not in found and _switches(tool):
+        return _narrowed(home, said, found, {"area": area, "floor": floor}, assumed=assumed)
     return {**found, "area": area, "floor": floor}
+
+
+def _switches(tool: Tool) -> bool:
+    """Whether a tool changes devices that people name: not what only looks up, plays or cleans."""
+    fields, named = parameters(tool.parameters), name_words(tool.name)
+    kinds = {kind for word in named for kind in _FOR.get(word, ())}
+    lit_or_moved = bool(kinds) and kinds <= {"light", *_GUARDED}
+    return is_for_home(tool) and not _looks_up(tool) and ("domain" in fields or lit_or_moved)
+
+
+def _unknown(said: _Said, found: Mapping[str, str], placed: str) -> list[str]:
+    """The words by which a request names what the list does not have; none if it names a kind."""
+    spoken = words(said.text)
+    listed = {at for span in (*said.areas, *said.floors) for at in range(span.start, span.end)}
+    nouns = {stem(word) for word in _nouns_of(found.get("domain", ""))}
+
+    def is_plain(at: int) -> bool:
+        known = at in listed or said.stems[at] in nouns or said.stems[at] in _PLAIN_STEMS
+        return known or not spoken[at].isalpha()
+
+    kinds = [at for at, root in enumerate(said.stems) if root in nouns and at not in listed]
+    if not kinds:
+        return [word for at, word in enumerate(spoken) if not is_plain(at)]
+    unknown = []
+    for at in kinds:
+        before = at - 1
+        while before >= 0 and (before in listed or spoken[before] not in _BORDERS):
+            unknown += [] if _may_precede(spoken, before, listed, nouns) else [spoken[before]]
+            before -= 1
+        for after in range(at + 1, len(spoken) if not placed else at + 1):
+            if spoken[after] in _REASONS:
+                break
+            unknown += [] if is_plain(after) else [spoken[after]]
+    return list(dict.fromkeys(unknown))
+
+
+def _may_precede(
+    spoken: Sequence[str], at: int, listed: Collection[int], nouns: Collection[str]
+) -> bool:
+    """Whether a word before a kind is no part of a name: as the first of "switch lights off"."""
+    word = spoken[at]
+    if at in listed or stem(word) in nouns or not word.isalpha() or word in FILLERS | _EVERY:
+        return True
+    opens = all(each in FILLERS | PERSONS | AUXILIARY | {"to"} for each in spoken[:at])
+    return word in _BRIGHT | word_set("entire whole single room area") or (
+        opens and word in _VERBS | PERSONS | AUXILIARY
+    )
+
+
+def _nouns_of(domain: str) -> set[str]:
+    if domain == "cover":
+        return {word for nouns in _COVERS.values() for word in nouns.split()} | {"cover", "door"}
+    return set(_NOUNS.get(domain, domain).split())
+
+
+def _alike(home: Home, unknown: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
+    """The one listed device of a kind whose name has these words: "the reading light"."""
+    domain, asked = found.get("domain", ""), {stem(word) for word in unknown}
+    alike = [
+        one
+        for one in home.entities
+        if one.domain == domain
+        and any(asked <= {stem(word) for word in words(name)} for name in one.names)
+    ]
+    if domain in _GUARDED or len(alike) != 1:
+        return {}
+    return {"name": alike[0].name, "domain": domain}
+
+
+def _narrowed(
+    home: Home, said: _Said, found: dict[str, str], place: dict[str, str], *, assumed: bool
+) -> dict[str, str]:
+    """A kind of devices, as far as the words allow it: all of a room, all where all are meant.
+
+    One that is alone of its kind is named. Nothing is left where one of several may be meant, or
+    several that are guarded and have no room: then it is asked for.
+    """
+    domain, kind = found.get("domain", ""), found.get("device_class", "")
+    if not domain:
+        return {} if assumed else {**found, **place}
+    alike = [one for one in home.entities if one.domain == domain and _is_of(one, kind)]
+    here = [one for one in alike if _is_in(home, one, place)]
+    if len(here) != 1 and assumed and domain in _GUARDED:
+        here = here or alike
+    several = _means_several(said, domain)
+    placed = any(place.values())
+    guarded = domain in _GUARDED
+    if len(here) == 1 and not (placed and not assumed) and (guarded or not several):
+        return {"name": here[0].name, "domain": domain}
+    known = bool(here) and (several or len(here) == 1)
+    sure = placed and known if guarded else placed or several
+    return {**found, **place} if sure else {}
+
+
+def _is_of(one: Entity, kind: str) -> bool:
+    """Whether a device is of a device class; where the list has none, by its name."""
+    nouns = {stem(word) for word in _COVERS.get(kind, kind).split()}
+    named = {stem(word) for name in one.names for word in words(name)}
+    return kind in ("", one.kind) or (not one.kind and not nouns.isdisjoint(named))
+
+
+def _is_in(home: Home, one: Entity, place: Mapping[str, str]) -> bool:
+    area, floor = place["area"], place["floor"]
+    floors = {home.floors.get(each, "") for each in one.areas}
+    return (not area or area in one.areas) and (not floor or floor in floors)
+
+
+def _means_several(said: _Said, domain: str) -> bool:
+    nouns = {stem(word) for word in _nouns_of(domain)}
+    named = [word for word in words(said.text) if stem(word) in nouns]
+    return said.has(_EVERY) or any(word.endswith("s") or word == "lighting" for word in named)
 
 
 def _chosen(
     call: ToolCall,
-    fits: Sequence[tuple[Entity, Span]],
+    fits: Sequence[tuple[Entity, Mention]],
     said: _Said,
     state_of: Mapping[Entity, str],
-) -> tuple[Entity | None, Span | None]:
+) -> tuple[Entity | None, Mention | None]:
     """The device that is named; of several the one that the call names, or whose state is asked."""
     several, kinds = said.has(_SEVERAL), [word for each in _NOUNS.values() for word in each.split()]
     rooms = [] if not said.has(kinds) else [(span.start, span.end) for span in said.areas]
@@ -717,7 +876,7 @@ def _chosen(
         return None, None
     wanted = fold(str(call.arguments.get("name", "")))
 
-    def rank(pair: tuple[Entity, Span]) -> tuple[bool, int, bool, bool]:
+    def rank(pair: tuple[Entity, Mention]) -> tuple[bool, int, bool, bool]:
         one, span = pair
         return (
             wanted in map(fold, one.names),
@@ -755,7 +914,7 @@ def _described(call: ToolCall, home: Home, said: _Said, domain: str, area: str) 
     return {}
 
 
-def _place(given: Any, spans: Sequence[Span], taken: Sequence[Span]) -> str:
+def _place(given: Any, spans: Sequence[Mention], taken: Sequence[Mention]) -> str:
     """An area or floor that is said and is no part of a device's name or of another value."""
     free = [span for span in spans if not any(span.inside(other) for other in taken)]
     same = [span.said for span in free if isinstance(given, str) and fold(span.said) == fold(given)]

@@ -1,16 +1,28 @@
-"""Splits a compound request into the things it asks for, without a model."""
+"""What a request asks for, part by part, and what it says without asking for it. No model."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
 
-from edgewise.calls import rank_tools
-from edgewise.calls.memory import per_toolbox
-from edgewise.calls.values.words import word_set
-from edgewise.types.calls import Intent
-from edgewise.types.messages import Tool
+from edgewise.calls.rank_tools import (
+    CHOICE_WEIGHT,
+    DESCRIPTION_WEIGHT,
+    GENERIC_STEMS,
+    ToolWords,
+    assign,
+    stem,
+    stems,
+    words_of,
+)
+from edgewise.calls.values.text import read_request
+from edgewise.calls.values.words import name_words, word_set
+from edgewise.grammar.tools import per_toolbox
+from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.replies import Intent
 
 # Words that open a request when they stand first: nobody needs to know the tools for these.
 ACTION_VERBS = word_set(
@@ -201,7 +213,7 @@ def _spans(request: str, tools: Sequence[Tool]) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class SaidWord:
     text: str  # lower case, without the punctuation around it
     start: int
     end: int
@@ -221,9 +233,9 @@ class ClauseBoundary:
     firm: bool  # ". After that,", "2)": nothing else can be meant
 
 
-def read_words(request: str) -> list[Word]:
+def read_words(request: str) -> list[SaidWord]:
     quoted = [match.span() for match in _QUOTED.finditer(request)]
-    words: list[Word] = []
+    words: list[SaidWord] = []
     tokens = list(_TOKEN.finditer(request))
     place = 0
     for number, token in enumerate(tokens):
@@ -238,11 +250,11 @@ def read_words(request: str) -> list[Word]:
         bare = core.strip("(\"'“\u2018[:").lower().replace("\u2019", "'")
         end = token.end() - len(after)
         capital = core.lstrip("(\"'“\u2018[")[:1].isupper()
-        words.append(Word(bare, token.start(), end, after + line, capital, inside))
+        words.append(SaidWord(bare, token.start(), end, after + line, capital, inside))
     return words
 
 
-def find_clause_boundaries(words: Sequence[Word]) -> Iterator[ClauseBoundary]:
+def find_clause_boundaries(words: Sequence[SaidWord]) -> Iterator[ClauseBoundary]:
     """Every place where a request might go on to another one, in order."""
     place = 1
     while place < len(words):
@@ -258,7 +270,7 @@ def find_clause_boundaries(words: Sequence[Word]) -> Iterator[ClauseBoundary]:
         place = right + 1
 
 
-def _connecting_until(words: Sequence[Word], place: int, stop: bool) -> int:
+def _connecting_until(words: Sequence[SaidWord], place: int, stop: bool) -> int:
     right = place
     while right < len(words) and not words[right].inside:
         rest = tuple(word.text for word in words[right : right + 4])
@@ -411,14 +423,11 @@ def _complete(text: str, before: Sequence[str]) -> str:
 class _Splitter:
     """Judges each clause boundary of one request."""
 
-    def __init__(self, words: Sequence[Word], tools: Sequence[Tool]) -> None:
+    def __init__(self, words: Sequence[SaidWord], tools: Sequence[Tool]) -> None:
         self.words = words
-        self.offered = [rank_tools.words_of(tool) for tool in tools]
+        self.offered = [words_of(tool) for tool in tools]
         # A tool's own verb: what both its name and its description begin with.
-        firsts = (
-            (rank_tools.stems(tool.name)[:1], rank_tools.stems(tool.description)[:1])
-            for tool in tools
-        )
+        firsts = ((stems(tool.name)[:1], stems(tool.description)[:1]) for tool in tools)
         self.verbs = {name[0] for name, described in firsts if name and name == described}
         self.titled = sum(word.capital for word in words) > 0.8 * len(words)
         self.boundaries = list(find_clause_boundaries(words))
@@ -536,7 +545,7 @@ class _Splitter:
         return 2 if self._is_ellipsis(first, second) else 0
 
     def _own_verb(self, word: str) -> bool:
-        return rank_tools.stem(word) in self.verbs and not word.endswith(("er", "or", "ion", "ing"))
+        return stem(word) in self.verbs and not word.endswith(("er", "or", "ion", "ing"))
 
     def _is_ellipsis(self, first: str, second: str) -> bool:
         """ "(an alarm for 7 and) another at 8": the clause before says what."""
@@ -564,21 +573,21 @@ class _Splitter:
         return texts[0] in TELLERS and not self._fits(start, end)
 
     def _stems(self, start: int, end: int) -> list[str]:
-        return rank_tools.stems(" ".join(word.text for word in self.words[start:end]))
+        return stems(" ".join(word.text for word in self.words[start:end]))
 
     def _fits(self, start: int, end: int) -> bool:
         """Whether some tool says in its name, description or choices what these words ask for."""
-        asked = set(self._stems(start, end)) - rank_tools.GENERIC_STEMS
+        asked = set(self._stems(start, end)) - GENERIC_STEMS
         return any(
-            known.weights.get(stem, 0.0) >= rank_tools.CHOICE_WEIGHT
+            known.weights.get(root, 0.0) >= CHOICE_WEIGHT
             for known in self.offered
-            for stem in asked
+            for root in asked
         )
 
-    def _best(self, start: int, end: int) -> rank_tools.ToolWords:
-        asked = set(self._stems(start, end)) - rank_tools.GENERIC_STEMS
+    def _best(self, start: int, end: int) -> ToolWords:
+        asked = set(self._stems(start, end)) - GENERIC_STEMS
         return max(
-            self.offered, key=lambda known: sum(known.weights.get(stem, 0.0) for stem in asked)
+            self.offered, key=lambda known: sum(known.weights.get(root, 0.0) for root in asked)
         )
 
     def _continues(self, start: int, boundary: ClauseBoundary, place: int, end: int) -> bool:
@@ -588,13 +597,13 @@ class _Splitter:
         texts = [word.text for word in self.words[place : place + 2]]
         if texts[0] in NAMING and texts[1:] == ["it"]:
             return True
-        verb = rank_tools.stem(texts[0])
+        verb = stem(texts[0])
         before = self._stems(start, boundary.left_end)
         best = self._best(start, boundary.left_end)
         elsewhere = any(
-            known.weights.get(verb, 0.0) >= rank_tools.DESCRIPTION_WEIGHT for known in self.offered
+            known.weights.get(verb, 0.0) >= DESCRIPTION_WEIGHT for known in self.offered
         )
-        if 0.0 < best.weights.get(verb, 0.0) < rank_tools.DESCRIPTION_WEIGHT and not elsewhere:
+        if 0.0 < best.weights.get(verb, 0.0) < DESCRIPTION_WEIGHT and not elsewhere:
             return True
         if not self._fits(place, end) or self._best(place, end) is not best:
             return False
@@ -611,3 +620,345 @@ class _Splitter:
         )
         closed = any(word.inside or word.after[:1] in _CLOSING for word in left if word.after)
         return opened and not closed and not _TIME_END.search(" ".join(texts[-2:]))
+
+
+# -- how a request is said -------------------------------------------------------------------------
+
+_HESITATION = re.compile(
+    r"(?<![\w'-])(?:(?:uh|uhm|erm|hmm+|hm)(?![\w'-])(?! (?:oh|huh)\b)|"
+    # In German "um 7" is a time.
+    r"(?:(?<=^)|(?<=, )|(?<=so )|(?<=okay )|(?<=and )|(?<=like ))um\b(?!\s+\d))[,.\s]*",
+    re.IGNORECASE,
+)
+_MARKS = re.compile(r"[\s.!]*$")
+_HALF_OF_DAY = re.compile(r"\b[ap]\.m$", re.IGNORECASE)
+_PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*|\d+")
+
+
+def as_written(said: str) -> str:
+    """The request as most are written: a capital, a mark at its end, and no "um".
+
+    Speech comes with or without a full stop, and an answer may not hang on it. Words that may be
+    copied are not touched: nothing follows a name of a file, and a quotation keeps its end.
+    """
+    if len(said) > REQUEST_LIMIT or "\n" in said.strip() or not said.strip():
+        return said
+    text = said.strip()
+    if not _QUOTED.search(text):
+        text = _HESITATION.sub("", text) or text
+    first = text.split(maxsplit=1)[0]
+    if _PLAIN_WORD.fullmatch(first.rstrip(",")) and first.islower():
+        text = text[0].upper() + text[1:]
+    if text.endswith("?"):
+        return text
+    text = _MARKS.sub("", text)
+    if _HALF_OF_DAY.search(text):
+        return f"{text}."
+    if not _PLAIN_WORD.fullmatch(text.split()[-1] if text else ""):
+        return text or said
+    asking = first.lower().rstrip(",") in QUESTION_WORDS
+    return text + ("?" if asking else ".")
+
+
+# -- what a request holds back ---------------------------------------------------------------------
+#
+# Negated, taken back, or merely considered: "turn off the lights, don't dim them" asks for the
+# first and holds back the second. Words that are to be told to somebody ("text Tom: don't wait")
+# hold nothing back, and neither does what only sounds like it ("don't forget to", "why don't you").
+
+Kind = Literal["negated", "retracted", "considered"]
+
+_DASHES = re.compile(r"\s+[-\u2013\u2014]+\s+|\s*(?:\.\.\.|\u2026|\u2014)\s*")
+_OPENING = (FILLERS | word_set("and but or so because since yes yeah yep sorry thanks")) - word_set(
+    "just maybe perhaps"
+)
+_NOT = r"(?:don't|dont|do not)"
+# What is said after "do not" and still asks for something, or says nothing about doing.
+_HARMLESS = (
+    r"(?:forget|hesitate|worry|mind|you|disturb|know|think|care|see|remember|believe|understand|"
+    r"get|only|just|have|be|let me|make me|stop until)\b"
+)
+_FEARED = r"(?:miss|forget|be|oversleep|lose|run|wait|have|get)\b"  # "I don't want to be late"
+_NEGATED = re.compile(
+    rf"(?:just |maybe |perhaps )*(?:{_NOT} (?!{_HARMLESS})|never (?!mind\b)|"
+    rf"(?:you )?(?:mustn't|must not|shouldn't|should not|needn't|need not) |"
+    rf"(?:there's |there is )?no need to |refrain from |under no circumstances (?:should you )?|"
+    rf"(?:avoid|stop|hold off(?: on)?|wait before) (?=[a-z]+ing\b)|"
+    rf"let's not |let us not |(?:(?:i|we|you)(?:'d| had) )?better not |"
+    rf"(?:i|we) (?:won't|will not|wouldn't|would not|shouldn't|should not) (?!{_FEARED})|"
+    rf"(?:i|we) (?:{_NOT} think|never (?:said|asked|wanted)|didn't (?:say|ask|want)|"
+    rf"did not (?:say|ask|want)) (?:you )?(?:to|(?:i|we|you) (?:should|want to|need to)) |"
+    rf"(?:i|we) {_NOT} (?:want|need) (?:you )?to (?!{_FEARED})|"
+    rf"(?:i'd|i would|we'd|we would) rather (?:not|you didn't) )(?P<rest>.+)"
+)
+# What stands for the request before it: "don't do it yet", "don't send it", "don't".
+_THAT = re.compile(
+    rf"(?:just |please )*{_NOT}(?: (?:actually|really|just|even))*(?: (?P<verb>[a-z]+)"
+    r"(?: (?:it|that|this|them|anything|so|one|(?:any|either|all) of (?:it|that|them)))?)?"
+    r"(?P<yet>(?: just| quite)? yet| (?:right |for |just )?now)?"
+    r"(?: (?:please|though|after all|today|actually|anymore))*"
+)
+_RETRACTED = re.compile(
+    r"(?:never ?mind(?: (?:that|it|about .+))?|"
+    r"forget (?:it|that|about (?:it|that))|scratch that|strike that|no wait|wait no|wait|"
+    r"hold on|hold off|on second thoughts?|no|not|not (?:just |quite )?yet|"
+    r"not (?:right |just |for )?now|not today|(?:but |only )?if i (?:confirm|agree|say so)|"
+    r"ask me first|i'm not sure|i am not sure|(?:maybe|perhaps|rather) not|(?:maybe|perhaps) later|"
+    r"i (?:take|took) (?:it|that) back|(?:i )?changed my mind|just kidding)(?: please)?"
+)
+_WEIGHED = r"(?:good idea|bad idea|wise|wiser|smart|smarter|better|best|okay|ok|worth it|safe)"
+_CONSIDERED = re.compile(
+    r"(?:(?:i|we) (?:might|may) (?:also |still |just |even )?(?!be\b|have\b(?! to\b))[a-z]|"
+    r"(?:(?:i'm|i am|we're|we are|i was|i've been|i have been)(?: just| still| only| also)* )?"
+    r"(?:thinking (?:of|about)|considering|contemplating|debating|toying with|tempted to|"
+    r"wondering (?:if|whether) (?:i|we) should|(?:not sure|unsure) (?:if|whether) (?:i|we|to))|"
+    r"(?:i|we) (?:was|were) (?:about|going) to |(?:i|we) wonder (?:if (?:i|we) should|whether)|"
+    r"(?:do you think|had) (?:i|we) (?:should|better)|ask me before |"
+    r"(?:should|shall) (?:i|we)\b|what (?:would|will|might|could) happen (?:if|when)|"
+    r"what happens (?:if|when)|what if (?:i|we)\b|(?:suppose|imagine|say) (?:i|we)\b|"
+    r"if (?:i|we) were to|(?:(?:would|will) it be|is it) (?:a )?" + _WEIGHED + r"\b|"
+    r"(?:maybe|perhaps) (?:i|we)(?:'ll| will| should| could| might)?\b|"
+    r"(?:i|we) (?:haven't|have not) decided|(?:i|we) (?:don't|do not) know (?:if|whether) (?:i|we)|"
+    r"let me think about|i'll think about)"
+)
+# Verbs that every request may be taken up with: "write to Bob, but don't send it".
+_ANY_ACT = word_set("do send submit proceed")
+# "I am thinking of cancelling it. Yes, do it."
+_AFTER_ALL = re.compile(r"(?:go ahead|do (?:it|that|so)|please do|let's do (?:it|that))\b.*")
+# Tools whose own work is to undo or keep off: they do what "don't remind me any more" asks for.
+_UNDOING = word_set(
+    """cancel delete remove disable stop mute block deactivate dismiss unset off close lock pause
+    silence decline reject clear unsubscribe avoid skip ignore never nevermind dnd disturb"""
+)
+# The first verb of a tool that changes nothing: asking whether is a reason to look it up.
+_LOOKS_UP = word_set(
+    """get find search look lookup check show list read fetch query view see tell count calculate
+    compute convert compare describe explain translate track locate recommend suggest estimate
+    predict detect analyse analyze determine evaluate retrieve return returns provide identify"""
+)
+_LEAST_SAID = 8  # letters; fewer stand in other words
+_LOOKING_STEMS = frozenset(map(stem, _LOOKS_UP))
+_VERB_STEMS = _LOOKING_STEMS | frozenset(map(stem, ACTION_VERBS | NOUN_VERBS))
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    text: str
+    plain: str  # lower case, without what opens it
+    sentence: int
+    told: bool  # the sentence has begun to say what somebody is to be told
+    last: bool  # of its sentence
+    kind: Kind | None = None
+    cue: str = ""
+
+
+def held_back(call: ToolCall, request: str, tools: Sequence[Tool]) -> str:
+    """The words by which a request holds a call back; empty if it asks for the call."""
+    clauses = _read(request) if len(request) <= REQUEST_LIMIT else ()
+    held = [clause for clause in clauses if clause.kind]
+    tool = next((each for each in tools if each.name == call.name), None)
+    if not held or tool is None or _does_what_is_not_wanted(tool, held):
+        return ""
+    held = [clause for clause in held if not _is_for(tool, clause)]
+    if _only_looks_up(tool):
+        held = [clause for clause in held if clause.kind != "considered"]
+    rest = ". ".join(clause.text for clause in clauses if not clause.kind and clause.plain)
+    for clause in held:
+        texts = [read_request(rest), read_request(clause.text)]
+        nearer = not rest or assign([call], {tool.name: tool}, texts) == (1,)
+        # Beside what is asked for, "don't use highways" says how, not what.
+        if nearer and (not rest or clause.kind != "negated" or _is_named_in(tool, clause)):
+            return clause.cue
+    return ""
+
+
+def _is_for(tool: Tool, clause: _Clause) -> bool:
+    """Whether a tool is what one calls for these very words: "never mind"."""
+    said = "".join(clause.plain.split())
+    own = "".join(f"{tool.name} {tool.description}".lower().split())
+    return len(said) >= _LEAST_SAID and said in own
+
+
+def _is_named_in(tool: Tool, clause: _Clause) -> bool:
+    """Whether the tool says of itself what the clause begins with: its verb."""
+    found = _NEGATED.match(clause.plain)
+    verb = (found["rest"] if found else clause.plain).split()[:2]
+    weights = words_of(tool).weights
+    return any(weights.get(stem(word), 0.0) >= DESCRIPTION_WEIGHT for word in verb)
+
+
+def _does_what_is_not_wanted(tool: Tool, held: Sequence[_Clause]) -> bool:
+    undoes = _UNDOING.intersection(name_words(tool.name))
+    if any(clause.kind != "negated" for clause in held):
+        return False
+    said = {word for clause in held for word in clause.text.lower().split()}
+    roots = {stem(word) for word in said}
+    own = {stem(word) for word in undoes}
+    return bool(undoes) and own.isdisjoint(roots)
+
+
+def _only_looks_up(tool: Tool) -> bool:
+    for words in (name_words(tool.name), name_words(tool.description)[:6]):
+        first = next((root for word in words if (root := stem(word)) in _VERB_STEMS), "")
+        if first:
+            return first in _LOOKING_STEMS
+    return False
+
+
+@lru_cache(maxsize=256)
+def _read(request: str) -> tuple[_Clause, ...]:
+    """The clauses of a request, those that are held back with the words that do it."""
+    clauses: list[_Clause] = []
+    for clause in _clauses(_DASHES.sub(", ", request)):
+        _note(clauses, clause)
+    return tuple(clauses)
+
+
+def _clauses(request: str) -> list[_Clause]:
+    words = read_words(request)
+    spans, sentences, start, sentence = [], [], 0, 0
+    for boundary in find_clause_boundaries(words):
+        spans.append((start, boundary.left_end))
+        sentences.append(sentence)
+        start, sentence = boundary.right, sentence + boundary.stop
+    spans.append((start, len(words)))
+    sentences.append(sentence)
+    found = []
+    for place, (begin, end) in enumerate(spans):
+        number = sentences[place]
+        first = spans[sentences.index(number)][0]
+        before = {word.text for word in words[first:begin]}
+        told = bool(before & (CONTENT_VERBS | CONTENT_OPENERS))
+        text = request[words[begin].start : words[end - 1].end] if begin < end else ""
+        last = number not in sentences[place + 1 :]
+        found.append(_Clause(text, _plain(words[begin:end]), number, told, last))
+    return found
+
+
+def _plain(words: Sequence[SaidWord]) -> str:
+    """The words without what opens them; nothing where they stand in quotes."""
+    place = 0
+    while place < len(words) and words[place].text in _OPENING:
+        place += 1
+    if place + 1 < len(words) and words[place].text == "no" and words[place + 1].text != "need":
+        place += 1
+    words = words[place:]
+    return "" if words and words[0].inside else " ".join(word.text for word in words)
+
+
+def _note(clauses: list[_Clause], clause: _Clause) -> None:
+    """Add a clause, and hold back what it holds back."""
+    plain, before = clause.plain, [one for one in clauses if one.plain]
+    that = _THAT.fullmatch(plain)
+    if _AFTER_ALL.fullmatch(plain):
+        clauses[:] = [
+            replace(one, kind=None, cue="") if one.kind == "considered" else one for one in clauses
+        ]
+    elif before and that is not None and _means_the_one_before(that, before[-1]):
+        clause = _hold(clauses, clause, verb="" if that["verb"] in _ANY_ACT else that["verb"])
+    elif _RETRACTED.fullmatch(plain) and (before or len(plain.split()) > 1):
+        clause = _hold(clauses, clause, whole=clause.last)
+    elif not clause.told and _NEGATED.match(plain) and not _is_title(clause):
+        clause = replace(clause, kind="negated", cue=clause.text)
+    elif not clause.told and _CONSIDERED.match(plain):
+        clause = replace(clause, kind="considered", cue=clause.text)
+    clauses.append(clause)
+
+
+def _means_the_one_before(that: re.Match[str], before: _Clause) -> bool:
+    verb = that["verb"]
+    return verb in (None, *_ANY_ACT) or bool(that["yet"]) or stem(verb) in _stems(before)
+
+
+def _is_title(clause: _Clause) -> bool:
+    """ "Don't Stop Me Now" is a song."""
+    words = clause.text.split()[1:]
+    return len(words) > 1 and all(word[:1].isupper() for word in words)
+
+
+def _hold(
+    clauses: list[_Clause], by: _Clause, *, whole: bool = True, verb: str | None = None
+) -> _Clause:
+    """Hold back what a clause takes back: the one with its verb, else the sentence before it.
+
+    Not `whole`: something follows in its stead, so the clause before it alone.
+    """
+    places = [place for place, one in enumerate(clauses) if one.plain]
+    named = [place for place in places if verb and stem(verb) in _stems(clauses[place])]
+    last = clauses[places[-1]].sentence if places else 0
+    sentence = [place for place in places if clauses[place].sentence == last]
+    for place in named[-1:] or (sentence if whole else places[-1:]):
+        clauses[place] = replace(clauses[place], kind="retracted", cue=by.text)
+    return replace(by, kind="retracted", cue=by.text)
+
+
+def _stems(clause: _Clause) -> set[str]:
+    return {stem(word) for word in clause.plain.split()}
+
+
+# -- what a request puts right ---------------------------------------------------------------------
+
+_PUT_RIGHT = re.compile(
+    r"(?:(?:,|\s[-\u2013\u2014]|\.\.\.?)\s*|\s)"
+    r"(?P<cue>(?:oh |ah |uh |um )?(?:no,? wait|wait,? no|no,? sorry|sorry,? no|no,? actually|"
+    r"actually,? no|no,? make|scratch that|i mean|i meant|make (?:that|it)|or rather|"
+    r"(?<=, )(?:no|wait|sorry|actually|rather)))\b[,\s]*(?P<right>[^.!?;]+)",
+    re.IGNORECASE,
+)
+_LOUD = re.compile(
+    r"\b(?:no,? wait|wait,? no|make (?:that|it)|scratch that|i meant?)\b", re.IGNORECASE
+)
+_LONGEST_RIGHT = 8  # words
+_SAYS_LITTLE = (
+    FILLERS
+    | PREPOSITIONS
+    | ACTION_VERBS
+    | word_set("a an the my it that no wait sorry i mean or and")
+)
+
+
+def left_wrong(call: ToolCall, request: str, others: Sequence[ToolCall] = ()) -> str:
+    """The words that put a request right which this call has not understood; empty if none.
+
+    "Five minutes, no, make that eight": a call for five, or with "make that eight" in a text, is
+    not what is wanted. `others` are the calls made beside it: what is put right may be theirs, if
+    they are of another tool.
+    """
+    found = _PUT_RIGHT.search(request) if len(request) <= REQUEST_LIMIT else None
+    if found is None or len(found["right"].split()) > _LONGEST_RIGHT:
+        return ""
+    cue = " ".join(found["cue"].split())
+    values = [one for value in call.arguments.values() for one in _texts(value)]
+    if any(_LOUD.search(value) for value in values):
+        return cue
+    new = _says(found["right"]) - _says(request[: found.start()])
+    if not new or any(new & _says(value) for value in values):
+        return ""
+    served = (
+        value
+        for other in others
+        if other.name != call.name
+        for argument in other.arguments.values()
+        for value in _texts(argument)
+    )
+    return "" if any(new & _says(value) for value in served) else cue
+
+
+def _says(text: str) -> set[str]:
+    """Its words that are values, and its numbers however they are written."""
+    read = read_request(text)
+    numbers = {str(one.value) for one in read.found if isinstance(one.value, int | float)}
+    numbers |= {f"{key:g}" for key, one in read.numbers.items() if one.score == 1.0}
+    return numbers | {stem(word) for word in read.spaced.split() if word not in _SAYS_LITTLE}
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, float):
+        yield f"{value:g}"
+    else:
+        yield str(value)

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from edgewise.calls.candidates import MOST_WORDS, free_candidate, written_alike
-from edgewise.calls.ground import UNGROUNDED, ground, support
-from edgewise.calls.parameters import (
+from edgewise.calls.schema import (
+    MOST_WORDS,
+    UNGROUNDED,
     Arguments,
-    Form,
+    Template,
     description_of,
+    free_candidate,
+    ground,
     listed_choice,
     moment_form,
     nested_parameters,
@@ -23,15 +25,17 @@ from edgewise.calls.parameters import (
     required,
     resolve,
     revise,
+    support,
     wanted,
+    written_alike,
 )
-from edgewise.calls.schema import validate
 from edgewise.calls.values.numbers import Said
 from edgewise.calls.values.text import RequestText, find_values
-from edgewise.calls.values.times import day_meant, month_and_day
+from edgewise.calls.values.times import day_meant, has_format, iso_duration, month_and_day
 from edgewise.calls.values.words import WORD, name_words, spaced
-from edgewise.types.calls import Found
+from edgewise.grammar.check import validate
 from edgewise.types.messages import Tool, ToolCall
+from edgewise.types.replies import Found
 
 Changed = tuple[Arguments, tuple[str, ...]]
 _Step = Callable[[Arguments, Tool, RequestText], Changed]
@@ -41,6 +45,7 @@ _DEEPEST = 4
 _MOMENTS = ("time", "date", "datetime")
 _TYPED = (*_MOMENTS, "duration", "email", "url")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_FORMATS = ("date", "time", "date-time", "duration")
 _LONGEST_MOMENT = 60
 # What may stand between the times and dates of a value without meaning anything else.
 _BETWEEN = re.compile(r"(?:[\s,.;:()\u2013\u2014-]|\b(?:at|on|from|to|until|till|and|the|for)\b)*")
@@ -85,6 +90,8 @@ def normalize(
         arguments, changes = step(arguments, tool, request)
         repairs += changes
     complaints = [complaint.code for complaint in validate(call.name, arguments, tool)]
+    if _misformed(arguments, tool):
+        complaints.append("wrong_type")
     if ground(arguments, tool, request).ungrounded:
         complaints.append("ungrounded")
     return replace(
@@ -102,12 +109,40 @@ def write_moments(arguments: Arguments, tool: Tool, request: RequestText) -> Cha
     """
 
     def better(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        if schema.get("format") == "duration" and isinstance(value, str):
+            return _written_length(value)
         form = _form_for(name, schema, value)
-        if form is None or form.holds(value):
+        if form is None or form.holds(value) or _in_format(value, schema):
             return None
         return _written(name, value, form, request)
 
     return revise(arguments, tool, "written", better)
+
+
+def _in_format(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether it is the date, time or length of time that the schema's `format` names."""
+    named = schema.get("format")
+    known = isinstance(named, str) and isinstance(value, str)
+    return known and named in _FORMATS and has_format(value, named)
+
+
+def _written_length(value: str) -> str | None:
+    """`PT5M` for `five minutes`; None where the words say something else too."""
+    lengths = [one for one in find_values(value) if one.kind == "duration"]
+    if len(lengths) != 1 or not _nothing_else(value, lengths):
+        return None
+    return iso_duration(lengths[0].value)
+
+
+def _misformed(arguments: Arguments, tool: Tool) -> bool:
+    """Whether a text is not the date, time or length of time that its `format` names."""
+
+    def wrong(name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        named = schema.get("format")
+        text = isinstance(value, str) and "enum" not in schema
+        return f"{value}?" if text and named in _FORMATS and not has_format(value, named) else None
+
+    return bool(revise(arguments, tool, "", wrong)[1])
 
 
 def date_moments(
@@ -131,13 +166,13 @@ def date_moments(
     return revise(arguments, tool, "dated", better)
 
 
-def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Form | None:
+def _form_for(name: str, schema: Mapping[str, Any], value: Any) -> Template | None:
     if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_MOMENT:
         return None
     return moment_form(name, schema)
 
 
-def _written(name: str, value: str, form: Form, request: RequestText) -> str | None:
+def _written(name: str, value: str, form: Template, request: RequestText) -> str | None:
     inside = find_values(value)
     parts = [one for one in inside if one.kind in ("time", "date", "datetime")]
     if not parts or not (_nothing_else(value, parts) or value.strip() in request.text):
@@ -153,7 +188,7 @@ def _written(name: str, value: str, form: Form, request: RequestText) -> str | N
     return form.write(day, clock or "")
 
 
-def _wanted_so(form: Form, value: str, parts: Sequence[Found]) -> bool:
+def _wanted_so(form: Template, value: str, parts: Sequence[Found]) -> bool:
     """A form that only an example shows binds no more than this: `5 PM` has no minutes."""
     return form.stated or (
         form.time == "h:mm pm"
@@ -227,7 +262,7 @@ def _at(one: Found) -> str:
     return text[:5] if one.kind == "time" else text[11:16] if one.kind == "datetime" else ""
 
 
-def _dated(value: str, form: Form, request: RequestText, today: datetime.date) -> str | None:
+def _dated(value: str, form: Template, request: RequestText, today: datetime.date) -> str | None:
     """The value with a day that the request names without its year."""
     parts = find_values(value)
     full = _day(parts)
@@ -470,7 +505,178 @@ def drop_made_up(
     made_up = [
         name for name in ground(arguments, tool, request).ungrounded if name not in kept_names
     ]
+    kept = {name: value for name, value in arguments.items() if name not in made_up}
+    fields, said = parameters(tool.parameters), whole or request
+    inner = {
+        name: _without_made_up(value, fields.get(name, {}), tool.parameters, said, 0)
+        for name, value in kept.items()
+    }
+    made_up += [name for name, value in kept.items() if inner[name] is not value]
     if not made_up:
         return arguments, ()
-    kept = {name: value for name, value in arguments.items() if name not in made_up}
-    return kept, tuple(f"dropped:{name}" for name in arguments if name in made_up)
+    return inner, tuple(f"dropped:{name}" for name in arguments if name in made_up)
+
+
+# -- inside objects and lists of them --------------------------------------------------------------
+
+
+_FOLLOWS = 0.5  # the support of a number that follows from one that was said, at most
+_FOR_ALL = re.compile(r"\b(?:all|both|each|every|everything|apiece|same|respectively)\b", re.I)
+_APART = re.compile(r"\b(?:another|separate(?:ly)?|apart|again|second|each|every)\b", re.IGNORECASE)
+_PARTS = re.compile(r"[,;:\n]|\band\b|\bthen\b|\bplus\b", re.IGNORECASE)
+
+
+def _without_made_up(
+    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], request: RequestText, depth: int
+) -> Any:
+    """The same value where nothing in it is optional and made up, else a copy without that."""
+    if depth > _DEEPEST or not isinstance(value, Mapping | list) or not value:
+        return value
+    if isinstance(value, list):
+        items = resolve(schema.get("items"), root)
+        listed = [_without_made_up(one, items, root, request, depth + 1) for one in value]
+        if all(isinstance(one, Mapping) for one in listed):
+            optional = nested_parameters(items, root).keys() - _required_in(items, root)
+            listed = _once_each(listed, optional, int(schema.get("minItems") or 0), request)
+        same = len(listed) == len(value) and all(map(_is, listed, value))
+        return value if same else listed
+    fields = nested_parameters(schema, root)
+    must = _required_in(schema, root)
+    kept = {}
+    for key, one in value.items():
+        field = fields.get(str(key))
+        spare = field is not None and key not in must and not isinstance(one, Mapping | list)
+        others = [other for name, other in value.items() if name in must or name in kept]
+        if spare and (
+            _is_copy(one, others, request) or not _is_said(one, key, field or {}, root, request)
+        ):
+            continue
+        kept[key] = _without_made_up(one, field or {}, root, request, depth + 1)
+    if not kept or (len(kept) == len(value) and all(kept[key] is value[key] for key in value)):
+        return value
+    return kept
+
+
+def _is_copy(value: Any, others: Sequence[Any], request: RequestText) -> bool:
+    """Whether a text serves two fields of one object, though it was said once."""
+    same = isinstance(value, str) and any(value == other for other in others)
+    return same and request.spaced.count(spaced(value)) < 2
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _is_said(
+    value: Any, key: Any, schema: Mapping[str, Any], root: Mapping[str, Any], request: RequestText
+) -> bool:
+    return support(value, str(key), schema, root, request).score >= UNGROUNDED
+
+
+def _required_in(schema: Mapping[str, Any], root: Mapping[str, Any]) -> set[str]:
+    named = {"properties": schema.get("properties") or {}, "required": schema.get("required")}
+    return set(required({**root, **named}))
+
+
+def _once_each(
+    items: list[Mapping[str, Any]], optional: Set[str], least: int, request: RequestText
+) -> list[Mapping[str, Any]]:
+    """What the request says of one item is that item's alone, and an item is written once.
+
+    "A grey circle of 20 px and a red star": the star has no size. Only where the words leave no
+    doubt which item a value stands beside.
+    """
+    places = _places(items, request)
+    if places is None or len(items) < 2 or _FOR_ALL.search(request.text):
+        return items
+    found = [dict(one) for one in items]
+    for key in sorted(optional):
+        for value in {repr(one[key]): one[key] for one in items if key in one}.values():
+            holders = [number for number, one in enumerate(items) if one.get(key) == value]
+            owner = _owner(value, places, request) if len(holders) > 1 else None
+            others = [one[key] for one in items if key in one and one[key] != value]
+            guessed = not _spoken(value, request) and any(_spoken(one, request) for one in others)
+            for number in holders if guessed or owner in holders else ():
+                if guessed or number != owner:
+                    del found[number][key]
+    return [new if new != old else old for new, old in zip(found, items, strict=True)]
+
+
+def _spoken(value: Any, request: RequestText) -> bool:
+    """Not of numbers that only follow from others: 2 from "200", or from "two hundred per cent"."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return True
+    known = request.numbers.get(float(value)) if abs(value) < 1e300 else None
+    return known is not None and known.score > _FOLLOWS
+
+
+def join_lists(one: ToolCall, other: ToolCall, tool: Tool | None, text: str) -> ToolCall | None:
+    """One call for two that differ only in a list of objects; None if they are two.
+
+    "Cards for Kitchen: paint, tiles" is one call with two cards, unless the words part them.
+    """
+    if tool is None or one.name != other.name or _APART.search(text):
+        return None
+    names = {*one.arguments, *other.arguments}
+    differing = [name for name in names if one.arguments.get(name) != other.arguments.get(name)]
+    if len(differing) != 1 or len(names) < 2:
+        return None
+    (name,) = differing
+    items = [*_objects(one.arguments.get(name)), *_objects(other.arguments.get(name))]
+    if not all((_objects(one.arguments.get(name)), _objects(other.arguments.get(name)))):
+        return None
+    most = parameters(tool.parameters).get(name, {}).get("maxItems")
+    if isinstance(most, int) and len(items) > most:
+        return None
+    sure = [call.confidence for call in (one, other) if call.confidence is not None]
+    listed = [item for place, item in enumerate(items) if item not in items[:place]]
+    return replace(
+        one,
+        arguments={**one.arguments, name: listed},
+        confidence=min(sure, default=None),
+        repairs=tuple(dict.fromkeys((*one.repairs, *other.repairs, f"joined:{name}"))),
+    )
+
+
+def _objects(value: Any) -> list[Any]:
+    whole = isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+    return value if whole else []
+
+
+def _places(
+    items: Sequence[Mapping[str, Any]], request: RequestText
+) -> list[tuple[int, int]] | None:
+    """Where the request names each item by its texts, one after the other; None if it does not."""
+    text, places, end = request.text.casefold(), [], 0
+    for item in items:
+        named = [one.casefold() for one in item.values() if isinstance(one, str) and one.strip()]
+        starts = [(text.find(one, end), len(one)) for one in named]
+        spans = [(start, start + size) for start, size in starts if start >= 0]
+        if not spans:
+            return None
+        # A text that stands behind a part of its own belongs to another item.
+        spans.sort()
+        close = [span for span in spans if not _PARTS.search(text[spans[0][1] : span[0]])]
+        places.append((close[0][0], max(stop for _, stop in close)))
+        end = places[-1][1]
+    return places
+
+
+def _owner(value: Any, places: Sequence[tuple[int, int]], request: RequestText) -> int | None:
+    """The item beside which a value stands that the request says once."""
+    if isinstance(value, str):
+        said = [m.span() for m in re.finditer(re.escape(value), request.text, re.IGNORECASE)]
+    else:
+        said = [(one.start, one.end) for one in request.found if one.value == value]
+    if isinstance(value, bool) or len(said) != 1:
+        return None
+    start, stop = said[0]
+    inside = [number for number, (a, b) in enumerate(places) if a <= start and stop <= b]
+    before = [number for number, (_, b) in enumerate(places) if b <= start]
+    after = [number for number, (a, _) in enumerate(places) if stop <= a]
+    beside = inside[:1]
+    if before and not _PARTS.search(request.text[places[before[-1]][1] : start]):
+        beside.append(before[-1])
+    if after and not _PARTS.search(request.text[stop : places[after[0]][0]]):
+        beside.append(after[0])
+    return beside[0] if len(set(beside)) == 1 else None

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from edgewise.calls.memory import per_tool
-from edgewise.calls.schema import TYPE_NAMES, definitions_of, options_of, resolve
-from edgewise.types.messages import Tool, ToolCall
-from edgewise.types.tokens import Token
+from edgewise.calls.values.text import find_values
+from edgewise.grammar.tools import (
+    ASK,
+    NO_CALL,
+    TYPE_NAMES,
+    definitions_of,
+    options_of,
+    per_tool,
+    plain_text,
+    resolve,
+)
+from edgewise.types.messages import Context, Message, Tool, ToolCall
+from edgewise.types.replies import Token
 
 # Characters kept of a description. Longer ones are cut after a sentence or a word.
 TOOL_DESCRIPTION_LIMIT = 240
@@ -22,10 +32,6 @@ DEFAULT_LIMIT = 40
 ENUM_LIMIT = 400
 NESTING_LIMIT = 4
 TOOL_LIMIT = 400_000  # characters: more than any context window holds
-NO_CALL = "none"
-ASK = "ask"  # begins the line that asks for what is missing, see `calls.question`
-_SPECIAL_TOKEN = re.compile(r"<\|(\w+)\|>")
-_TAG = re.compile(r"<(?=/?[a-z_][a-z0-9_]*>)")
 _LOOKS_LIKE_JSON = re.compile(r"-?\d[\d.eE+-]*|true|false|null|")
 _CUT = "…"
 DEPTH_LIMIT = 64
@@ -103,7 +109,11 @@ def written_call(call: ToolCall) -> str:
 
 
 def _written(call: ToolCall) -> str:
-    return f"{_call_name(call)} {_compact(dict(call.arguments))}"
+    name, arguments = call.name, dict(call.arguments)
+    if not name or name != name.strip() or "{" in name or "\n" in name:
+        raise MalformedAnswer(f"{name!r} cannot be written as the name of a call")
+    told = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return f"{name} {told}"
 
 
 def parse_answer(text: str) -> list[ToolCall]:
@@ -143,17 +153,6 @@ def _no_constant(name: str) -> Any:
 
 
 STRICT_JSON = json.JSONDecoder(parse_constant=_no_constant)
-
-
-def _call_name(call: ToolCall) -> str:
-    name = call.name
-    if not name or name != name.strip() or "{" in name or "\n" in name:
-        raise MalformedAnswer(f"{name!r} cannot be written as the name of a call")
-    return name
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def _tool_lines(tool: Tool) -> Iterator[str]:
@@ -281,16 +280,6 @@ def _description(text: Any, name: str, limit: int) -> str:
 
 def _words(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", text.lower())
-
-
-def plain_text(text: str) -> str:
-    """Text that cannot end a turn: special tokens in it lose their bars."""
-    return _SPECIAL_TOKEN.sub(r"<\1>", text)
-
-
-def untagged(text: str) -> str:
-    """Text that is no control token of any model: `<escape>` becomes `< escape>`, too."""
-    return _TAG.sub("< ", plain_text(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,3 +421,395 @@ def none_is_likelier(tokens: Sequence[Token], *, made_up: bool = False) -> bool:
     chance = answer_chance(tokens)
     needed = LEAD + (MADE_UP if made_up else 0.0)
     return chance is not None and none_chance(tokens) + needed > chance
+
+
+# -- what was said before --------------------------------------------------------------------------
+
+
+TURNS_LIMIT = 8  # earlier messages that are told
+TEXT_LIMIT = 240  # characters of each
+FACT_LIMIT = 240
+ROWS_LIMIT = 60  # of a table, such as the devices of a home
+DAYS_AHEAD = 6
+CUT = "…"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_TELLS_THE_TIME = ("time", "now")
+_AMOUNT = re.compile(r"[-+]?\d[\d.,]*\s*(?:%|°?[A-Za-z]{0,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What surrounds a request: known facts, earlier turns, and what was done for it already."""
+
+    context: Context = field(default_factory=dict)
+    before: Sequence[Message] = ()
+    after: Sequence[Message] = ()
+
+
+NOTHING_TOLD = Told()
+
+
+def render_conversation(
+    tools: Sequence[Tool], messages: Sequence[Message], context: Context | None = None
+) -> str:
+    """The whole text before the answer to a conversation's last request.
+
+    A conversation of one message and no context gives what `render_prompt` gives for it.
+    """
+    asked = [place for place, message in enumerate(messages) if message.role == "user"]
+    last = asked[-1] if asked else len(messages)
+    query = messages[last].content if asked else ""
+    before = render_context(context) + render_turns(messages[:last])
+    return prompt_around(render_tools(tools), query, before, render_turns(messages[last + 1 :]))
+
+
+def render_turns(messages: Sequence[Message]) -> str:
+    """The last turns of a history."""
+    return "".join(
+        turn(message.role, text) for message in last_turns(messages) if (text := _said(message))
+    )
+
+
+def last_turns(messages: Sequence[Message]) -> Sequence[Message]:
+    """The turns of a history that are told. System messages are no part of it."""
+    told = [message for message in messages if message.role != "system"]
+    # A tool's result says nothing without the call it belongs to.
+    first = max(0, len(told) - TURNS_LIMIT)
+    while first < len(told) and told[first].role == "tool":
+        first += 1
+    return told[first:]
+
+
+def _said(message: Message) -> str:
+    """What a turn is told as: the calls that were made, or the text."""
+    if message.role == "assistant" and message.tool_calls:
+        return "\n".join(cut(written_call(call), TEXT_LIMIT) for call in message.tool_calls)
+    return cut(message.content, TEXT_LIMIT)
+
+
+def render_context(context: Context | None) -> str:
+    """Known facts, one a line; "" without any. What changes from minute to minute comes last.
+
+    A fact is a text or a number, a list of them, or a table: a list of mappings. A `date` in ISO
+    form is told with its weekday and the days that follow, so that "on Friday" can be looked up.
+    """
+    lines = context_lines(context)
+    return turn("system", plain_text("\n".join(("Context", *lines)))) if lines else ""
+
+
+def context_lines(context: Context | None) -> list[str]:
+    """The facts that say something, in lines that a model or a person can read."""
+    facts = {
+        key: value for key, value in (context or {}).items() if value not in (None, "", [], {})
+    }
+    ordered = sorted(facts, key=lambda key: key in _TELLS_THE_TIME)
+    return [line for key in ordered for line in _fact(_cell(key), facts[key])]
+
+
+def told_text(context: Context | None, messages: Sequence[Message]) -> str:
+    """What was known before a request, as words that any argument may come from."""
+    said = [_said(message) for message in messages[-TURNS_LIMIT:] if message.role != "system"]
+    narrow = narrow_facts(context)
+    free = {key: value for key, value in (context or {}).items() if _cell(key) not in narrow}
+    return "\n".join([*context_lines(free), *said])
+
+
+def narrow_facts(context: Context | None) -> dict[str, str]:
+    """Facts that are one moment or one amount, which says nothing about another kind of thing.
+
+    The clock shows 11:40, and nobody has asked for 11 degrees.
+    """
+    single = (
+        (key, value)
+        for key, value in (context or {}).items()
+        if isinstance(value, str | int | float | dt.date) and not isinstance(value, bool)
+    )
+    return {
+        _cell(key): " ".join(_fact(_cell(key), value))
+        for key, value in single
+        if _is_moment(value) or _AMOUNT.fullmatch(_cell(value))
+    }
+
+
+def _is_moment(value: Any) -> bool:
+    if isinstance(value, dt.date):
+        return True
+    inside = find_values(_cell(value))
+    moments = sum(one.kind in ("time", "date", "datetime") for one in inside)
+    return bool(moments) and moments == len(inside)
+
+
+def _fact(name: str, value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        value = [{"name": key, "is": one} for key, one in value.items()]
+        return [f"{name}:", *(f"  {_cell(row['name'])}: {_cell(row['is'])}" for row in value)]
+    if isinstance(value, list | tuple):
+        rows = [row for row in value if isinstance(row, Mapping)]
+        if rows:
+            return _table(name, rows)
+        return [f"{name}: {cut(', '.join(map(_cell, value)), 4 * FACT_LIMIT)}"]
+    if name == "date":
+        return [f"date: {_with_days(value)}"]
+    return [f"{name}: {cut(_cell(value), FACT_LIMIT)}"]
+
+
+def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line of column names, then a line a row; empty cells at the end of a row are left out."""
+    columns = list(dict.fromkeys(str(key) for row in rows for key in row))
+    lines = [f"{name}: {' | '.join(columns)}"]
+    for row in rows[:ROWS_LIMIT]:
+        cells = [_cell(row.get(column, "")) for column in columns]
+        while cells and not cells[-1]:
+            cells.pop()
+        lines.append(f"  {' | '.join(cells)}")
+    return [*lines, f"  {CUT}"] if len(rows) > ROWS_LIMIT else lines
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        value = "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    return " ".join(str(value).split())
+
+
+def _with_days(value: Any) -> str:
+    """`Mon 2026-11-16; Tue 11-17, Wed 11-18, …`; what is no date stays as it is."""
+    written = value.isoformat()[:10] if isinstance(value, dt.date) else str(value)
+    try:
+        today = dt.date.fromisoformat(written) if _DAY.fullmatch(written) else None
+    except ValueError:
+        today = None
+    if today is None or today > dt.date(9999, 12, 1):
+        return cut(_cell(written), FACT_LIMIT)
+    ahead = [today + dt.timedelta(days=count) for count in range(1, DAYS_AHEAD + 1)]
+    following = ", ".join(f"{_weekday(day)} {day:%m-%d}" for day in ahead)
+    return f"{_weekday(today)} {today.isoformat()}; {following}"
+
+
+def _weekday(day: dt.date) -> str:
+    # Not `%a`: its language is the process's.
+    return ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day.weekday()]
+
+
+def cut(text: str, limit: int) -> str:
+    """Plain text of at most so many characters."""
+    line = plain_text(text).strip()
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + CUT
+
+
+# -- what is missing, as a question ----------------------------------------------------------------
+
+
+_LINE = re.compile(r"[ \t]*ask[ \t]+(\S[^{}\n]*):[ \t]+([^{}\n]+)")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+_LONGEST_DESCRIPTION = 60
+_NO_THING = re.compile(
+    r"(who\w*|what|when|where|how|which|whether|if|only|all|any|every|not?|leave|set|use|give|include|"
+    r"to|for|by|as|at|in|on|required|optional|new|must|can|should|is|has)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What must be said before `tool` can be called: names of its parameters, `a.b` inside one."""
+
+    tool: str
+    needs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswer:
+    """What the function model wrote: calls to make, and what it asks for."""
+
+    calls: tuple[ToolCall, ...]
+    questions: tuple[Question, ...]
+
+
+def render_reply(calls: Sequence[ToolCall], questions: Sequence[Question] = ()) -> str:
+    """The answer with these calls and questions; `none` if there are neither."""
+    asked = [f"{ASK} {question.tool}: {', '.join(question.needs)}" for question in questions]
+    return "\n".join([*([render_answer(calls)] if calls else []), *asked]) or render_answer(())
+
+
+def split_questions(text: str) -> tuple[str, tuple[Question, ...]]:
+    """The answer without its questions, and the questions. `""` is left if it only asks."""
+    kept, questions = [], []
+    for line in text.split("\n"):
+        found = _LINE.fullmatch(line)
+        needs = (
+            tuple(name for part in found[2].split(",") if (name := part.strip())) if found else ()
+        )
+        if found and needs:
+            questions.append(Question(found[1], needs))
+        else:
+            kept.append(line)
+    return "\n".join(kept).strip() if questions else text, tuple(questions)
+
+
+def read_reply(text: str) -> ReadAnswer:
+    """Calls and questions of an answer. Raises MalformedAnswer if it is neither."""
+    rest, questions = split_questions(text)
+    if not rest and questions:
+        return ReadAnswer((), questions)
+    calls = tuple(parse_answer(rest))
+    if questions and not calls:
+        raise MalformedAnswer("`none` and a question in one answer")
+    return ReadAnswer(calls, questions)
+
+
+def question_text(questions: Sequence[Question], tools: Sequence[Tool]) -> str:
+    """The questions in plain English, by what the schemas say of the parameters."""
+    known = {tool.name: tool for tool in tools}
+    asked = [(known.get(question.tool), name) for question in questions for name in question.needs]
+    counted = [f"how many {_thing(tool, name)}" for tool, name in asked if _counts(tool, name)]
+    switched = [f"{_named(name)}, yes or no" for tool, name in asked if _switches(tool, name)]
+    plain = [one for one in asked if not _counts(*one) and not _switches(*one)]
+    things = [_thing(tool, name) for tool, name in plain]
+    parts = [*dict.fromkeys([*counted, *switched]), *_what(list(dict.fromkeys(things)))]
+    if not parts:
+        return ""
+    said = ", and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part)
+    return f"{said[0].upper()}{said[1:]}?"
+
+
+def _what(things: list[str]) -> list[str]:
+    if not things:
+        return []
+    *others, last = things
+    several = bool(others) or _is_plural(last)
+    listed = f"{', the '.join(others)} and the {last}" if others else last
+    return [f"what {'are' if several else 'is'} the {listed}"]
+
+
+def _switches(tool: Tool | None, name: str) -> bool:
+    return tool is not None and _schema(tool, name).get("type") == "boolean"
+
+
+def _named(name: str) -> str:
+    return " ".join(word.lower() for word in _WORDS.findall(name.rpartition(".")[2])) or name
+
+
+def _counts(tool: Tool | None, name: str) -> bool:
+    """Whether a parameter is a number of things, such as minutes or people."""
+    kind = _schema(tool, name).get("type") if tool else None
+    return kind in ("integer", "number") and _is_plural(_thing(tool, name))
+
+
+def _is_plural(words: str) -> bool:
+    last = words.rpartition(" ")[2]
+    return last == "people" or (last.endswith("s") and not last.endswith(("ss", "us", "is")))
+
+
+def _thing(tool: Tool | None, name: str) -> str:
+    """A parameter in words: its short description, or its name."""
+    words = _named(name)
+    description = _described(tool, name) if tool else ""
+    short = re.split(r"[.;(,:]| in | as ", description, maxsplit=1)[0].strip()
+    short = re.sub(r"^(?:the|an?) ", "", short, flags=re.IGNORECASE)
+    if re.match(r"(?:unique |internal )?(?:identifier|id)\b", short, re.IGNORECASE):
+        return words  # "the property id", as its name says, is what people know
+    plain = short and len(short) <= _LONGEST_DESCRIPTION and re.fullmatch(r"[\w' \-/]+", short)
+    if re.fullmatch(r"[YMDHS][YMDHST:/. -]*", short):  # a format, not a thing
+        return words
+    # "Whom to bill" is no thing: "What is the whom to bill?"
+    if not plain or _NO_THING.match(short):
+        return words
+    return short[0].lower() + short[1:] if short[1:2].islower() else short
+
+
+def _described(tool: Tool, name: str) -> str:
+    found = _schema(tool, name).get("description")
+    return found if isinstance(found, str) else ""
+
+
+def _schema(tool: Tool, name: str) -> Mapping[str, Any]:
+    schema, definitions = tool.parameters, definitions_of(tool.parameters)
+    for part in name.split("."):
+        fields = schema.get("properties")
+        schema = resolve(fields.get(part), definitions) if isinstance(fields, Mapping) else {}
+    return schema
+
+
+# -- calls told in words ---------------------------------------------------------------------------
+
+
+# The first sentence of an answer in words: enough to tell a refusal from a question. It begins with
+# a letter, and a call never does.
+FIRST_SENTENCE = r"[^\x00-@\[-`{-\x7f] [^<.?!\x00-\x1f]{0,160} [.?!]?"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionText:
+    """What a function model wrote: calls as text for `calls.parse`, and its questions.
+
+    `tokens` are those of the answer, with the texts that they have in the line format.
+    """
+
+    text: str
+    tokens: tuple[Token, ...]
+    questions: tuple[Question, ...] = ()
+
+
+def written(tokens: Sequence[Token]) -> str:
+    return "".join(token.text for token in tokens)
+
+
+def retell(
+    tokens: Sequence[Token], told: Sequence[str], *, stopped: bool = False
+) -> tuple[Token, ...]:
+    """The tokens with our texts. `told` has one for each character that was written.
+
+    A token without a text of ours is joined to the next that has one. The first has the chance
+    that anything but words is written. `stopped`: the answer ends with `told`; what the runtime
+    made the model write after it is no evidence.
+    """
+    found: list[Token] = []
+    silent: list[Token] = []
+    position = 0
+    for token in _with_first(tokens, words=False):
+        start, position = position, position + len(token.text)
+        if stopped and start >= len(told):
+            break
+        text = "".join(told[start:position])
+        silent.append(replace(token, text=text))
+        if text:
+            found.append(_joined(silent))
+            silent = []
+    return (*found, _joined(silent)) if silent else tuple(found)
+
+
+def retell_words(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """An answer in words is a `none`: as likely as that any words are written."""
+    if not tokens:
+        return ()
+    first = _with_first(tokens, words=True)[0]
+    return (replace(first, text=NO_CALL, alternatives=()),)
+
+
+def _with_first(tokens: Sequence[Token], *, words: bool) -> list[Token]:
+    """The tokens, the first with a chance for its whole kind.
+
+    That is the chance that words begin here; without `words`, that anything else does.
+    """
+    first, *rest = tokens
+    likes = [chance for text, chance in first.alternatives if text[:1].isalpha() == words]
+    if not first.has_evidence or not likes:
+        return [first, *rest]
+    chance = math.log(min(1.0, sum(map(math.exp, likes))))
+    return [replace(first, logprob=max(chance, first.logprob)), *rest]
+
+
+def _joined(tokens: Sequence[Token]) -> Token:
+    """One token for several. What else might have been written is not told in our format."""
+    last = tokens[-1]
+    known = [token for token in tokens if token.has_evidence]
+    if not known:
+        return replace(last, alternatives=())
+    return replace(
+        last,
+        logprob=sum(token.logprob for token in known),
+        margin=min(token.margin for token in known),
+        entropy=max(token.entropy for token in known),
+        has_evidence=True,
+        alternatives=(),
+    )

@@ -105,14 +105,18 @@ def call_function(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
     return function(*bound.args, **bound.kwargs)
 
 
-def describe_answer(kind: type[Any], place: str) -> tuple[Schema, Callable[[str], Any]]:
-    """The JSON Schema of a class, and what makes an instance of it from JSON.
+def describe_answer(
+    kind: type[Any], place: str
+) -> tuple[Schema, Callable[[str], Any], Schema | None]:
+    """The JSON Schema of a class, and what makes an instance of it from JSON. Third, the schema
+    that the device is held to, if it is another one.
 
-    The latter raises ValueError with one line for JSON that does not validate.
+    `parse` raises ValueError with one line for JSON that does not validate.
     """
     try:
         adapter = TypeAdapter(_readable(kind))
-        schema = adapter.json_schema(schema_generator=_Generator)
+        schema = adapter.json_schema(schema_generator=_ToolSchema)
+        local = adapter.json_schema(schema_generator=_LocalSchema)
     except (*_UNREADABLE, *_BAD_HINT) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidRequest(f"{place}: cannot describe {kind.__name__}: {reason}") from error
@@ -125,7 +129,7 @@ def describe_answer(kind: type[Any], place: str) -> tuple[Schema, Callable[[str]
             where = "".join(f"[{n}]" if isinstance(n, int) else f".{n}" for n in first["loc"])
             raise ValueError(f"${where}: {first['msg']}") from error
 
-    return schema, parse
+    return schema, parse, None if local == schema else local
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
@@ -182,16 +186,22 @@ def _value(hint: Any, value: Any, function: str, name: str) -> Any:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, (name, *first["loc"])))
-        raise InvalidRequest(f"{function}: {place}: {first['msg']}") from error
+        got = "" if first["type"] == "missing" else f", got {_quoted(first['input'])}"
+        raise InvalidRequest(f"{function}: {place}: {first['msg']}{got}") from error
     except _UNREADABLE:
         return value
+
+
+def _quoted(value: Any) -> str:
+    written = repr(value)
+    return written if len(written) <= 60 else f"{written[:59]}…"
 
 
 def _schema(hint: Any, place: str) -> Schema:
     """The JSON Schema of a type hint."""
     try:
         readable = _readable(hint)
-        found = TypeAdapter(readable).json_schema(schema_generator=_Generator)
+        found = TypeAdapter(readable).json_schema(schema_generator=_ToolSchema)
     except _UNREADABLE as error:
         for base, schema in _BASES:
             if inspect.isclass(hint) and issubclass(hint, base):
@@ -203,7 +213,7 @@ def _schema(hint: Any, place: str) -> Schema:
     return plain
 
 
-class _Generator(GenerateJsonSchema):
+class _ToolSchema(GenerateJsonSchema):
     """Descriptions also from a dataclass's fields; decimals are numbers."""
 
     @override
@@ -222,6 +232,27 @@ class _Generator(GenerateJsonSchema):
             elif words and field.name in properties:
                 properties[field.name]["description"] = words
         return found
+
+
+class _LocalSchema(_ToolSchema):
+    """Times without a zone, as in Python: JSON Schema's must have one, which nobody has said. A
+    small model writes lengths of time better as 01:30:00 than as PT1H30M; Python reads both."""
+
+    @override
+    def time_schema(self, schema: Any) -> Schema:
+        return super().time_schema(schema) | _local(schema, "time-local")
+
+    @override
+    def datetime_schema(self, schema: Any) -> Schema:
+        return super().datetime_schema(schema) | _local(schema, "date-time-local")
+
+    @override
+    def timedelta_schema(self, schema: Any) -> Schema:
+        return {"type": "string", "format": "clock-duration"}
+
+
+def _local(schema: Any, name: str) -> Schema:
+    return {"format": name} if schema.get("tz_constraint") is None else {}
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any], place: str, depth: int) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from edgewise.calls.ground import ground
-from edgewise.calls.memory import per_tool, per_toolbox
+from edgewise.calls.schema import ground
 from edgewise.calls.values.text import RequestText
 from edgewise.calls.values.words import word_set
-from edgewise.types.messages import Tool, ToolCall
+from edgewise.grammar.tools import per_tool, per_toolbox
+from edgewise.types.messages import CLOUD_TOOLS, Request, Tool, ToolCall
 
 # How much a word counts by where the tool says it.
 NAME_WEIGHT = 3.0
@@ -82,6 +83,15 @@ def rank_tools(request: str, tools: Sequence[Tool], limit: int) -> list[Tool]:
     scores = fit_scores(request, tools)
     best = sorted(range(len(tools)), key=lambda place: (-scores[place], place))[: max(limit, 0)]
     return [tools[place] for place in sorted(best)]
+
+
+def for_cloud(request: Request, words: str) -> Request:
+    """With no more tools than every cloud takes: of more, those that fit the words best."""
+    if len(request.tools) <= CLOUD_TOOLS:
+        return request
+    if request.chosen:
+        return replace(request, tools=request.offered)
+    return replace(request, tools=tuple(rank_tools(words, request.tools, CLOUD_TOOLS)))
 
 
 @per_toolbox

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from edgewise.errors import InvalidRequest
-from edgewise.types.messages import RunnableTool, Tool, ToolChoice, ToolLike
+from edgewise.types.messages import RunnableTool, Tool, ToolChoice, ToolLike, leaves
 
 NESTING_LIMIT = 32
 TOOLS_LIMIT = 10_000
 NAME_LIMIT = 256
+_MOST_KNOWN = 50_000  # characters of tools that are remembered
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")  # OpenAI, Anthropic, MCP
 
 
@@ -23,6 +25,10 @@ class Toolbox:
 
     tools: tuple[Tool, ...] = ()
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def leaves(self, name: str) -> bool:
+        """Whether a call of this tool sends its arguments to another machine."""
+        return any(tool.name == name and leaves(tool) for tool in self.tools)
 
 
 def as_tools(items: Sequence[ToolLike] | Toolbox) -> tuple[Tool, ...]:
@@ -38,6 +44,8 @@ def as_toolbox(items: Sequence[ToolLike] | Toolbox) -> Toolbox:
     """
     if isinstance(items, Toolbox):
         return items
+    if (known := _known(items)) is not None:
+        return known
     if isinstance(items, str | bytes) or not isinstance(items, Sequence):
         raise InvalidRequest(f"tools: expected a list, got {_kind(items)}")
     if len(items) > TOOLS_LIMIT:
@@ -58,8 +66,32 @@ def as_toolbox(items: Sequence[ToolLike] | Toolbox) -> Toolbox:
     return Toolbox(tuple(tools.values()), functions)
 
 
+def _known(items: object) -> Toolbox | None:
+    """What the same descriptions were read as before; None: they are not plain JSON.
+
+    A client sends its tools with each request, each time as new objects. What was worked out about
+    a tool is kept by identity (grammar/tools.py), so equal ones should be the same ones. They are
+    made from a copy: whoever changes a description later changes nothing here.
+    """
+    if not isinstance(items, list) or not items or not all(type(one) is dict for one in items):
+        return None
+    try:
+        text = json.dumps(items)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    if len(text) > _MOST_KNOWN:
+        return None
+    plain, box = _read_once(text)
+    return box if plain == items else None  # JSON has no 1 for a name, and no tuples
+
+
+@functools.lru_cache(64)
+def _read_once(text: str) -> tuple[list[Any], Toolbox]:
+    return json.loads(text), as_toolbox(tuple(json.loads(text)))
+
+
 def choose(tools: tuple[Tool, ...], choice: Any) -> dict[str, Any]:
-    """What a tool choice makes of a request: a named tool is the only one offered, called once.
+    """What a tool choice makes of a request: a named tool is the only one to be called, and once.
 
     `choice` is "auto", "none", "required", the name of a tool, or an object that holds this name as
     in OpenAI's and Anthropic's requests.
@@ -75,10 +107,9 @@ def choose(tools: tuple[Tool, ...], choice: Any) -> dict[str, Any]:
     if not isinstance(named, str):
         words = ", ".join(get_args(ToolChoice))
         raise InvalidRequest(f"tool_choice: expected one of {words}, or the name of a tool")
-    chosen = tuple(tool for tool in tools if tool.name == named)
-    if not chosen:
+    if not any(tool.name == named for tool in tools):
         raise InvalidRequest(f"tool_choice: there is no tool {named[:80]!r}")
-    return {"tools": chosen, "tool_choice": "required", "single_call": True}
+    return {"tools": tools, "tool_choice": "required", "chosen": named}
 
 
 def parse_tools_file(text: str) -> tuple[Tool, ...]:

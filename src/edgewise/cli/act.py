@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,34 +14,18 @@ from typing import Any
 
 import click
 
-from edgewise.assembly.calls import run_calls
-from edgewise.calls.tools import (
-    Toolbox,
-    as_toolbox,
-)
+from edgewise.calls.tools import Toolbox, as_toolbox
+from edgewise.children import child_environment, python_child
 from edgewise.cli import options
-from edgewise.cli.call import (
-    about,
-    about_intent,
-    allowed,
-    call_line,
-    read_tools,
-    show_results,
-)
-from edgewise.cli.listen import Captions, Sound, follow, open_source
-from edgewise.cli.ready import ensure_function_model, ensure_transcriber
-from edgewise.cli.render import (
-    COLOURS,
-    Screen,
-    Waiting,
-    confidence,
-    console,
-    print_json,
-)
-from edgewise.cli.transcribe import PLACES
+from edgewise.cli.call import about, about_intent, allowed, call_line, read_tools, show_results
+from edgewise.cli.render import COLOURS, Screen, Waiting, confidence, console, print_json
+from edgewise.cli.setup import ensure_function_model, ensure_transcriber
+from edgewise.cli.transcribe import PLACES, CaptionScreen, Sound, follow, open_source
 from edgewise.engine import Engine
-from edgewise.record.tool_counts import ToolRecord
-from edgewise.settings import Settings
+from edgewise.record.ledger import ToolRecord
+from edgewise.settings import Settings, SettingsOptions
+from edgewise.tasks import NOT_RUN, run_calls
+from edgewise.types.messages import Execute
 from edgewise.types.replies import CallReply
 from edgewise.types.transcripts import Transcript
 
@@ -68,10 +51,11 @@ def set_timer(minutes: float = 0, seconds: float = 0) -> str:
     _TIMERS[:] = [timer for timer in _TIMERS if timer.poll() is None]
     # A separate process, so that neither this command nor its pipes wait for it.
     timer = subprocess.Popen(
-        [sys.executable, "-m", "edgewise.cli.ring", str(total), str(_folder() / "timers.txt")],
+        python_child("-m", "edgewise.cli.render", str(total), str(_folder() / "timers.txt")),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=child_environment(),
         start_new_session=True,
     )
     _TIMERS.append(timer)
@@ -135,7 +119,7 @@ EXAMPLES: tuple[Callable[..., Any], ...] = (
 
 def _folder() -> Path:
     folder = Settings.load().data_dir
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
@@ -151,7 +135,10 @@ def _notes() -> Path:
 @click.option(
     "--device", metavar="NAME", help="Which microphone: a part of its name, or its number."
 )
-@click.option("--yes", "-y", is_flag=True, help="Run the calls without asking.")
+@click.option(
+    "--yes", "-y", is_flag=True, help="Run the calls without asking, but for those in doubt."
+)
+@options.run_always
 @options.placement
 @options.objectives
 @click.option("--model", "-m", help="The model that writes the calls.")
@@ -163,6 +150,7 @@ def act(
     audio: str | None,
     device: str | None,
     yes: bool,
+    always: bool,
     model: str | None,
     speech_model: str | None,
     language: str | None,
@@ -171,7 +159,8 @@ def act(
 ) -> None:
     """Do what is said: speech to words, words to function calls. They run after your yes.
 
-    Speak, and pause; or give the request as sound in AUDIO. Nothing runs unasked without --yes.
+    Speak, and pause; or give the request as sound in AUDIO. Nothing runs unasked without --yes,
+    and nothing in doubt without --always.
     The example tools set timers, keep notes, and tell the time, free disk space and the battery.
 
     \b
@@ -181,7 +170,12 @@ def act(
     """
     box = read_toolbox(file)
     place = options.placed(given)
-    settings = _settings(model, speech_model)
+    chosen: SettingsOptions = {}
+    if model:
+        chosen["function_model"] = model
+    if speech_model:
+        chosen["speech_model"] = speech_model
+    settings = Settings.load(**chosen)
     side = console(stderr=True)
     spoken = place | ({"language": language} if language else {})
     with open_source(None, False, device) if audio is None else nullcontext() as sound:
@@ -194,12 +188,8 @@ def act(
             else:
                 with Waiting(side, "listening"):
                     heard = engine.transcribe(str(audio), **spoken)
-            _act(engine, heard, box, place, yes=yes, as_json=as_json, side=side)
-
-
-def _settings(model: str | None, speech_model: str | None) -> Settings:
-    chosen = {"function_model": model, "speech_model": speech_model}
-    return Settings.load().with_changes(**{name: v for name, v in chosen.items() if v})
+            may = {"yes": yes, "always": always, "may_ask": not as_json}
+            _act(engine, heard, box, place, may, side)
 
 
 def _act(
@@ -207,11 +197,10 @@ def _act(
     heard: Transcript,
     box: Toolbox,
     place: dict[str, Any],
-    *,
-    yes: bool,
-    as_json: bool,
+    may: dict[str, bool],
     side: Screen,
 ) -> None:
+    as_json = not may["may_ask"]
     if not as_json:
         show_heard(heard, side)
     reply: CallReply | None = None
@@ -220,11 +209,12 @@ def _act(
             reply = engine.call(heard.text, box.tools, **place)
         if not as_json:
             show_calls(reply, side)
-        if reply.calls and agreed(reply, box, yes=yes, may_ask=not as_json, side=side):
-            reply = run_calls(reply, box, ToolRecord(engine.ledger))
+        if reply.calls and (execute := agreed(reply, box, may, side)):
+            reply = run_calls(reply, box, ToolRecord(engine.ledger), execute=execute)
     if as_json:
         calls = reply.to_dict() if reply else None
-        print_json({"heard": heard.to_dict(), "calls": calls, "ran": bool(reply and reply.results)})
+        ran = any(not one.error.startswith(NOT_RUN) for one in reply.results) if reply else False
+        print_json({"heard": heard.to_dict(), "calls": calls, "ran": ran})
     elif reply is not None:
         show_results(reply.results)
 
@@ -232,7 +222,7 @@ def _act(
 def _hear_live(engine: Engine, sound: Sound, side: Screen, given: dict[str, Any]) -> Transcript:
     with engine.listen(**given) as live:
         side.say(("speak; a pause ends it", "dim"))
-        with Captions(side, False, wait_s=SILENCE_S) as captions:
+        with CaptionScreen(side, False, wait_s=SILENCE_S) as captions:
             follow(live, sound, captions)
             return live.stop()
 
@@ -265,14 +255,13 @@ def _functions_of(path: Path) -> list[Callable[..., Any]]:
     ]
 
 
-def agreed(reply: CallReply, box: Toolbox, *, yes: bool, may_ask: bool, side: Screen) -> bool:
-    """Whether to run the calls: --yes, or the user agreed in the terminal."""
+def agreed(reply: CallReply, box: Toolbox, may: dict[str, bool], side: Screen) -> Execute:
+    """Whether to run the calls: as they were called, or as the user says in the terminal."""
     if not any(call.name in box.functions for call in reply.calls):
-        if may_ask:
+        if may["may_ask"]:
             _say(side, "run", ("not run: JSON only describes tools; give FILE.py", "yellow"))
         return False
-    label = f"{'run':<{_LABEL}}"
-    return allowed(len(reply.calls), yes=yes, may_ask=may_ask, side=side, label=label)
+    return allowed(reply.calls, side, f"{'run':<{_LABEL}}", **may)
 
 
 def show_heard(heard: Transcript, side: Screen) -> None:

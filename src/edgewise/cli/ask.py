@@ -1,4 +1,4 @@
-"""`edgewise ask`: one question, one answer, and how it was decided."""
+"""`edgewise ask` and `edgewise see`: one question, one answer, and how it was decided."""
 
 from __future__ import annotations
 
@@ -9,34 +9,25 @@ from typing import Any
 import click
 
 from edgewise.cli import options
-from edgewise.cli.index import (
-    show_sources,
-    with_passages,
-)
 from edgewise.cli.main import EXIT_FAILED, EXIT_SIGNALLED
-from edgewise.cli.options import read_images, read_prompt
-from edgewise.cli.ready import ensure_embedder, ensure_model
-from edgewise.cli.render import (
-    Waiting,
-    console,
-    print_json,
-    show_answer,
-    summary,
-    why,
-)
-from edgewise.cli.see import tell_seen
-from edgewise.cli.setup import choose_model
-from edgewise.cli.streams import warnings_last
+from edgewise.cli.options import read_prompt
+from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.search import show_sources, with_passages
+from edgewise.cli.setup import choose_model, ensure_embedder, ensure_model
+from edgewise.cli.streams import warnings_last, without_surrogates
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.search.documents import sources
+from edgewise.folder_search import sources
+from edgewise.requests import image_at
 from edgewise.types.embeddings import Hit
+from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Reply
 
 
 @click.command()
 @click.argument("question", nargs=-1)
 @options.routing
+@options.warm
 @click.option(
     "--context",
     "folder",
@@ -50,12 +41,8 @@ from edgewise.types.replies import Reply
     help="A JSON Schema that the answer must follow; exit 1 if it does not.",
 )
 @click.option("--image", "images", multiple=True, help="A picture: a file or an address.")
-@click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
-@click.option(
-    "--deadline-ms",
-    type=click.FloatRange(0, min_open=True),
-    help="Go to the cloud if the device is too slow.",
-)
+@options.signal
+@options.deadline
 @click.option("--truncate", is_flag=True, help="Drop the oldest text if the prompt is too long.")
 @click.option("--store-text", is_flag=True, help="Keep prompt and reply in the ledger.")
 @click.option("--evidence", is_flag=True, help="With --json: every token's log-probability.")
@@ -92,7 +79,7 @@ def ask(
     prompt = read_prompt(question, 'nothing to ask: edgewise ask "your question"')
     settings, request = options.split(given)
     request |= {"handoff": "signal"} if signal else {}
-    request |= {"images": read_images(images)} if images else {}
+    request |= {"images": [image_at(name) for name in images]} if images else {}
     request |= {"response_format": _read_schema(schema)} if schema is not None else {}
     if folder is not None:
         settings = ensure_embedder(settings)
@@ -141,3 +128,68 @@ def _show(engine: Engine, prompt: str, request: dict[str, Any]) -> Reply:
     tell_seen(reply, side)
     side.print(summary(reply))
     return reply
+
+
+# -- about pictures --------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("words", metavar="IMAGE... QUESTION", nargs=-1, required=True)
+@options.routing
+@options.signal
+@click.option("--why", "explain", is_flag=True, help="Say how it was decided, attempt by attempt.")
+@options.as_json
+@click.pass_context
+def see(
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    signal: bool,
+    explain: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Ask QUESTION about every IMAGE: a file, or an http(s) address.
+
+    The device reads text and names eighty kinds of objects. Other questions, and doubtful
+    answers, go to the cloud, without the pictures' metadata. Needs the extra `vision`.
+
+    \b
+    edgewise see receipt.jpg "What is the total?"
+    edgewise see --private sign.png "What does the sign say?"
+    edgewise see before.png after.png "What changed?"
+    """
+    if len(words) < 2:
+        raise click.UsageError('name an image and a question: edgewise see photo.jpg "question"')
+    *paths, question = words
+    images = [image_at(path) for path in paths]
+    settings, request = options.split(given)
+    request["images"] = images
+    if signal:
+        request["handoff"] = "signal"
+    side = console(stderr=True)
+    with warnings_last(), Engine(settings) as engine:
+        if as_json:
+            with Waiting(side, "looking"):
+                reply = engine.complete(without_surrogates(question), **request)
+            print_json(reply.to_dict())
+        else:
+            events = engine.stream(without_surrogates(question), **request)
+            reply = show_answer(events, console(), side)
+            tell_seen(reply, side)
+            side.print(summary(reply))
+            if explain:
+                side.print(why(reply))
+    if reply.signalled:
+        context.exit(EXIT_SIGNALLED)
+
+
+def tell_seen(reply: Reply, side: Screen) -> None:
+    """What to know about an answer: the skill, and what was left out."""
+    if reply.signalled:
+        side.say(("hand this off: ", "magenta"), reply.decision.reason)
+    if isinstance(reply, SeenReply):
+        for note in reply.notes:
+            side.say((note, "yellow"))
+        if reply.skill:
+            side.say(("device skill: ", "dim"), reply.skill)

@@ -8,14 +8,10 @@ from typing import Any
 
 import click
 
-from edgewise import plugins
-from edgewise.assembly import parts
+from edgewise import parts, plugins
 from edgewise.cli import options
-from edgewise.cli.render import (
-    Waiting,
-    console,
-    print_json,
-)
+from edgewise.cli.render import Waiting, console, print_json
+from edgewise.cli.streams import printable
 from edgewise.cloud.provider import ChecksKeys, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider
 from edgewise.credentials import Credentials, Place, plausible_key
@@ -84,7 +80,7 @@ def store(
     takes = "" if unchecked else f"{row.name} takes the key. "
     click.echo(f"{takes}The key for {row.name} is in {PLACES[place]}.")
     if unchecked and not no_check:
-        click.echo(f"It could not be checked: {unchecked}.")
+        click.echo(printable(f"It could not be checked: {unchecked}."))
     if variable:
         click.echo(f"But {variable} is set and comes first; unset it to use this key.")
 

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from edgewise.assembly.calibrations import (
+from edgewise.calibrations import (
     KindName,
     calibration_of,
     find_document,
@@ -32,18 +27,28 @@ from edgewise.assembly.calibrations import (
     undo_own,
     write_own,
 )
-from edgewise.assembly.servers import is_elsewhere
 from edgewise.cli import options
-from edgewise.cli.ready import ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.render import console, print_json
-from edgewise.cli.setup import at_a_terminal, choose_model
-from edgewise.decide.calibration import CHAT, STATE, parse_calibration, state_document
+from edgewise.cli.setup import (
+    at_a_terminal,
+    choose_model,
+    ensure_function_model,
+    ensure_model,
+    ensure_transcriber,
+)
+from edgewise.decide.calibration import (
+    CHAT,
+    STATE,
+    parse_calibration,
+    read_measured,
+    state_document,
+)
 from edgewise.errors import InvalidRequest, LocalError, ModelNotFound
 from edgewise.local.backend import CallBackend, ChatBackend, DeviceFacts, SpeechBackend
-from edgewise.local.store.engines import runtime_of
-from edgewise.local.store.store import InstalledModel, ModelStore
+from edgewise.local.store import LLAMA_CPP, InstalledModel, ModelStore, ran_by
+from edgewise.parts import is_elsewhere
 from edgewise.settings import Settings
-from edgewise.types.measured import read_measured
+from edgewise.types.messages import DEVICE_TOKENS
 
 # Fitting is imported in the functions: it loads numpy and the runtime, which --help must not.
 if TYPE_CHECKING:
@@ -56,6 +61,7 @@ _SCORES = {
 }
 KINDS: dict[str, KindName] = {"chat": "chat", "call": "calls", "transcribe": "speech"}
 _SETTING = {"chat": "model", "call": "function_model", "transcribe": "speech_model"}
+LEAST_TOLD = 0.005  # a share that is rounded to nothing
 EXIT_NOT_WRITTEN = 1
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -190,10 +196,10 @@ def _fit_file(settings: Settings, file: Path, model: str | None, seed: int) -> N
 
 def _fit_builtin_calls(settings: Settings, model: str | None, seed: int, most: int | None) -> New:
     """Our own requests for calls."""
-    from edgewise.calibrate.kinds.calls import make_builtin_calls  # noqa: PLC0415
+    from edgewise.calibrate.questions import builtin_calls  # noqa: PLC0415
     from edgewise.calibrate.rows import Labelled  # noqa: PLC0415
 
-    labelled = Labelled("call", calls=make_builtin_calls(seed, most))
+    labelled = Labelled("call", calls=builtin_calls(most))
     about = "our own requests for calls, answered here by the model itself"
     return _fit_labelled(settings, labelled, model, seed, about)
 
@@ -204,7 +210,7 @@ def _fit_labelled(
     from edgewise.calibrate.report import refuse_few  # noqa: PLC0415
 
     refuse_few(len(labelled))
-    settings = settings.with_changes(**{_SETTING[labelled.task]: model}) if model else settings
+    settings = _with_model(settings, labelled.task, model)
     installed = _installed(settings, labelled.task)
     key, kind = _key(settings, labelled.task, installed), KINDS[labelled.task]
     data = {
@@ -227,14 +233,14 @@ def _fit_builtin(
     most: int | None,
 ) -> New:
     """Our own questions, for as long as the time allows."""
-    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise import parts  # noqa: PLC0415
     from edgewise.calibrate import builtin, traces  # noqa: PLC0415
-    from edgewise.calibrate.kinds.builtin import make_builtin_questions  # noqa: PLC0415
+    from edgewise.calibrate.questions import builtin_questions  # noqa: PLC0415
 
     settings = settings.with_changes(model=model) if model else settings
     settings = ensure_model(choose_model(settings, "local_only"), "local_only")
     allowed = builtin.MINUTES if minutes is None else minutes
-    questions = make_builtin_questions(seed, most)
+    questions = builtin_questions(most)
     backend = parts.open_backend(settings)
     try:
         facts = backend.facts()
@@ -274,8 +280,8 @@ def _weights(settings: Settings, backend: str) -> dict[str, Any]:
     except LocalError:  # another runtime may have its own models
         return {"sha256": settings.model, "runtime": {backend: ""}}
     known = found.sha256 or f"{found.bytes} bytes of {found.path.stat().st_mtime_ns}"
-    other = backend != "llama_cpp" and not found.engine
-    return {"sha256": known, "runtime": {backend: ""} if other else runtime_of(found.engine)}
+    other = backend != LLAMA_CPP and not found.runtime
+    return {"sha256": known, "runtime": {backend: ""} if other else ran_by(found.runtime)}
 
 
 def _say_plan(model: str, minutes: float, known: int) -> None:
@@ -291,10 +297,10 @@ def _say_plan(model: str, minutes: float, known: int) -> None:
 def _fit_chat(
     settings: Settings, labelled: Labelled, installed: InstalledModel, fresh: Fresh
 ) -> dict[str, Any]:
-    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise import parts  # noqa: PLC0415
     from edgewise.calibrate import own, traces  # noqa: PLC0415
 
-    key, longest = _key(settings, "chat", installed), settings.max_tokens
+    key, longest = _key(settings, "chat", installed), settings.max_tokens or DEVICE_TOKENS
     system = installed.row.default_system if installed.row else ""
     base = own.base_in_use(settings, key, "chat")
     backend = parts.open_backend(settings)
@@ -307,7 +313,7 @@ def _fit_chat(
             )
         heads = in_use.seen(states=facts.states).heads
         # What heads read belongs to them.
-        runtime = runtime_of(installed.engine).values()
+        runtime = ran_by(installed.runtime).values()
         unique = (installed.sha256, *runtime, longest, system, *heads.values())
         path = traces.answers_path(settings, key, *unique)
         with progress("asking", len(labelled)) as step:
@@ -337,10 +343,10 @@ def _fit_scored(
 
 
 def _fit_audits(settings: Settings, task: str, model: str | None, seed: int) -> New:
-    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise import parts  # noqa: PLC0415
     from edgewise.calibrate import own  # noqa: PLC0415
 
-    settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
+    settings = _with_model(settings, task, model)
     key, kind = _key(settings, task, _installed(settings, task)), KINDS[task]
     base = own.base_in_use(settings, key, kind)
     ledger = parts.open_ledger(settings)
@@ -367,6 +373,11 @@ def _fit_audits(settings: Settings, task: str, model: str | None, seed: int) -> 
     return New(key, kind, document, _told(document))
 
 
+def _with_model(settings: Settings, task: str, model: str | None) -> Settings:
+    chosen: dict[str, Any] = {_SETTING[task]: model} if model else {}
+    return settings.with_changes(**chosen)
+
+
 def _key(settings: Settings, task: str, installed: InstalledModel) -> str:
     """What the file of the model is called: another runtime has its own."""
     from edgewise.calibrate.own import calibration_name  # noqa: PLC0415
@@ -376,7 +387,7 @@ def _key(settings: Settings, task: str, installed: InstalledModel) -> str:
 
 
 def _facts(settings: Settings, task: str) -> DeviceFacts:
-    from edgewise.assembly import parts  # noqa: PLC0415
+    from edgewise import parts  # noqa: PLC0415
 
     openers: dict[str, Callable[[Settings], ChatBackend | CallBackend | SpeechBackend]] = {
         "chat": parts.open_backend,
@@ -462,7 +473,7 @@ def _say_change(document: dict[str, Any], in_use: Mapping[str, Any]) -> None:
 
 
 def _undo(settings: Settings, task: str, model: str | None, as_json: bool) -> None:
-    settings = settings.with_changes(**{_SETTING[task]: model}) if model else settings
+    settings = _with_model(settings, task, model)
     settings = settings.with_changes(fetch_default_model=False)
     key, kind = _key(settings, task, _find(settings, task)), KINDS[task]
     path = own_path(settings, key, kind)
@@ -539,15 +550,15 @@ def promised(report: dict[str, Any]) -> list[str]:
     lines = []
     for each in report.get("promises", ()):
         error = f"max_error {each['max_error']:.0%} (with {sure} probability)"
-        if each["threshold"] is None:
+        if each["threshold"] is None and each["kept_share"] < LEAST_TOLD:
             lines.append(
                 f"{error}: cannot be promised; it takes at least {each['rows_needed']} kept rows,"
                 " none of them wrong"
             )
         else:
-            lines.append(
-                f"{error}: keeps {each['kept_share']:.0%}, from confidence {each['threshold']:.2f}"
-            )
+            at = each["threshold"]
+            how = "near a measured family" if at is None else f"from confidence {at:.2f}"
+            lines.append(f"{error}: keeps {each['kept_share']:.0%}, {how}")
     return lines
 
 
@@ -587,6 +598,8 @@ def _in_use(settings: Settings, kind: KindName, setting: str) -> dict[str, Any]:
     )
     if not document and facts.same_bits_as and find_document(settings, facts.same_bits_as, kind):
         origin = f"borrowed from {facts.same_bits_as}: the same bits"
+    if facts.states and document.get("with_state"):  # as `doctor` reads it
+        document = {**document, **state_document(document), "name": document["name"]}
     return _row(kind, key, origin, document)
 
 
@@ -605,11 +618,9 @@ def _row(kind: KindName, key: str, origin: str, document: dict[str, Any]) -> dic
 
 def _proven(document: dict[str, Any]) -> dict[str, Any]:
     """From the risk table itself, which shipped files have too."""
-    from edgewise.calibrate.report import promises  # noqa: PLC0415
+    from edgewise.calibrate.report import promises_of  # noqa: PLC0415
 
-    measured = read_measured(document)
-    table = measured.risk.get("whole", ())
-    return promises(table, measured.risk_rows) if table else {}
+    return promises_of(read_measured(document))
 
 
 @contextmanager

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.text import Text
 
-from edgewise.assembly.calls import run_calls
-from edgewise.calls.difficulty import tier
 from edgewise.calls.home import home_facts
 from edgewise.calls.tools import Toolbox, as_toolbox, parse_tools_file
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_SIGNALLED
 from edgewise.cli.options import read_prompt
-from edgewise.cli.ready import ensure_function_model
 from edgewise.cli.render import (
     COLOURS,
     PLACES,
@@ -32,7 +30,9 @@ from edgewise.cli.render import (
     summary,
     why,
 )
+from edgewise.cli.setup import ensure_function_model
 from edgewise.cli.streams import (
+    echo,
     json_text,
     printable,
     read_all,
@@ -41,17 +41,11 @@ from edgewise.cli.streams import (
 )
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.record.tool_counts import ToolRecord
+from edgewise.record.ledger import ToolRecord
 from edgewise.settings import Settings
-from edgewise.types.calls import Complaint, Intent
-from edgewise.types.messages import RunnableTool, Tool, ToolCall
-from edgewise.types.replies import CallReply, Decision, ToolResult
-
-TIERS = {
-    "local": "easy: the device, and one narrower try if it fails",
-    "guarded": "medium: the device, with every check",
-    "cloud_first": "hard: the cloud first, if it is open",
-}
+from edgewise.tasks import run_calls
+from edgewise.types.messages import Execute, RunnableTool, Tool, ToolCall, leaves
+from edgewise.types.replies import CallReply, Complaint, Decision, Intent, ToolResult
 
 EXAMPLES = "examples"
 EXAMPLE_TOOLS = Path(__file__).with_name("example_tools.json")
@@ -77,12 +71,9 @@ EXAMPLE_TOOLS = Path(__file__).with_name("example_tools.json")
     "Assistant's list of entities.",
 )
 @options.routing
-@click.option("--signal", is_flag=True, help="Only say that it should be handed off (exit 10).")
-@click.option(
-    "--deadline-ms",
-    type=click.FloatRange(0, min_open=True),
-    help="Go to the cloud if the device is too slow.",
-)
+@options.warm
+@options.signal
+@options.deadline
 @click.option("--speculative", is_flag=True, help="Ask the cloud while the device works.")
 @click.option("--store-text", is_flag=True, help="Keep the words of the request in the ledger.")
 @click.option("--why", "explain", is_flag=True, help="Say how it was decided, step by step.")
@@ -96,6 +87,7 @@ def call(
     servers: tuple[str, ...],
     mcp_timeout: float,
     yes: bool,
+    always: bool,
     facts: tuple[str, ...],
     signal: bool,
     explain: bool,
@@ -106,8 +98,8 @@ def call(
 
     Without a REQUEST, standard input is the request. Only the calls go to standard output;
     the source, confidence, repairs and complaints of each go to standard error. Calls of tools in
-    FILE are not run. Calls of an MCP server's tools are run after your yes, or with --yes; their
-    results follow the calls. --model is the model that writes the calls.
+    FILE are not run. Calls of an MCP server's tools are run after your yes, or with --yes, but not
+    those in doubt; their results follow the calls. --model is the model that writes the calls.
 
     \b
     edgewise call "Wake me at 7 and text Tom that I am late" --tools examples
@@ -139,15 +131,16 @@ def call(
         box = as_toolbox([*tools, *served])
         if not box.tools:
             raise InvalidRequest("the MCP servers offer no tools")
-        far = sum(tool.leaves for tool in served) if request.get("private") else 0
-        if far:
+        asked = engine.parts.request(prompt, tools=box.tools, **request)
+        if far := sum(map(leaves, box.tools)) - sum(map(leaves, asked.tools)):
             words = f"not offered to a private request: {far} tools of servers on other machines"
             side.say((words, "yellow"))
         with Waiting(side, "thinking"):
             reply = engine.call(prompt, box.tools, **request)
         if not as_json:
             _show(reply, settings, explain)
-        reply = _run(reply, box, ToolRecord(engine.ledger), yes=yes, may_ask=not as_json)
+        run = partial(run_calls, record=ToolRecord(engine.ledger), seal=engine.parts.seal(asked))
+        reply = _run(reply, box, run, yes=yes, always=always, may_ask=not as_json)
         if as_json:
             print_json(reply.to_dict())
         else:
@@ -171,25 +164,44 @@ def started(servers: Sequence[str], timeout_s: float) -> Iterator[tuple[Runnable
 
 
 def _run(
-    reply: CallReply, box: Toolbox, record: ToolRecord, *, yes: bool, may_ask: bool
+    reply: CallReply,
+    box: Toolbox,
+    run: Callable[..., CallReply],
+    **may: bool,
 ) -> CallReply:
     """The reply with the results of its calls, if they can be run and may be."""
     side = console(stderr=True)
-    count = sum(made.name in box.functions for made in reply.calls)
-    if not count or not allowed(count, yes=yes, may_ask=may_ask, side=side):
+    ours = [made for made in reply.calls if made.name in box.functions]
+    if not ours or not (execute := allowed(ours, side, **may)):
         return reply
     with Waiting(side, "running"):
-        return run_calls(reply, box, record)
+        return run(reply, box, execute=execute)
 
 
-def allowed(count: int, *, yes: bool, may_ask: bool, side: Screen, label: str = "") -> bool:
-    """Whether to run calls: --yes, or the user agreed in the terminal."""
-    if yes:
-        return True
+def allowed(
+    calls: Sequence[ToolCall],
+    side: Screen,
+    label: str = "",
+    /,
+    *,
+    yes: bool,
+    always: bool,
+    may_ask: bool,
+) -> Execute:
+    """Whether to run calls: --yes for sure ones, --always, or the user agreed in the terminal.
+
+    Who is asked has seen which are in doubt.
+    """
+    doubtful = sum(bool(made.doubt) for made in calls)
+    if yes or always:
+        return "always" if always else True
     if may_ask and is_attended():
-        return click.confirm(f"{label or 'run '}{count} call{'s' * (count > 1)}?", err=True)
-    words = "not run: there is nobody to ask (--yes runs them)"
-    side.say((label, "dim"), (words, "yellow"))
+        count = f"{len(calls)} call{'s' * (len(calls) > 1)}"
+        words = f"{label or 'run '}{count}{f', {doubtful} in doubt' * bool(doubtful)}?"
+        with echo(on=True):
+            return "always" if click.confirm(words, err=True) else False
+    flag = "--always runs them, those in doubt too" if doubtful else "--yes runs them"
+    side.say((label, "dim"), (f"not run: there is nobody to ask ({flag})", "yellow"))
     return False
 
 
@@ -282,7 +294,7 @@ def _show(reply: CallReply, settings: Settings, explain: bool) -> None:
     side.print(summary(reply))
     if explain:
         side.print(why(reply))
-        explain_walk(reply, settings, side)
+        explain_walk(reply, side)
 
 
 def call_line(made: ToolCall) -> str:
@@ -303,6 +315,8 @@ def about(made: ToolCall, decision: Decision) -> Text:
         line.append(f" · confidence {sure}")
     if made.repairs:
         line.append(f" · repairs {' '.join(made.repairs)}", style="dim")
+    if made.doubt:
+        line.append(" · in doubt", style="yellow")
     if made.complaints:
         line.append(f" · complaints {' '.join(made.complaints)}", style="yellow")
     return line
@@ -314,13 +328,10 @@ def about_intent(complaint: Complaint, intents: Sequence[Intent]) -> str:
     return printable(f"{of}{complaint.code}, {complaint.message}")
 
 
-def explain_walk(reply: CallReply, settings: Settings, side: Screen) -> None:
-    """The intents of the request, its difficulty, and how long each step took."""
+def explain_walk(reply: CallReply, side: Screen) -> None:
+    """The intents of the request, and how long each step took."""
     for number, intent in enumerate(reply.intents, start=1):
         side.say(f"intent {number}: {intent.resolved}")
-    limits = (settings.call_easy, settings.call_hard)
-    words = TIERS[tier(reply.difficulty, limits)]
-    side.say(f"difficulty {reply.difficulty:.2f} ({words})")
     steps = [f"{name} {_step(took)}" for name, took in reply.steps_ms.items()]
     side.say(f"steps: {', '.join(steps)}")
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgewise import plugins
-from edgewise.assembly.models import find_chat_model, pulled_chat_models
-from edgewise.cli import options, saved_chat
+from edgewise.cli import options
 from edgewise.cli.call import allowed, call_line
-from edgewise.cli.ready import ensure_function_model, ensure_model
-from edgewise.cli.render import (
-    Waiting,
-    console,
-    print_json,
-    show_answer,
-    summary,
-    why,
-)
-from edgewise.cli.setup import choose_model
+from edgewise.cli.render import Waiting, console, print_json, show_answer, summary, why
+from edgewise.cli.setup import choose_model, ensure_function_model, ensure_model
 from edgewise.cli.streams import without_surrogates
 from edgewise.conversation import Conversation
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, InvalidRequest
-from edgewise.local.store.catalogue import MODELS, model_name
+from edgewise.local.catalogue import MODELS, model_name
+from edgewise.parts import find_chat_model, pulled_chat_models
 from edgewise.types.messages import Message, ToolCall
 from edgewise.types.replies import Reply
 
 if TYPE_CHECKING:
     from edgewise.cli.line_editor import LineEditor
+
 
 HISTORY_FILE = "chat-history"  # in the data folder
 
@@ -61,6 +56,7 @@ HELP = "\n".join(
 
 @click.command()
 @options.routing
+@options.warm
 @options.mcp_tools
 @click.option("--no-history", is_flag=True, help="Do not keep what is typed for the next run.")
 @options.as_json
@@ -69,6 +65,7 @@ def chat(
     servers: tuple[str, ...],
     mcp_timeout: float,
     yes: bool,
+    always: bool,
     no_history: bool,
     **given: Any,
 ) -> None:
@@ -76,7 +73,8 @@ def chat(
 
     In a terminal the arrow keys bring back what you typed, in earlier runs too, and Tab completes.
     Questions and /commands may be piped in, one per line. With --json each gets one line of
-    JSON, errors included. Calls of an MCP server's tools are run after your yes, or with --yes.
+    JSON, errors included. Calls of an MCP server's tools are run after your yes, or with --yes, but
+    not those in doubt.
 
     \b
     edgewise chat
@@ -90,7 +88,7 @@ def chat(
     if servers:
         settings = ensure_function_model(settings, policy)
     waiting = Waiting(console(stderr=True), "thinking")
-    approve = Approval(waiting, yes=yes, as_json=as_json)
+    approve = Approval(waiting, yes=yes, always=always, as_json=as_json)
     talking: dict[str, Any] = {"mcp": servers, "mcp_timeout_s": mcp_timeout, "approve": approve}
     if no_history:
         settings = settings.with_changes(chat_history=False)
@@ -109,19 +107,22 @@ def chat(
 class Approval:
     """Asks before a call of a tool is run; the sign of life is away meanwhile."""
 
-    def __init__(self, waiting: Waiting, *, yes: bool, as_json: bool) -> None:
+    def __init__(self, waiting: Waiting, *, yes: bool, always: bool, as_json: bool) -> None:
         self._waiting = waiting
-        self._yes = yes
-        self._may_ask = not as_json
+        self._may = {"yes": yes, "always": always, "may_ask": not as_json}
 
     def __call__(self, call: ToolCall) -> bool:
         side = console(stderr=True)
         self._waiting.stop()
-        side.say(("call  ", "dim"), call_line(call))
+        doubt = (f"  in doubt: {call.doubt}" if call.doubt else "", "yellow")
+        side.say(("call  ", "dim"), call_line(call), doubt)
         try:
-            run = allowed(1, yes=self._yes, may_ask=self._may_ask, side=side)
+            execute = allowed([call], side, **self._may)
         except click.Abort:  # Ctrl-C: this answer is stopped, not the talk
             raise KeyboardInterrupt from None
+        run = execute == "always" or (execute and not call.doubt)
+        if execute and not run:
+            side.say(("not run: in doubt (--always runs it)", "yellow"))
         self._waiting.start("running" if run else "thinking")
         return run
 
@@ -137,7 +138,7 @@ class Talk:
         self.over = False
         self._private_from = len(conversation.messages)
         if self._private_now:  # --private: the system prompt is part of it
-            conversation._private += conversation.messages
+            conversation.secrets += conversation.messages
         self._screen = console()
         self._typed = sys.stdin is not None and sys.stdin.isatty()
         self._editor: LineEditor | None = None
@@ -275,7 +276,7 @@ class Talk:
             now = "" if text == "-" else text
             prompt = [Message("system", now)] if now else []
             if self._private_now:
-                self.conversation._private += prompt
+                self.conversation.secrets += prompt
             changed = [*prompt, *said]
             self._private_from += len(changed) - len(messages)
             messages[:] = changed
@@ -284,19 +285,19 @@ class Talk:
     def _save(self, name: str) -> None:
         path, conversation = _file(name, "save"), self.conversation
         model = conversation.options.get("model", conversation.engine.settings.model)
-        saved_chat.save(path, conversation.messages, conversation._private, model)
+        save(path, conversation.messages, conversation.secrets, model)
         count = len(conversation.messages)
         self._tell({"file": str(path), "messages": count}, f"saved: {path}")
 
     def _load(self, name: str) -> None:
         path, conversation = _file(name, "load"), self.conversation
-        messages, private_from = saved_chat.load(path)
+        messages, private_from = load(path)
         conversation.messages[:] = messages
         self._private_from, self.last = len(messages), None
         words = f"loaded: {len(messages)} messages"
         if private_from is not None:  # what follows a private turn may repeat it
             self._private_from = private_from
-            conversation._private += messages[private_from:]
+            conversation.secrets += messages[private_from:]
             conversation.options["private"] = True
             words += "; some are private, so nothing leaves the device"
         self._tell({"file": str(path), "messages": len(messages)}, words)
@@ -325,7 +326,7 @@ class Talk:
         if not before:
             self._private_from = len(messages)  # nothing was private: nothing is forgotten
         said = messages[: self._private_from]
-        secrets = self.conversation._private  # among them a system prompt of that time
+        secrets = self.conversation.secrets  # among them a system prompt of that time
         kept = [each for each in said if not any(each is secret for secret in secrets)]
         forgotten = len(messages) - len(kept)
         messages[:] = kept
@@ -369,3 +370,69 @@ def _file(name: str, command: str) -> Path:
     if not name:
         raise InvalidRequest(f"/{command} needs the name of a file: /{command} talk.json")
     return Path(name).expanduser()
+
+
+# -- a conversation as a file: /save writes it, /load reads it -------------------------------------
+
+
+FORMAT = "edgewise chat"  # the mark of such a file
+_SIMPLE = ("role", "content", "source", "tool_call_id")
+
+
+def save(path: Path, messages: Sequence[Message], private: Sequence[Message], model: str) -> None:
+    """Write a file that only the user can read. Another kind of file is not overwritten."""
+    rows = [_saved_row(each, any(each is secret for secret in private)) for each in messages]
+    whole = {"format": FORMAT, "model": model, "messages": rows}
+    try:
+        if path.exists():
+            _read_file(path)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(whole, file, indent=2, ensure_ascii=False)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{path} is something else already; choose another name") from error
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> tuple[list[Message], int | None]:
+    """The messages, and the place of the first private one."""
+    try:
+        rows = _read_file(path)["messages"]
+        messages = [_loaded_message(row) for row in rows]
+    except OSError as error:
+        raise InvalidRequest(f"{path} cannot be read: {error.strerror}") from error
+    except (AttributeError, LookupError, TypeError) as error:
+        raise InvalidRequest(f"{path} is damaged: {type(error).__name__}") from error
+    return messages, next((at for at, row in enumerate(rows) if row.get("private")), None)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InvalidRequest(f"{path} is no conversation that /save wrote")
+    return found
+
+
+def _saved_row(message: Message, private: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {name: value for name in _SIMPLE if (value := getattr(message, name))}
+    if message.tool_calls:
+        row["tool_calls"] = [
+            {"name": call.name, "arguments": dict(call.arguments), "id": call.id}
+            for call in message.tool_calls
+        ]
+    return row | ({"private": True} if private else {})
+
+
+def _loaded_message(row: dict[str, Any]) -> Message:
+    calls = tuple(
+        ToolCall(str(each["name"]), dict(each["arguments"]), str(each["id"]))
+        for each in row.get("tool_calls", ())
+    )
+    if row["role"] not in ("system", "user", "assistant", "tool"):
+        raise LookupError(row["role"])
+    simple = {name: str(row[name]) for name in _SIMPLE if name in row}
+    return Message(**simple, tool_calls=calls)  # type: ignore[arg-type]  # the role is checked

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
+from edgewise import parts
 from edgewise.cli import options
 from edgewise.cli.call import EXAMPLES, call_line, read_tools
-from edgewise.cli.ready import ensure_function_model, ensure_model
-from edgewise.cli.render import (
-    COLOURS,
-    Waiting,
-    console,
-    print_json,
-    show_answer,
-    summary,
+from edgewise.cli.render import COLOURS, Waiting, console, print_json, show_answer, summary
+from edgewise.cli.setup import (
+    Beside,
+    at_a_terminal,
+    choose_model,
+    ensure_function_model,
+    ensure_transcriber,
 )
-from edgewise.cli.setup import choose_model
 from edgewise.cli.streams import command, warnings_last
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError, LocalError
-from edgewise.local.backend import DeviceFacts
-from edgewise.local.store.store import ModelStore
-from edgewise.settings import Settings
+from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, StoreError
+from edgewise.local.catalogue import PackagePart, SideFile, row_named
+from edgewise.local.fetch import fetch_side_files
+from edgewise.local.store import ModelStore
+from edgewise.parts import is_elsewhere
+from edgewise.settings import DEFAULT_MODEL, Settings
 from edgewise.testing import Answer, LoopbackCloud
 from edgewise.types.messages import RequestOptions
 
@@ -60,6 +63,15 @@ class Scene:
         flags = f"{self.flags} " if self.flags else ""
         return f'{self.before}{command("ask")} {flags}"{self.words}"'
 
+
+HEARD = "Ten seconds of somebody who speaks"
+HEARS = "moonshine-tiny"
+SAMPLE = SideFile(
+    "beckett.wav",
+    318_978,
+    PackagePart("useful-moonshine-onnx==20251121", "moonshine_onnx/assets/beckett.wav", 318_978),
+    "e5a26b3d29e5b0bc8dbd72c11d16a3808a4ec0ac45b21f12a27d2a2fe5c5ae61",
+)
 
 # With a threshold of 1 every answer counts as doubtful: what happens then is the point.
 SCENES = (
@@ -112,17 +124,33 @@ def demo(yes: bool, as_json: bool) -> None:
     edgewise demo
     edgewise demo --json | jq '.[].source'
     """
-    settings = choose_model(Settings.load(max_tokens=48), yes=yes)
-    settings = ensure_model(settings, leave_for=[settings.function_model])
-    if settings.fetch_default_model:
-        settings = ensure_function_model(settings)
-    scenes = [scene for scene in SCENES if not scene.calls or _has_function_model(settings)]
+    loaded = Settings.load(max_tokens=48)
+    settings = choose_model(loaded, yes=yes, fetches=False)
+    asked = loaded.model != settings.model and (yes or at_a_terminal())
+    # The small model first: it shows something while the large one comes.
+    settings = ensure_function_model(settings, leave_for=[settings.model])
     replies: list[dict[str, Any]] = []
-    with warnings_last(), _stand_in(settings) as (cloud, pretend), Engine(pretend) as engine:
-        facts = engine._open_backend().facts()  # without a model there is nothing to show
+    with (
+        Beside(settings) as coming,
+        warnings_last(),
+        _stand_in(settings) as (cloud, pretend),
+        ExitStack() as opened,
+    ):
+        engine = opened.enter_context(Engine(pretend))
+        chats = False
+        if not _has_function_model(settings) or _is_here(settings):
+            engine.parts.backend()  # without a model there is nothing to show
         if not as_json:
-            _introduce(facts)
-        for scene in scenes:
+            _introduce(settings)
+        for scene in SCENES:
+            if scene.calls and not _has_function_model(settings):
+                continue
+            if not scene.calls and not chats:
+                replies += _heard(engine, settings, as_json)
+                chats, pretend = True, _with_chat_model(pretend, coming)
+                if asked and pretend.model == settings.model:
+                    loaded.remember("model", settings.model)
+                engine = opened.enter_context(Engine(pretend))
             if scene.offline:
                 cloud.stop()
             if not as_json:
@@ -137,6 +165,26 @@ def demo(yes: bool, as_json: bool) -> None:
         print_json(replies)
     else:
         _conclude(replies)
+
+
+def _is_here(settings: Settings) -> bool:
+    try:
+        return bool(ModelStore(settings.models_dir).find(settings.model))
+    except LocalError:
+        return False
+
+
+def _with_chat_model(settings: Settings, coming: Beside) -> Settings:
+    """Settings whose chat model is here. If it cannot be fetched, another one that is."""
+    try:
+        coming.wait()
+    except StoreError as error:
+        console(stderr=True).say((f"Not fetched: {error}", "yellow"))
+        unnamed = settings.with_changes(model=DEFAULT_MODEL)
+        settings, _ = parts.choose_model(unnamed, may_fetch=False)
+    if is_elsewhere(settings.model) or _is_here(settings):
+        return settings
+    raise ModelNotFound(f"there is no model to show the rest with; run {command('setup')}")
 
 
 @contextmanager
@@ -170,12 +218,39 @@ def _has_function_model(settings: Settings) -> bool:
     return True
 
 
-def _introduce(facts: DeviceFacts) -> None:
-    console().say(
-        ("edgewise", "bold"),
-        f" · device: {facts.model} ({facts.quantisation}) · cloud: a stand-in on this machine, "
-        "at pretend prices",
-    )
+def _introduce(settings: Settings) -> None:
+    row = row_named(settings.model)
+    named = f"{row.name} ({row.installed_quantisation})" if row else settings.model
+    words = f" · device: {named} · cloud: a stand-in on this machine, at pretend prices"
+    console().say(("edgewise", "bold"), words)
+
+
+def _heard(engine: Engine, settings: Settings, as_json: bool) -> list[dict[str, Any]]:
+    """Ten seconds of somebody who speaks, if what hears is installed."""
+    if find_spec("av") is None or find_spec("onnxruntime") is None:
+        return []
+    folder = settings.cache_dir / "samples"
+    try:
+        with Waiting(console(stderr=True), "getting what hears"):
+            settings = ensure_transcriber(settings.with_changes(speech_model=HEARS))
+            if not (folder / SAMPLE.name).is_file() and settings.fetch_default_model:
+                folder.mkdir(parents=True, exist_ok=True)
+                fetch_side_files([SAMPLE], folder)
+        with (
+            Waiting(console(stderr=True), "listening"),
+            Engine(engine.settings.with_changes(speech_model=HEARS)) as ears,
+        ):
+            reply = ears.transcribe(folder / SAMPLE.name)
+    except (EdgewiseError, OSError):
+        return []  # the next scenes need none of it
+    line = command(f"transcribe --model {HEARS} {shlex.quote(str(folder / SAMPLE.name))}")
+    if not as_json:
+        console().say()
+        console().say((HEARD, "bold"))
+        console().say(("$ ", "dim"), line, to_copy=True)
+        console().say(reply.text)
+        console().print(summary(reply))
+    return [{"title": HEARD, "question": SAMPLE.name, "command": line} | reply.to_dict()]
 
 
 def _one(engine: Engine, scene: Scene, as_json: bool) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -16,47 +17,31 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from edgewise import (
-    __version__,
-    plugins,
-)
-from edgewise.assembly import parts
-from edgewise.assembly.calibrations import calibration_of
-from edgewise.assembly.servers import Address, address_of, engine_of, open_server
-from edgewise.cli import extras, options
+from edgewise import __version__, extras, parts, plugins
+from edgewise.calibrations import calibration_of
+from edgewise.children import python
+from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED
-from edgewise.cli.render import (
-    Screen,
-    Waiting,
-    console,
-    megabytes,
-    milliseconds,
-    print_json,
-)
-from edgewise.cli.setup import best_installed
-from edgewise.cli.streams import command, python
+from edgewise.cli.render import Screen, Waiting, console, megabytes, milliseconds, print_json
+from edgewise.cli.streams import command
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT, Calibration
-from edgewise.decide.objective import promises
+from edgewise.decide.policy import promises
 from edgewise.errors import EdgewiseError, LocalError, ModelNotFound, SettingsError, StoreAway
 from edgewise.local.backend import DeviceFacts
-from edgewise.local.gpu import find_gpus
-from edgewise.local.llama_api import why_no_api
-from edgewise.local.store.catalogue import row_named
-from edgewise.local.store.engines import ENGINES, runtime_of, split_engine
-from edgewise.local.store.ladder import propose, read_machine
-from edgewise.local.store.store import ModelStore
-from edgewise.monitor.drift import (
-    DriftWatch,
-    in_figures,
-)
-from edgewise.settings import (
-    DEFAULT_FUNCTION_MODEL,
-    Settings,
-)
-from edgewise.types.measured import is_borrowed
-from edgewise.types.messages import Message, Request
+from edgewise.local.catalogue import propose, read_machine, row_named
+from edgewise.local.llama_api import find_gpus, why_no_api
+from edgewise.local.quickest import read_choices
+from edgewise.local.store import ModelStore, release_of, runtime_named, split_runtime
+from edgewise.monitor.drift import DriftWatch, in_figures
+from edgewise.monitor.verdicts import Verdicts, in_words
+from edgewise.parts import Address, address_of, choose_model, open_server, runtime_in
+from edgewise.settings import DEFAULT_FUNCTION_MODEL, Settings
+from edgewise.types.messages import Message, Request, percent
+from edgewise.types.replies import is_borrowed
 
+LOWEST_TOLD = 0.5  # thresholds of the curve that is told
+MOST_TOLD = 5  # workloads; `edgewise ledger --verdicts` has all
 MARKS = {
     "ok": ("✓", "green"),
     "note": ("!", "yellow"),
@@ -107,18 +92,14 @@ def doctor(context: click.Context, /, quick: bool, as_json: bool) -> None:
             findings.append(finding)
             if not as_json:
                 waiting.stop()
-                _print(finding, screen)
+                _print_row(screen, Text(*MARKS[finding.state]), finding.what, Text(finding.detail))
+                if finding.fix and finding.fix not in finding.detail:
+                    screen.say(" " * 14, (f"→ {finding.fix}", "dim"), to_copy=True)
                 waiting.start()
     if as_json:
         print_json([asdict(finding) for finding in findings])
     if any(finding.state == "broken" for finding in findings):
         context.exit(EXIT_FAILED)
-
-
-def _print(finding: Finding, screen: Screen) -> None:
-    _print_row(screen, Text(*MARKS[finding.state]), finding.what, Text(finding.detail))
-    if finding.fix and finding.fix not in finding.detail:
-        screen.say(" " * 14, (f"→ {finding.fix}", "dim"), to_copy=True)
 
 
 def _print_row(screen: Screen, mark: Text, what: str, words: Text) -> None:
@@ -141,20 +122,24 @@ def examine(*, quick: bool) -> Iterator[Finding]:
     try:
         settings = Settings.load(fetch_default_model=False)  # a check changes nothing
     except EdgewiseError as error:
-        yield Finding("settings", "broken", str(error), "correct the value; docs/settings.md")
+        yield Finding(
+            "settings", "broken", str(error), "correct the value; docs/reference/settings.md"
+        )
         return
-    if "model" not in settings.named:  # what `ask` would use; still named by nobody
-        settings = replace(settings, model=best_installed(settings))
+    # What `ask` would use; still named by nobody.
+    settings = replace(settings, model=choose_model(settings)[0].model)
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _settings,
         _runtime,
         _device,
         _model if quick else _model_at_work,
         _function_model,
+        _quickest,
         _calibration,
         _cloud,
         _ledger,
         _drift,
+        _verdicts,
         _disk,
         _extras if quick else _extras_at_work,
     )
@@ -168,15 +153,15 @@ def examine(*, quick: bool) -> Iterator[Finding]:
 def _settings(settings: Settings) -> Iterator[Finding]:
     file = settings.file
     where = str(file) if file.exists() else "defaults and environment"
-    policies = plugins.names("policies")
-    if settings.policy not in policies:
-        fix = f"choose one of {', '.join(policies)}"
-        yield Finding("policy", "broken", f"no policy {settings.policy!r}", fix)
     threads = "1 thread" if settings.threads == 1 else f"{settings.threads} threads"
     yield Finding("settings", "ok", f"{where}; policy {settings.policy}, {threads}")
 
 
 def _runtime(settings: Settings) -> Iterator[Finding]:
+    if own := settings.llama_library:
+        reason = why_no_api(own)
+        detail = f"{own}: {reason}" if reason else f"{own}, in place of the wheel's"
+        yield Finding("library", "broken" if reason else "ok", detail, reason and "llama_library")
     try:
         release = f"xllamacpp {version('xllamacpp')}"
         if reason := why_no_api():
@@ -186,11 +171,17 @@ def _runtime(settings: Settings) -> Iterator[Finding]:
             yield Finding("llama.cpp", "ok", f"{release}, driven by our own loop")
         yield from _gpus(settings)
     except PackageNotFoundError:
-        state: State = "note" if split_engine(settings.model)[1] else "broken"
-        yield Finding("llama.cpp", state, "not installed", python("-m pip install edgewise"))
-    for engine in ENGINES.values():
-        if engine.made_with:
-            yield Finding(engine.title, "ok", " ".join(*runtime_of(engine.name).items()))
+        state: State = "note" if split_runtime(settings.model)[1] else "broken"
+        yield Finding("llama.cpp", state, "not installed", extras.install_command())
+    for name in plugins.names("runtimes"):
+        try:
+            runtime = runtime_named(name)
+        except SettingsError as error:  # a plug-in of somebody else's
+            fix = python(f"-m pip uninstall {plugins.owner('runtimes', name)}")
+            yield Finding(name, "broken", str(error), fix)
+            continue
+        if release := release_of(runtime):
+            yield Finding(runtime.title, "ok", f"{runtime.package} {release}")
     if importlib.util.find_spec("pip") is None:
         yield Finding(
             "pip",
@@ -213,7 +204,7 @@ def _gpus(settings: Settings) -> Iterator[Finding]:
             "gpu",
             "note",
             f"{maker}'s is not used: the runtime's wheel was built for processors",
-            "docs/engines.md#gpus says which wheel to install",
+            "docs/guide/runtimes.md#gpus says which wheel to install",
         )
 
 
@@ -242,7 +233,7 @@ def _model(settings: Settings) -> Generator[Finding, None, bool]:
     """Returns whether there is a model to go on with."""
     if (address := address_of(settings.model)) is not None:
         return (yield from _server(settings, address))
-    if engine_of(settings.model)[1]:
+    if runtime_in(settings.model)[1]:
         return (yield from _elsewhere(settings))
     try:
         model = ModelStore(settings.models_dir).find(settings.model)
@@ -259,7 +250,7 @@ def _elsewhere(settings: Settings) -> Generator[Finding, None, bool]:
     try:
         facts = parts.open_backend(settings).facts()
     except LocalError as error:
-        yield Finding("model", "broken", str(error), "see docs/engines.md")
+        yield Finding("model", "broken", str(error), "see docs/guide/runtimes.md")
         return False
     yield Finding("model", "ok", f"{facts.model} on {facts.backend}, in this process")
     return True
@@ -296,10 +287,24 @@ def _function_model(settings: Settings) -> Iterator[Finding]:
     yield Finding("function model", "ok", detail)
 
 
+def _quickest(settings: Settings) -> Iterator[Finding]:
+    """Which models `edgewise tune` gave another runtime, and whether that still counts."""
+    store = ModelStore(settings.models_dir)
+    for choice in read_choices(settings.data_dir).values():
+        with suppress(LocalError):
+            if why := choice.outdated(store.find(choice.model)):
+                detail = f"{choice.model} was measured, but {why}: it runs on llama.cpp"
+                yield Finding("quickest", "note", detail, command(f"tune {choice.model}"))
+            elif choice.runtime:
+                title = runtime_named(choice.runtime).title
+                detail = f"{choice.model} on {title}, {choice.gain:.1f} times as quick"
+                yield Finding("quickest", "ok", f"{detail} as on llama.cpp")
+
+
 def _get_it(name: str) -> str:
-    base, engine = split_engine(name)
-    if engine:
-        return command(f"pull {base} --engine {engine}")
+    base, runtime = split_runtime(name)
+    if runtime:
+        return command(f"pull {base} --engine {runtime}")
     known = row_named(name)
     if known is None:
         return f"{command('models')}   (lists those to have)"
@@ -335,8 +340,8 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
     if calibration.verified and calibration.fitted:
         promised, anything = promises(calibration, settings.error_probability)
         detail = (
-            f"{calibration.name}: answers below {calibration.threshold:.2f} go to the cloud; "
-            f"{promised}"
+            f"{calibration.name}: answers below {calibration.threshold:.2f} go to the cloud"
+            f"{_chosen(calibration)}; {promised}"
         )
         fix = "" if anything else f"a larger model can promise more: {command('setup')}"
         yield Finding("calibration", "ok" if anything else "note", detail, fix)
@@ -347,6 +352,19 @@ def _calibration(settings: Settings) -> Iterator[Finding]:
         _without_calibration(facts, calibration),
         f"{command('calibrate --builtin')}   (up to 15 minutes, once)",
     )
+
+
+def _chosen(calibration: Calibration) -> str:
+    """Why the default threshold is what it is: what it and others keep of strangers' answers."""
+    families = calibration.measured.families
+    if families is None or not families.curve:
+        return ""
+    told = ", ".join(
+        f"{at:.1f}: {percent(round(kept, 2))} kept, {percent(round(right, 2))} right"
+        for at, kept, right in families.curve
+        if at >= LOWEST_TOLD
+    )
+    return f" (families of questions that were left out: {told})"
 
 
 def _without_calibration(facts: DeviceFacts, calibration: Calibration) -> str:
@@ -451,10 +469,20 @@ def _drift(settings: Settings) -> Iterator[Finding]:
     try:
         for found in DriftWatch(settings, ledger).compare_all():
             if found.drifted:
-                fix = f"{command('calibrate')}, on labelled prompts or on audits; docs/drift.md"
+                fix = f"{command('calibrate')}, on labelled rows or audits; docs/guide/calibrate.md"
                 yield Finding("drift", "note", f"{found.calibration}: {found.words}", fix)
             elif found.distance is not None or found.chance is not None:
                 yield Finding("drift", "ok", f"none: {found.calibration}, {in_figures(found)}")
+    finally:
+        ledger.close()
+
+
+def _verdicts(settings: Settings) -> Iterator[Finding]:
+    """What your own verdicts let edgewise promise, and what is missing."""
+    ledger = parts.open_ledger(settings)
+    try:
+        for found in Verdicts(settings, ledger).outlooks()[:MOST_TOLD]:
+            yield Finding("your own", "note" if found.learnt.refuted else "ok", in_words(found))
     finally:
         ledger.close()
 

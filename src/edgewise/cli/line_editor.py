@@ -115,7 +115,7 @@ class _KeptHistory(FileHistory):
     """A file that only the user can read; private turns are not in it."""
 
     def __init__(self, path: Path, private: Callable[[], bool]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND, 0o600))
         path.chmod(0o600)  # also one that was there before
         super().__init__(path)

@@ -21,7 +21,6 @@ from edgewise.errors import (
     CloudError,
     DoesNotFit,
     EdgewiseError,
-    ExtraMissing,
     InvalidRequest,
     LedgerError,
     ModelNotFound,
@@ -30,7 +29,7 @@ from edgewise.errors import (
     StoreError,
 )
 
-# docs/cli.md documents these; scripts rely on them.
+# docs/reference/cli.md documents these; scripts rely on them.
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CODES: tuple[tuple[type[EdgewiseError], int], ...] = (
@@ -56,28 +55,48 @@ COMMANDS = {
     ),
     "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
-    "completion": ("edgewise.cli.completion:completion", "Print a shell completion script."),
+    "completion": ("edgewise.cli.options:completion", "Print a shell completion script."),
     "demo": ("edgewise.cli.demo:demo", "Watch a few requests being answered and routed."),
-    "deploy": ("edgewise.cli.deploy:deploy", "Run replicas of server and models on Ray Serve."),
     "doctor": ("edgewise.cli.doctor:doctor", "What works here, what is missing, how to fix it."),
-    "embed": ("edgewise.cli.embed:embed", "Turn texts into vectors of one space."),
-    "find": ("edgewise.cli.index:find", "Search a folder by meaning."),
-    "index": ("edgewise.cli.index:index", "Read a folder, so that find can search it."),
+    "embed": ("edgewise.cli.search:embed", "Turn texts into vectors of one space."),
+    "feedback": ("edgewise.cli.ledger:feedback", "Say whether an answer was right."),
+    "find": ("edgewise.cli.search:find", "Search a folder by meaning."),
+    "index": ("edgewise.cli.search:index", "Read a folder, so that find can search it."),
+    "keys": ("edgewise.cli.keys:keys", "Keys for a server's clients: make, list, rotate, revoke."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
-    "listen": ("edgewise.cli.listen:listen", "Caption live what is being said."),
-    "mcp": ("edgewise.cli.mcp:mcp", "Be an MCP server: ask, call, transcribe, see and find."),
+    "listen": ("edgewise.cli.transcribe:listen", "Caption live what is being said."),
+    "mcp": ("edgewise.cli.serve:mcp", "Be an MCP server: ask, call, transcribe, see and find."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
-    "see": ("edgewise.cli.see:see", "Ask about pictures."),
+    "see": ("edgewise.cli.ask:see", "Ask about pictures."),
     "serve": ("edgewise.cli.serve:serve", "Serve OpenAI's, Anthropic's and Ollama's APIs."),
     "setup": ("edgewise.cli.setup:setup", "Choose the model for this machine, and get it."),
     "transcribe": ("edgewise.cli.transcribe:transcribe", "Write down what sound files say."),
-    "why": ("edgewise.cli.why:why", "Why a request stayed or left, and what would change it."),
-    "wyoming": ("edgewise.cli.wyoming:wyoming", "Serve Home Assistant's voice: speech, intents."),
+    "tune": ("edgewise.cli.setup:tune", "Measure which runtime is the quickest here."),
+    "verify": ("edgewise.cli.models:verify", "Hash installed models again."),
+    "warm": ("edgewise.cli.models:warm", "Which models are kept loaded for the next command."),
+    "why": ("edgewise.cli.ledger:why", "Why a request stayed or left, and what would change it."),
+    "wyoming": ("edgewise.cli.serve:wyoming", "Serve Home Assistant's voice: speech, intents."),
 }
 
-# Commands in separately installed packages of ours: the package, and the line of help.
-OFFERED = {"bench": ("edgewise-bench", "Measure speed and quality on this machine.")}
+# Commands in separately installed packages of ours, and the line of help.
+OFFERED = {
+    "bench": "Measure speed and quality on this machine.",
+    "deploy": "Run replicas of server and models on Ray Serve.",
+}
+
+
+# What other programs call it.
+_ELSEWHERE = {
+    **dict.fromkeys(("list", "ls", "ps", "show", "search"), "models"),
+    **dict.fromkeys(("get", "install", "download", "add"), "pull"),
+    **dict.fromkeys(("run", "complete", "generate", "prompt"), "ask"),
+    **dict.fromkeys(("login", "key", "keys"), "auth"),
+    **dict.fromkeys(("config", "init", "configure"), "setup"),
+    **dict.fromkeys(("status", "check", "info", "settings"), "doctor"),
+    **dict.fromkeys(("start", "server", "up"), "serve"),
+    **dict.fromkeys(("usage", "cost", "stats", "log", "logs", "history"), "ledger"),
+}
 
 
 class ReaderLeft(Exception):
@@ -120,7 +139,8 @@ class LazyGroup(click.Group):
         name = args[0] if args else ""
         if name not in COMMANDS and not name.startswith("-"):
             known = command_helps()
-            near = difflib.get_close_matches(name, known)
+            near = [_ELSEWHERE[name]] if name in _ELSEWHERE else None
+            near = near or difflib.get_close_matches(name, known)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             if name not in known:
                 raise click.UsageError(f"No such command {name!r}.{hint}", ctx=context)
@@ -168,7 +188,7 @@ class LazyGroup(click.Group):
             drop_stdout()
             sys.exit(0)
         except EdgewiseError as error:
-            _say(_in_words(error), error.code, as_json)
+            _say(str(error), error.code, as_json)
             sys.exit(exit_code(error))
         except OSError as error:  # a full disk, a folder without write permission
             _say(str(error), "system", as_json)
@@ -220,8 +240,8 @@ def command_helps() -> dict[str, str]:
 
     helps = {name: line for name, (_, line) in COMMANDS.items()}
     plugged = {point.name: point.dist for point in entry_points(group="edgewise.commands")}
-    for name, (package, line) in OFFERED.items():
-        helps[name] = line if name in plugged else f"Not installed: pip install {package}"
+    for name, line in OFFERED.items():
+        helps[name] = line if name in plugged else f"Not installed: edgewise {name} says how."
     for name, owner in plugged.items():
         facts = dict(owner.metadata.json if owner is not None else {})
         helps.setdefault(name, str(facts.get("summary", "")))
@@ -232,29 +252,22 @@ def plugged_command(name: str, context: click.Context) -> click.Command | None:
     """A command that another package adds through the entry point group `edgewise.commands`."""
     from edgewise import plugins  # noqa: PLC0415
 
-    if name in plugins.names("commands"):
+    missing = name in plugins.OURS["commands"] and not context.resilient_parsing
+    if name in plugins.names("commands") or missing:
         command = plugins.load("commands", name)
         if not isinstance(command, click.Command):
             raise SettingsError(f"the plug-in for {name!r} is no click command: {command!r}")
         return command
     if name in OFFERED and not context.resilient_parsing:
-        package, _ = OFFERED[name]
-        message = f"{name!r} comes with a package of its own: pip install {package}"
-        raise click.UsageError(message, ctx=context)
+        from edgewise.extras import package_command  # noqa: PLC0415 - reads metadata
+
+        how = package_command(f"edgewise-{name}")
+        raise click.UsageError(f"{name!r} comes with a package of its own: {how}", ctx=context)
     return None
 
 
 def exit_code(error: EdgewiseError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), EXIT_FAILED)
-
-
-def _in_words(error: EdgewiseError) -> str:
-    """Its message; for a missing extra, with the command that works in this installation."""
-    if not isinstance(error, ExtraMissing):
-        return str(error)
-    from edgewise.cli import extras  # noqa: PLC0415 - reads the package's metadata
-
-    return extras.in_words(error)
 
 
 def wants_json(args: Sequence[str]) -> bool:

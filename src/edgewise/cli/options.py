@@ -1,30 +1,24 @@
-"""Options and arguments that several commands share, and their meaning for the engine."""
+"""Options and arguments that several commands share, their meaning, and completion in shells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 from typing_extensions import override
 
 from edgewise import plugins
 from edgewise.cli.render import console
-from edgewise.cli.streams import PATIENCE_S, read_all, read_if_piped, without_surrogates
-from edgewise.errors import InvalidRequest
+from edgewise.cli.streams import PATIENCE_S, print_json, read_all, read_if_piped, without_surrogates
 from edgewise.settings import Settings
-from edgewise.types.messages import Image
-from edgewise.types.objectives import (
-    OBJECTIVES,
-    as_share,
-)
-from edgewise.types.personal_data import as_kinds
+from edgewise.types.messages import OBJECTIVES, POLICIES, as_kinds, as_share
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
-POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")
+USUAL_WARM_S = 300.0  # that `ask`, `call` and `chat` leave their model loaded
 
 
 def read_prompt(words: tuple[str, ...], nothing: str) -> str:
@@ -45,21 +39,6 @@ def read_prompt(words: tuple[str, ...], nothing: str) -> str:
     return prompt
 
 
-def read_images(names: Sequence[str]) -> list[Image]:
-    """One for each name. Addresses are fetched when the request runs. Raises InvalidRequest."""
-    return [_read(name) for name in names]
-
-
-def _read(name: str) -> Image:
-    if name.startswith(("http://", "https://")):
-        return Image.from_url(name)
-    try:
-        return Image.from_path(name)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InvalidRequest(f"image {name!r} cannot be read: {reason}") from error
-
-
 def _completer(names: Callable[[], list[str]]) -> Completer:
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
@@ -69,17 +48,17 @@ def _completer(names: Callable[[], list[str]]) -> Completer:
 
 def model_names() -> list[str]:
     # Only <Tab> needs the list.
-    from edgewise.local.store.catalogue import MODELS, ladder  # noqa: PLC0415
-    from edgewise.local.store.store import ModelStore  # noqa: PLC0415
+    from edgewise.local.catalogue import MODELS, ladder  # noqa: PLC0415
+    from edgewise.local.store import ModelStore  # noqa: PLC0415
 
     here = ModelStore(Settings.load().models_dir).installed()
-    return [*ladder(), *MODELS, *(model.name for model in here if model.engine)]
+    return [*ladder(), *MODELS, *(model.name for model in here if model.runtime)]
 
 
 def _engine_names() -> list[str]:
-    from edgewise.local.store.engines import ENGINES  # noqa: PLC0415
+    from edgewise.local.store import runtime_names  # noqa: PLC0415
 
-    return list(ENGINES)
+    return runtime_names()
 
 
 def _provider_names() -> list[str]:
@@ -105,7 +84,10 @@ complete_policies = _completer(lambda: plugins.names("policies"))
 
 
 class _Share(click.ParamType[float]):
-    """A share as `5%` or `0.05`."""
+    """A share as `5%`, `5` or `0.05`. `1` is everything where that makes sense, else 1 %."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self._whole = whole
 
     name = "share"
 
@@ -117,6 +99,9 @@ class _Share(click.ParamType[float]):
             share = value if isinstance(value, float) else as_share(value)
         except ValueError:
             self.fail(f"{value!r} is not a share like 5% or 0.05", param, ctx)
+        plain = isinstance(value, str) and not value.strip().endswith("%")
+        if plain and (share > 1 or (share == 1 and not self._whole)):
+            share /= 100
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is not between 0 and 100 %", param, ctx)
         return share
@@ -125,13 +110,13 @@ class _Share(click.ParamType[float]):
 _AIMS = (
     click.option(
         "--max-error",
-        type=_Share(),
+        type=_Share(whole=False),
         metavar="SHARE",
         help="At most this share of kept answers may be wrong, such as 5%; replaces --threshold.",
     ),
     click.option(
         "--cloud-share",
-        type=_Share(),
+        type=_Share(whole=True),
         metavar="SHARE",
         help="Hand off about this share of requests; replaces --threshold.",
     ),
@@ -188,17 +173,24 @@ _PERSONAL = (
 )
 
 
+def _threshold(words: str) -> Callable[[Command], Command]:
+    return click.option("--threshold", "-t", type=click.FloatRange(0, 1), help=words)
+
+
+chat_model = click.option(
+    "--model",
+    "-m",
+    help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
+    shell_complete=complete_models_and_files,
+)
+
+
 def speech_routing(command: Command) -> Command:
     """--policy and related options, for commands that transcribe."""
     return _all_of(
         command,
         *_PLACE,
-        click.option(
-            "--threshold",
-            "-t",
-            type=click.FloatRange(0, 1),
-            help="Hand off segments below this confidence; 0 never does.",
-        ),
+        _threshold("Hand off segments below this confidence; 0 never does."),
         *_AIMS,
         click.option(
             "--model",
@@ -215,23 +207,31 @@ def routing(command: Command) -> Command:
         command,
         *_PLACE,
         *_PERSONAL,
-        click.option(
-            "--threshold",
-            "-t",
-            type=click.FloatRange(0, 1),
-            help="Hand off below this confidence; 0 never does.",
-        ),
+        _threshold("Hand off below this confidence; 0 never does."),
         *_AIMS,
-        click.option(
-            "--model",
-            "-m",
-            help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
-            shell_complete=complete_models_and_files,
-        ),
+        chat_model,
         click.option("--system", "-s", help="System prompt."),
         click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
         click.option("--temperature", type=click.FloatRange(0), help="0 is repeatable (default)."),
     )
+
+
+warm = click.option(
+    "--no-warm",
+    is_flag=True,
+    help="Load the model for this command alone: use no process that keeps it, leave none behind.",
+)
+signal = click.option(
+    "--signal", is_flag=True, help="Only say that it should be handed off (exit 10)."
+)
+deadline = click.option(
+    "--deadline-ms",
+    type=click.FloatRange(0, min_open=True),
+    help="Go to the cloud if the device is too slow.",
+)
+run_always = click.option(
+    "--always", is_flag=True, help="Run calls without asking, those in doubt too."
+)
 
 
 def mcp_tools(command: Command) -> Command:
@@ -253,7 +253,13 @@ def mcp_tools(command: Command) -> Command:
             show_default=True,
             help="For an MCP server to start, and for each call.",
         ),
-        click.option("--yes", "-y", is_flag=True, help="Run calls of MCP tools without asking."),
+        click.option(
+            "--yes",
+            "-y",
+            is_flag=True,
+            help="Run calls of MCP tools without asking, but for those in doubt.",
+        ),
+        run_always,
     )
 
 
@@ -289,10 +295,14 @@ def split(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
     overrides = {"model": model} if (model := given.pop("model")) else {}
     if (seconds := given.pop("cloud_every_s", None)) is not None:
         overrides["cloud_every_s"] = seconds
+    may_warm, cold = "no_warm" in given, given.pop("no_warm", False)
     options = placed(given)
     if "system" in options:
         options["system"] = without_surrogates(options["system"])
-    return Settings.load(**overrides), options
+    settings = Settings.load(**overrides)
+    if may_warm and (cold or settings.keep_warm_s is None):
+        settings = settings.with_changes(keep_warm_s=0.0 if cold else USUAL_WARM_S)
+    return settings, options
 
 
 def placed(given: dict[str, Any]) -> dict[str, Any]:
@@ -310,3 +320,27 @@ def placed(given: dict[str, Any]) -> dict[str, Any]:
         plugins.load("policies", policy)  # fail on a typo before a model is fetched
         options["policy"] = policy
     return options
+
+
+# -- completion in the shell -----------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@as_json
+@click.pass_context
+def completion(context: click.Context, shell: str, as_json: bool) -> None:
+    """Print a completion script for SHELL: commands, options, models, providers, policies.
+
+    \b
+    bash:  edgewise completion bash >> ~/.bashrc
+    zsh:   edgewise completion zsh >> ~/.zshrc
+    fish:  edgewise completion fish > ~/.config/fish/completions/edgewise.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows these three"
+    script = kind(context.find_root().command, {}, "edgewise", "_EDGEWISE_COMPLETE").source()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment, Segments
 from rich.status import Status
@@ -15,9 +18,8 @@ from rich.style import Style
 from rich.text import Text
 from typing_extensions import override
 
-from edgewise.cli.streams import print_json, printable
-from edgewise.types.measured import doubt_of
-from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta
+from edgewise.cli.streams import echo, print_json, printable
+from edgewise.types.replies import Event, Finished, Reply, Switched, TextDelta, doubt_of
 
 __all__ = [
     "Screen",
@@ -28,6 +30,7 @@ __all__ = [
     "download_bar",
     "megabytes",
     "milliseconds",
+    "pass_bar",
     "print_json",
     "show_answer",
     "summary",
@@ -93,7 +96,8 @@ class WordWrap:
 
 
 class Screen(Console):
-    """A terminal or a pipe. No markup, no emoji codes: text may come from a model.
+    """A terminal or a pipe. No markup, no emoji codes: text may come from a model. Nor does any
+    escape of it arrive, whoever built the line: only rich's own do.
 
     In a terminal lines break between words; in a pipe or a file they do not break.
     """
@@ -106,8 +110,14 @@ class Screen(Console):
     def say(self, *parts: Part, to_copy: bool = False) -> None:
         """One line of parts, each a text or a (text, style). A line to copy is never broken."""
         pairs = [(part, "") if isinstance(part, str) else part for part in parts]
-        line = Text.assemble(*((printable(text), style) for text, style in pairs))
-        self.print(line, soft_wrap=to_copy)
+        self.print(Text.assemble(*pairs), soft_wrap=to_copy)
+
+    @override
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
     @override
     def on_broken_pipe(self) -> None:
@@ -181,7 +191,7 @@ def show_answer(
     `waiting` is the sign of life, for a caller who has to stop it in the middle.
     """
     voice = Voice(screen)
-    with waiting or Waiting(console(stderr=True), "thinking") as waiting:
+    with echo(on=False), waiting or Waiting(console(stderr=True), "thinking") as waiting:
         for event in events:
             waiting.stop()
             match event:
@@ -236,7 +246,9 @@ def summary(reply: Reply) -> Text:
     line = Text("└ ", style="dim")
     line.append(_place(reply), style=f"bold {COLOURS[reply.source]}")
     line.append("".join(f" · {fact}" for fact in facts if fact))
-    if reply.finish_reason == "length":
+    if "repeats itself" in reply.decision.reason:
+        line.append(" · stopped: it repeated itself", style="yellow")
+    elif reply.finish_reason == "length":
         line.append(" · cut off (--max-tokens)", style="yellow")
     if reply.needs_cloud_handoff and reply.source == "local":
         line.append(" · in doubt", style="yellow")
@@ -306,3 +318,45 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
             )
 
         yield report
+
+
+@contextmanager
+def pass_bar(label: str) -> Iterator[Callable[[str, int], None]]:
+    """One bar for short passes of several runtimes: told the runtime, and how many there are."""
+    side = console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeRemainingColumn(),
+        console=side,
+        disable=not side.is_terminal,
+    )
+    with progress:
+        bar = progress.add_task(label, total=None)
+
+        def step(name: str, most: int) -> None:
+            progress.update(bar, description=f"{label} on {name}", total=most, advance=1)
+
+        yield step
+
+
+# -- the ring that turns while one waits -----------------------------------------------------------
+
+
+TERMINAL = "CONOUT$" if sys.platform == "win32" else "/dev/tty"
+
+
+def ring(seconds: float, log: Path) -> None:
+    time.sleep(seconds)
+    words = f"the timer of {seconds:g} s is up"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {words}\n")
+    try:
+        with open(TERMINAL, "w", encoding="utf-8") as terminal:
+            terminal.write(f"\a\r\n{words}\r\n")
+    except OSError:
+        return  # there is no terminal
+
+
+if __name__ == "__main__":
+    ring(float(sys.argv[1]), Path(sys.argv[2]))

@@ -1,19 +1,22 @@
-"""`edgewise serve`: the engine for every client of OpenAI's, Anthropic's or Ollama's API."""
+"""`edgewise serve`, `edgewise mcp` and `edgewise wyoming`: the engine for clients of each API."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 from typing_extensions import override
 
 from edgewise.cli import options
-from edgewise.cli.ready import ensure_model
 from edgewise.cli.render import (
     COLOURS,
     PLACES,
@@ -24,9 +27,10 @@ from edgewise.cli.render import (
     dollars,
     milliseconds,
 )
-from edgewise.cli.setup import choose_model
+from edgewise.cli.setup import choose_model, ensure_function_model, ensure_model, ensure_transcriber
 from edgewise.cli.streams import print_json
 from edgewise.settings import LOG_FORMATS, Settings
+from edgewise.types.messages import POLICIES
 
 CURL = """\
 curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
@@ -35,6 +39,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
 
 @click.command()
 @click.option("--host", help="The address to listen on; anything but this machine needs a key.")
+@click.option("--open", is_flag=True, default=None, help="Let others ask without a key.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.")
 @click.option("--key", help="Clients must send it; EDGEWISE_SERVER_KEY keeps it out of `ps`.")
 @click.option(
@@ -68,6 +73,12 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     show_default=True,
     help="Processes behind the one port; they share the ledger and the processors.",
 )
+@click.option(
+    "--preload",
+    multiple=True,
+    metavar="MODEL",
+    help="Repeatable: load this chat model before the first request and keep it; auto: its own.",
+)
 @click.option("--slots", type=click.IntRange(1), help="Local requests at once.")
 @click.option("--queue", type=click.IntRange(1), help="Local requests that may wait.")
 @click.option(
@@ -76,12 +87,7 @@ curl {url}/v1/chat/completions -H 'content-type: application/json'{key} \\
     help="The policy of requests that name none.",
     shell_complete=options.complete_policies,
 )
-@click.option(
-    "--model",
-    "-m",
-    help="Local model: a name, a GGUF file, or a server that runs (ollama:NAME, a URL).",
-    shell_complete=options.complete_models_and_files,
-)
+@options.chat_model
 @options.personal
 @options.as_json
 def serve(
@@ -94,6 +100,7 @@ def serve(
     redact: tuple[str, ...] | None,
     private_kinds: tuple[str, ...] | None,
     cloud_every_s: float | None,
+    preload: tuple[str, ...],
     **given: Any,
 ) -> None:
     """Serve OpenAI's, Anthropic's and Ollama's APIs on this machine, until stopped.
@@ -116,6 +123,7 @@ def serve(
     settings = Settings.load(**{name: value for name, value in overrides.items() if value})
     changes = {name: value for name, value in given.items() if value is not None}
     changes["hosts"] = (*settings.server.hosts, *hosts)
+    changes["preload"] = (*settings.server.preload, *preload)
     changes["origins"] = (*settings.server.origins, *origins)
     settings = settings.with_changes(server=replace(settings.server, **changes))
     # Imported here: its parts are an extra, and slow to load.
@@ -145,21 +153,35 @@ def set_up_log(log_format: str) -> None:
 
 
 def _announce(url: str, settings: Settings, as_json: bool, pids: Sequence[int] = ()) -> None:
+    from edgewise.server.access import Clients  # noqa: PLC0415 - as above
+    from edgewise.server.serve import who_may_ask  # noqa: PLC0415
+
+    warning = who_may_ask(settings)
     if as_json:
         found: dict[str, Any] = {
             "url": url,
+            "host": settings.server.host,
+            "open_to": warning,
             "openai_base_url": f"{url}/v1",
             "anthropic_base_url": url,
             "ollama_base_url": url,
         }
         print_json(found | ({"workers": list(pids)} if pids else {}))
         return
-    keyed = settings.server.key or settings.server.keys
+    keyed = Clients(settings).keyed
     key = " -H 'authorization: Bearer YOUR-KEY'" if keyed else ""
     screen = console()
     many = f" with {len(pids)} processes: {', '.join(map(str, pids))}" if pids else ""
-    screen.say(("Listening on ", "green"), url, f"{many} (in a browser: the dashboard)")
+    port = url.rpartition(":")[2]
+    shown = url if not warning else f"{_bracketed(settings.server.host)}:{port}, here {url}"
+    screen.say(("Listening on ", "green"), shown, f"{many} (in a browser: the dashboard)")
+    if warning:
+        console(stderr=True).say((warning, "yellow" if keyed else "bold red"))
     screen.say(CURL.format(url=url, key=key), to_copy=True)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _log_handler(log_format: str) -> logging.Handler | None:
@@ -224,3 +246,147 @@ def _answered(request: dict[str, Any]) -> list[Part]:
 
 def _time(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+# -- for clients of the Model Context Protocol -----------------------------------------------------
+
+
+@click.command()
+@click.option(
+    "--http",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Listen on this port of this machine instead, at an address that ends in a key; 0 takes a "
+    "free port.",
+)
+@click.option(
+    "--policy",
+    "-p",
+    help=f"Where requests may be answered: {', '.join(POLICIES)}, or a plug-in's.",
+    shell_complete=options.complete_policies,
+)
+@options.chat_model
+@options.as_json
+def mcp(port: int | None, policy: str | None, model: str | None, as_json: bool) -> None:
+    """Be an MCP server that offers ask, call, transcribe, see and find, until the client leaves.
+
+    Clients start it themselves, and speak to it over its standard streams; nothing but the
+    protocol goes to standard output. Every result says where it comes from, how sure it is and
+    what it cost. With --http, --json prints the address as JSON. Needs the extra `mcp`.
+
+    \b
+    edgewise mcp
+    edgewise mcp --policy local_only
+    edgewise mcp --http 8485
+    """
+    # Imported here: the package is an extra, and slow to load.
+    from edgewise import mcp_server  # noqa: PLC0415
+    from edgewise.aio import AsyncEngine  # noqa: PLC0415
+
+    chosen: dict[str, Any] = {"policy": policy, "model": model}
+    settings = Settings.load(**{name: value for name, value in chosen.items() if value})
+    engine = AsyncEngine(settings)
+    if port is None:
+        asyncio.run(mcp_server.serve_stdio(engine))
+    else:
+        tell = partial(_tell, "url", as_json=as_json, screen=console(stderr=True))
+        asyncio.run(mcp_server.serve_http(engine, port, tell))
+
+
+# -- for Home Assistant ----------------------------------------------------------------------------
+
+
+WYOMING_PORT = 10300  # where Home Assistant looks for speech to text
+
+
+@click.command()
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. The protocol has no keys: others on the network can use it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=WYOMING_PORT,
+    show_default=True,
+    help="The port; 0 takes a free one.",
+)
+@click.option("--uri", help="unix:///path/of/a/socket or stdio:// instead of --host and --port.")
+@click.option(
+    "--entities",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="The devices and areas of the home; read again when it changes.",
+)
+@click.option("--area", default="", help="The area where people speak, if it is always the same.")
+@click.option("--live", is_flag=True, help="Transcribe while somebody speaks; costs more work.")
+@click.option(
+    "--policy",
+    "-p",
+    default="local_only",
+    show_default=True,
+    help="Where requests may be answered.",
+    shell_complete=options.complete_policies,
+)
+@options.as_json
+def wyoming(
+    host: str,
+    port: int,
+    uri: str | None,
+    entities: Path | None,
+    area: str,
+    live: bool,
+    policy: str,
+    as_json: bool,
+) -> None:
+    """Serve the Wyoming protocol: Home Assistant's speech to text and conversation.
+
+    \b
+    edgewise wyoming --host 0.0.0.0 --entities home.yaml
+
+    In Home Assistant: Settings, Devices & services, Add integration, Wyoming Protocol; then the
+    address of this machine and the port. Nothing leaves this machine unless --policy allows it.
+    """
+    # Imported here: its package is an extra.
+    from edgewise.server import wyoming as server  # noqa: PLC0415
+    from edgewise.server.serve import is_loopback  # noqa: PLC0415
+
+    home = server.HomeFile(entities, area)
+    settings = Settings.load(policy=policy)
+    settings = ensure_transcriber(ensure_function_model(settings, policy), policy)
+    if not uri and not is_loopback(host):
+        console(stderr=True).say(
+            ("anybody who reaches this port can use it: ", "yellow"),
+            "the protocol has no keys; let a firewall allow Home Assistant alone",
+        )
+    shown = uri or f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
+    asyncio.run(_serve_wyoming(settings, home, shown, as_json, live=live))
+
+
+async def _serve_wyoming(
+    settings: Settings, home: Any, uri: str, as_json: bool, *, live: bool
+) -> None:
+    from edgewise.aio import AsyncEngine  # noqa: PLC0415 - as above
+    from edgewise.server import wyoming as server  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl+C raises
+            asyncio.get_running_loop().add_signal_handler(each, stop.set)
+    async with AsyncEngine(settings) as engine:
+        service = server.Service(
+            engine=engine, home=home, live=live, options={"policy": settings.policy}
+        )
+        after = " (Wyoming: speech to text, intents)"
+        tell = partial(_tell, "uri", after=after, as_json=as_json, screen=console())
+        await server.serve(service, uri, tell, stop)
+
+
+def _tell(key: str, where: str, after: str = "", *, as_json: bool, screen: Screen) -> None:
+    if as_json:
+        print_json({key: where})
+    else:
+        screen.say(("Listening on ", "green"), where, after)

@@ -22,14 +22,41 @@ from typing import Any
 import click
 from typing_extensions import override
 
+from edgewise.children import from_here
+
 # How long a question on the command line waits for more on a pipe. A pipe that nobody closes must
 # not hang it; `-` says that there is more, and waits as long as it takes.
 PATIENCE_S = 1.0
 
 _PLAIN = {"└": "`-", "→": "->", "…": "...", "·": "-", "✓": "+", "✗": "x", "—": "-"}
 _PLAIN |= dict(zip("\u2013\u2018\u2019\u201c\u201d\u2212\u00d7", "-''\"\"-x", strict=True))
-# A terminal would obey escape sequences in a model's or a server's text.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A terminal would obey escape sequences in a model's or a server's text, and show what stands after
+# a mark of direction before it.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@contextmanager
+def echo(on: bool) -> Iterator[None]:
+    """Whether the terminal shows what is typed, until the end of the block.
+
+    What is typed into an answer is not shown in it; the next prompt gets it.
+    """
+    try:
+        import termios  # noqa: PLC0415  # not on Windows
+
+        number = sys.stdin.fileno()
+        before = termios.tcgetattr(number)
+        if os.tcgetpgrp(number) != os.getpgrp():  # setting it would stop a job in the background
+            raise OSError("not in the foreground")
+    except Exception:  # noqa: BLE001  # no terminal, or none that can be asked
+        yield
+        return
+    flags = before[3] | termios.ECHO if on else before[3] & ~termios.ECHO
+    termios.tcsetattr(number, termios.TCSANOW, [*before[:3], flags, *before[4:]])
+    try:
+        yield
+    finally:
+        termios.tcsetattr(number, termios.TCSANOW, before)
 
 
 def prepare_streams() -> None:
@@ -83,20 +110,8 @@ def command(words: str = "") -> str:
     elif not script.exists():
         name = f"{shlex.quote(sys.executable)} -m edgewise"
     else:
-        name = _from_here(script)
+        name = from_here(script)
     return f"{name} {words}".rstrip()
-
-
-def python(words: str) -> str:
-    """The same for this installation's Python."""
-    # Not `samefile`: the Python of an environment is often a link to that of the system.
-    on_path = shutil.which("python") == sys.executable
-    return f"{'python' if on_path else _from_here(Path(sys.executable))} {words}"
-
-
-def _from_here(program: Path) -> str:
-    here = Path.cwd()
-    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 def print_json(value: Any) -> None:
@@ -105,11 +120,13 @@ def print_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, compact: bool = False) -> str:
-    """With escapes if standard output is not UTF-8: replaced characters would be lost."""
+    """With escapes where a terminal would obey, and if standard output is not UTF-8: replaced
+    characters would be lost."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     unicode = codecs.lookup(encoding).name == "utf-8"
     separators = (",", ":") if compact else None
-    return json.dumps(value, ensure_ascii=not unicode, separators=separators, default=str)
+    text = json.dumps(value, ensure_ascii=not unicode, separators=separators, default=str)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def read_all() -> str:

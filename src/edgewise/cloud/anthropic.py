@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
 
 from edgewise.cloud.conversation import (
-    base64_text,
+    LONGEST_ANSWER,
+    bytes_in,
+    counted,
     estimated_finish,
     in_turn,
     in_words,
     paired,
+    picture_source,
     refuse_task,
     system_prompt,
-    written_call,
+    whole_calls,
 )
 from edgewise.cloud.http import (
-    WIRE_ID_HEADER,
+    AnswerBuilder,
+    Post,
     Try,
     Wire,
     WireProvider,
-    broken,
     cut,
-    expect_events,
-    header_value,
+    exchange,
     mapped,
-    message_in,
     reading,
     refused,
 )
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider, row_for
-from edgewise.types.messages import Image, Message, Request, ResponseFormat
-from edgewise.types.tokens import Finish, FinishReason
+from edgewise.types.messages import Image, Message, Original, Request, ResponseFormat
+from edgewise.types.replies import Finish, FinishReason
 
-if TYPE_CHECKING:
-    import anthropic
-
+VERSION = {"anthropic-version": "2023-06-01"}
 _FINISH: dict[str, FinishReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -60,44 +61,64 @@ _STATUS_OF_TYPE = {
 
 
 def open_provider(config: ProviderConfig) -> CloudProvider:
-    import anthropic  # noqa: PLC0415 - the SDK is slow to load; only its users wait
-
-    wire = Wire(config)
-    client = anthropic.Anthropic(
-        api_key=config.key or "no-key",  # never empty: the SDK would read the environment
-        base_url=wire.base_url,
-        max_retries=0,
-        timeout=wire.timeout,
-        http_client=wire.client,
-        open_telemetry=False,  # keep prompts out of other people's traces
-    )
-    return AnthropicProvider(config, wire, client)
+    return AnthropicProvider(config, Wire(config))
 
 
 class AnthropicProvider(WireProvider):
-    def __init__(self, config: ProviderConfig, wire: Wire, client: anthropic.Anthropic) -> None:
-        super().__init__(config, wire)
-        self._client = client
-
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
-        name = self._config.name
+        config, original = self._config, request.original
         if request.task in ("transcribe", "embed"):
-            refuse_task(request, name)
-        options = payload(request, self._config.model, row_for(self._config))
-        headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id, request.via) as current, _mapped(self._config):
-            events = self._client.messages.create(**options, extra_headers=headers)
-            expect_events(name, events.response)
-            answer = _Answer(name, current)
-            for event in events:
-                with reading(name):
-                    chunks = answer.take(event)
-                yield from chunks
-            yield answer.end(request)
+            refuse_task(request, config.name)
+        row = row_for(config)
+        if original is None:
+            body = payload(request, config.model, row)
+            post = Post(path="/v1/messages", body=body)
+        else:
+            post = forwarded(request, original, config.model, row)
+        post = replace(post, headers={**VERSION, **post.headers, **self._key})
+        yield from exchange(
+            self._wire,
+            config,
+            post,
+            request,
+            wire_id,
+            lambda current: MessagesAnswer(config.name, current, raw=post.raw),
+        )
+
+    @property
+    def _key(self) -> dict[str, str]:
+        return {"x-api-key": self._config.key or "no-key"}
 
     def check_key(self) -> None:
-        with _mapped(self._config), reading(self._config.name):
-            iter(self._client.models.list(limit=1).data)  # a log-in page of some network has none
+        config = self._config
+        with mapped(config.name, config.key), reading(config.name):
+            url = self._wire.base_url.rstrip("/") + "/v1/models?limit=1"
+            found = self._wire.client.get(url, headers=VERSION | self._key)
+            if found.status_code >= 300:
+                raise refused(config.name, found, key=config.key)
+            iter(found.json()["data"])  # a log-in page of some network has none
+
+
+def forwarded(request: Request, original: Original, model: str, row: Provider) -> Post:
+    """The request as its client sent it, to this model. What a model refuses that we chose is
+    adapted; to one that the client named, everything goes as it came."""
+    body = dict(original.body)
+    chosen = not str(body.get("model", "")).endswith(model)
+    body["model"] = model
+    if original.stream:
+        body["stream"] = True
+    traits = row.traits(model)
+    if chosen and not traits.temperature:
+        body.pop("temperature", None)
+    if chosen and traits.thinking:
+        body.setdefault("thinking", {"type": traits.thinking})
+    return Post(
+        path="/v1/messages",
+        body=body,
+        headers=original.headers,
+        stream=original.stream,
+        raw=original.as_asked,
+    )
 
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
@@ -105,36 +126,43 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
     traits = row.traits(model)
     body: dict[str, Any] = {
         "model": model,
-        "max_tokens": request.max_tokens,
+        # The protocol has no "as long as it takes".
+        "max_tokens": request.max_tokens or row.longest(model) or LONGEST_ANSWER,
         "messages": in_turn(
             paired(request.messages), _blocks, assistant="assistant", field="content"
         ),
         "stream": True,
         **(formatted := _format(request.response_format)),
+        **_tools(request),
     }
     said = "" if formatted else in_words(request)
     if system := "\n\n".join(filter(None, (system_prompt(request.messages), said))):
         body["system"] = system
     if request.stop:
         body["stop_sequences"] = list(request.stop)
-    if request.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": dict(tool.parameters),
-            }
-            for tool in request.tools
-        ]
-        if request.tool_choice != "auto":
-            required = request.tool_choice == "required"
-            body["tool_choice"] = {"type": "any" if required else "none"}
     if traits.thinking:
         body["thinking"] = {"type": traits.thinking}
     if traits.temperature:
-        # The SDK no longer has this argument: newer models refuse it, older ones still obey.
-        body["extra_body"] = {"temperature": request.temperature}
+        # Newer models refuse it, older ones still obey.
+        body["temperature"] = request.temperature
     return body
+
+
+def _tools(request: Request) -> dict[str, Any]:
+    if not request.tools:
+        return {}
+    offered = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": dict(tool.parameters),
+        }
+        for tool in request.tools
+    ]
+    if request.chosen:
+        return {"tools": offered, "tool_choice": {"type": "tool", "name": request.chosen}}
+    kind = {"auto": "", "required": "any", "none": "none"}[request.tool_choice]
+    return {"tools": offered, **({"tool_choice": {"type": kind}} if kind else {})}
 
 
 def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
@@ -163,49 +191,75 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _picture(image: Image) -> dict[str, Any]:
-    source = {"type": "base64", "media_type": image.media_type, "data": base64_text(image)}
-    return {"type": "image", "source": source}
+    return {"type": "image", "source": picture_source(image)}
 
 
-@dataclass(slots=True)
-class _Answer:
-    """Builds an answer from its events."""
+class MessagesAnswer(AnswerBuilder):
+    """From the events of a message, or a whole one."""
 
-    provider: str
-    current: Try
-    characters: int = 0
-    calls: dict[int, tuple[str, str, list[str]]] = field(default_factory=dict)
-    reason: str = ""
-    stopped: bool = False
-    counts: dict[str, int] = field(default_factory=dict)
+    status_of = _STATUS_OF_TYPE
 
-    def take(self, event: Any) -> list[Chunk]:
-        match event.type:
+    def __init__(self, provider: str, current: Try, *, raw: bool) -> None:
+        super().__init__(provider, current, raw=raw)
+        self.characters = 0
+        self.calls: dict[int, tuple[str, str, list[str]]] = {}
+        self.reason = ""
+        self.counts: dict[str, object] = {}
+
+    @override
+    def take(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        match value.get("type"):
             case "message_start":
-                self._count(event.message.usage)
-            case "content_block_start" if event.content_block.type == "tool_use":
-                block = event.content_block
-                self.calls[event.index] = (block.id, block.name, [])
+                self._count(value["message"].get("usage"))
+                self.counts.pop("output_tokens", None)  # of the first token; the end says more
+            case "content_block_start":
+                return [self._start(value["index"], value["content_block"])]
             case "content_block_delta":
-                return self._take_delta(event.index, event.delta)
-            case "content_block_stop" if event.index in self.calls:
-                id, name, pieces = self.calls[event.index]
-                return [written_call(name, "".join(pieces), id)]
+                return self._take_delta(value["index"], value["delta"])
             case "message_delta":
-                self.reason = event.delta.stop_reason or self.reason
-                self._count(event.usage)
+                self.reason = value["delta"].get("stop_reason") or self.reason
+                self.over = True
+                self._count(value.get("usage"))
             case "message_stop":
-                self.stopped = self.current.whole = True
-        return []
+                self.ended = self.current.whole = True
+        return [Arrived(0)]
 
-    def _take_delta(self, index: int, delta: Any) -> list[Chunk]:
-        if delta.type == "text_delta" and delta.text:
-            self.characters += len(delta.text)
-            return [delta.text]
-        if delta.type == "input_json_delta":
-            self.characters += len(delta.partial_json)
-            self.calls[index][2].append(delta.partial_json)
-        return []  # thinking is not part of the answer
+    @override
+    def take_whole(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        self.reason, self.ended = value.get("stop_reason") or "", True
+        self._count(value.get("usage"))
+        texts: list[str | Arrived] = []
+        hidden = 0
+        for index, block in enumerate(value["content"]):
+            if block["type"] == "text":
+                texts.append(block["text"])
+                self.characters += len(block["text"])
+                continue
+            hidden += bytes_in(block)
+            if block["type"] == "tool_use":
+                given = json.dumps(block["input"], ensure_ascii=False)
+                self.calls[index] = (block["id"], block["name"], [given])
+        return [Arrived(hidden), *texts]
+
+    def _start(self, index: int, block: dict[str, Any]) -> Arrived:
+        """The name of a call, or a thought that nobody may read."""
+        if block["type"] == "tool_use":
+            self.calls[index] = (block["id"], block["name"], [])
+            return Arrived(bytes_in(block["name"]))
+        return Arrived(bytes_in({n: v for n, v in block.items() if n != "type"}))
+
+    def _take_delta(self, index: int, delta: dict[str, Any]) -> Sequence[str | Arrived]:
+        if delta["type"] == "text_delta" and delta["text"]:
+            if not isinstance(delta["text"], str):
+                raise TypeError("text is not text")
+            self.characters += len(delta["text"])
+            return [delta["text"]]
+        if delta["type"] == "input_json_delta":
+            self.characters += len(delta["partial_json"])
+            if index in self.calls:  # else the provider's own tool
+                self.calls[index][2].append(delta["partial_json"])
+        # Thinking is not part of the answer.
+        return [Arrived(bytes_in(delta) - bytes_in(delta["type"]))]
 
     def _count(self, usage: Any) -> None:
         """Later counts replace earlier ones, unless they are missing."""
@@ -215,44 +269,38 @@ class _Answer:
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ):
-            value = getattr(usage, name, None)
-            if value is not None:
-                self.counts[name] = int(value)
+            if (value := (usage or {}).get(name)) is not None:
+                self.counts[name] = value
+        long = (usage or {}).get("cache_creation") or {}
+        if (value := long.get("ephemeral_1h_input_tokens")) is not None:
+            self.counts["stored_long"] = value
+        used = (usage or {}).get("server_tool_use") or {}
+        if (value := used.get("web_search_requests")) is not None:
+            self.counts["searches"] = value
 
-    def end(self, request: Request) -> Finish:
-        if not (self.stopped and self.reason):
+    @override
+    def end(self, request: Request) -> Iterator[Chunk]:
+        if not (self.ended and self.reason):
             raise cut(self.provider)
         reason = _FINISH.get(self.reason, "stop")
-        if "input_tokens" not in self.counts:
+        with reading(self.provider):
+            written = ((name, "".join(parts), id) for id, name, parts in self.calls.values())
+            calls = list(whole_calls(written, reason, passed_on=self.raw))
+        yield from calls
+        yield self._finish(request, reason)
+
+    def _finish(self, request: Request, reason: FinishReason) -> Finish:
+        if not {"input_tokens", "output_tokens"} <= self.counts.keys():
             return estimated_finish(request, reason, self.characters)
         cached = self.counts.get("cache_read_input_tokens", 0)
         stored = self.counts.get("cache_creation_input_tokens", 0)
         return Finish(
             reason,
             # Anthropic counts cached tokens separately.
-            input_tokens=self.counts["input_tokens"] + cached + stored,
-            output_tokens=self.counts.get("output_tokens", 0),
-            cached_tokens=cached,
+            input_tokens=counted(self.counts["input_tokens"], cached, stored),
+            output_tokens=counted(self.counts["output_tokens"]),
+            cached_tokens=counted(cached),
+            stored_tokens=counted(stored),
+            stored_long_tokens=counted(self.counts.get("stored_long", 0)),
+            searches=counted(self.counts.get("searches", 0)),
         )
-
-
-@contextlib.contextmanager
-def _mapped(config: ProviderConfig) -> Generator[None]:
-    import anthropic  # noqa: PLC0415
-
-    with mapped(config.name, config.key):
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            status = error.status_code
-            if status == 200:  # in the middle of a stream
-                status = _STATUS_OF_TYPE.get(error.type or "", 500)
-            raise refused(
-                config.name,
-                error.response,
-                message=error.api_message or message_in(error.body),
-                status=status,
-                key=config.key,
-            ) from error
-        except anthropic.APIConnectionError as error:
-            raise broken(config.name, error.__cause__ or error) from error

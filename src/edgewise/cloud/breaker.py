@@ -1,15 +1,21 @@
-"""One circuit breaker per provider: opens after failures, half-opens by itself."""
+"""A circuit breaker per provider: opens after failures, half-opens by itself.
+
+A model that only a client names has one of its own.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 from typing_extensions import override
 
+from edgewise.cloud.provider import Circuits
 from edgewise.errors import (
     CloudAuthFailed,
     CloudError,
@@ -24,13 +30,40 @@ State = Literal["closed", "open", "half_open"]
 
 # Failures that mean the provider is unreachable or will keep refusing: one is enough.
 _OPENS_AT_ONCE = (CloudUnreachable, CloudTimeout, CloudAuthFailed, CloudRateLimited)
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+MOST_CAUSES = 20  # of an error: our own, the SDK's, the HTTP client's, the system's
 FAILURES_TO_OPEN = 3
 LONGEST_COOLDOWN_S = 300.0
 LOOK_S = 1.0  # how old what is known of other processes may be, where nothing is about to leave
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Permit:
+    """That one request may leave. With it the request says how it ended.
+
+    `opening` is how often the circuit had opened by then: what a request that left earlier found
+    says nothing of the circuit as it is now. `lease` is the probe's name in the shared store.
+    """
+
+    opening: int
+    lease: str = ""
+
+
+def _about_provider(error: CloudError) -> bool:
+    """Not the request's fault, nor this machine's, which had no descriptor or memory left."""
+    found: BaseException | None = error
+    for _ in range(MOST_CAUSES):
+        if isinstance(found, OSError) and found.errno in _OURS:
+            return False
+        found = found and (found.__cause__ or found.__context__)
+    return not isinstance(error, CloudRejected)
+
+
 class Breaker:
-    """Thread-safe. After `allow()`, call `succeeded()`, `failed()` or `released()`."""
+    """Thread-safe. What `allow()` gave goes to `succeeded()`, `failed()` or `released()`.
+
+    The first of them counts; the others then do nothing. `began()` may come before.
+    """
 
     def __init__(
         self, cooldown_s: float = 5.0, clock: Callable[[], float] = time.monotonic
@@ -41,7 +74,8 @@ class Breaker:
         self._failures = 0
         self._openings = 0
         self._open_until: float | None = None
-        self._probing = False
+        self._opening = 0
+        self._probe: Permit | None = None
 
     @property
     def state(self) -> State:
@@ -58,70 +92,69 @@ class Breaker:
     def would_allow(self) -> bool:
         """Like `allow`, without taking the probe."""
         with self._lock:
-            return self._state() == "closed" or (self._state() == "half_open" and not self._probing)
+            return self._state() == "closed" or (
+                self._state() == "half_open" and self._probe is None
+            )
 
-    def allow(self) -> bool:
-        """Whether a request may go out now. While half-open, only one at a time may."""
+    def allow(self) -> Permit | None:
+        """A permit if a request may go out now. While half-open, only one at a time may."""
         with self._lock:
             state = self._state()
-            if state == "half_open" and not self._probing:
-                self._probing = True
-                return True
-            return state == "closed"
+            if state == "open" or (state == "half_open" and self._probe is not None):
+                return None
+            permit = Permit(self._opening)
+            if state == "half_open":
+                self._probe = permit
+            return permit
 
-    def succeeded(self) -> None:
+    def succeeded(self, permit: Permit) -> None:
         with self._lock:
-            self._failures = self._openings = 0
-            self._open_until = None
-            self._probing = False
+            self._give_back(permit)
+            if permit.opening == self._opening:
+                self._failures = self._openings = 0
+                self._open_until = None
 
-    def released(self) -> None:
+    def began(self, permit: Permit) -> None:
+        """An answer arrives. If it is the probe's, nobody waits for its end: it may be long."""
+        with self._lock:
+            probing = self._probe is permit
+        if probing or permit.lease:
+            self.succeeded(permit)
+
+    def released(self, permit: Permit) -> None:
         """The user left before there was a result: nothing was learned."""
         with self._lock:
-            self._probing = False
+            self._give_back(permit)
 
-    def failed(self, error: CloudError) -> None:
+    def failed(self, permit: Permit, error: CloudError) -> None:
         with self._lock:
-            probing, self._probing = self._probing, False
-            if isinstance(error, CloudRejected):
-                return  # the request was at fault, not the provider
+            probing = self._give_back(permit)
+            if not _about_provider(error) or permit.opening != self._opening:
+                return  # the request or this machine was at fault, or it is about an earlier time
             self._failures += 1
             if probing or isinstance(error, _OPENS_AT_ONCE) or self._failures >= FAILURES_TO_OPEN:
                 self._open(error.retry_after_s)
+
+    def _give_back(self, permit: Permit) -> bool:
+        """Whether it was the probe."""
+        if self._probe is not permit:
+            return False
+        self._probe = None
+        return True
 
     def _open(self, retry_after_s: float | None) -> None:
         cooldown = min(LONGEST_COOLDOWN_S, self._cooldown_s * 2**self._openings)
         if retry_after_s is not None:
             cooldown = min(LONGEST_COOLDOWN_S, max(retry_after_s, 0.0))
         self._openings = min(self._openings + 1, 16)
+        self._opening += 1
+        self._probe = None
         self._open_until = self._clock() + cooldown
 
     def _state(self) -> State:
         if self._open_until is None:
             return "closed"
         return "open" if self._clock() < self._open_until else "half_open"
-
-
-class Circuits(Protocol):
-    """One row per provider, for all processes. Every method raises StoreAway."""
-
-    def look(self, provider: str) -> float | None: ...
-
-    def probe(self, provider: str, lease_s: float) -> bool: ...
-
-    def fail(
-        self,
-        provider: str,
-        at_once: bool,
-        most: int,
-        cooldown_s: float,
-        longest_s: float,
-        retry_s: float | None,
-    ) -> None: ...
-
-    def release(self, provider: str) -> None: ...
-
-    def succeed(self, provider: str) -> None: ...
 
 
 class SharedBreaker(Breaker):
@@ -178,48 +211,51 @@ class SharedBreaker(Breaker):
             return super().would_allow()
 
     @override
-    def allow(self) -> bool:
+    def allow(self) -> Permit | None:
         try:
             left = self._look(0.0)
             if left is None:
-                return True
+                return Permit(self._opening)
             self._looked_at = -LOOK_S
-            taken = not left and self._circuits.probe(self._provider, self._lease_s)
+            lease = "" if left else self._circuits.probe(self._provider, self._lease_s)
         except StoreAway:
             return super().allow()
-        if taken:
-            with self._lock:
-                self._probing = True
-        return taken
+        if not lease:
+            return None
+        with self._lock:
+            self._probe = Permit(self._opening, lease)
+            return self._probe
 
     @override
-    def succeeded(self) -> None:
-        super().succeeded()
+    def succeeded(self, permit: Permit) -> None:
+        super().succeeded(permit)
         known, self._looked_at = self._next_probe, -LOOK_S
         if known is not None or self._failed_here:
             self._failed_here = False
-            self._tell(lambda: self._circuits.succeed(self._provider))
+            self._tell(lambda: self._circuits.succeed(self._provider, permit.lease))
 
     @override
-    def released(self) -> None:
-        probing = self._probing
-        super().released()
-        if probing:
-            self._tell(lambda: self._circuits.release(self._provider))
+    def released(self, permit: Permit) -> None:
+        with self._lock:
+            probing = self._give_back(permit)
+        if probing and permit.lease:
+            self._tell(lambda: self._circuits.release(self._provider, permit.lease))
 
     @override
-    def failed(self, error: CloudError) -> None:
-        probing = self._probing
-        super().failed(error)
-        if isinstance(error, CloudRejected):
-            if probing:
-                self._tell(lambda: self._circuits.release(self._provider))
+    def failed(self, permit: Permit, error: CloudError) -> None:
+        if not _about_provider(error):
+            self.released(permit)
+            return
+        earlier = permit.opening != self._opening and not permit.lease
+        super().failed(permit, error)
+        if earlier:
             return
         self._failed_here = True
-        at_once = probing or isinstance(error, _OPENS_AT_ONCE)
+        at_once = bool(permit.lease) or isinstance(error, _OPENS_AT_ONCE)
         self._tell(
             lambda: self._circuits.fail(
                 self._provider,
+                permit.lease,
                 at_once,
                 FAILURES_TO_OPEN,
                 self._cooldown_s,

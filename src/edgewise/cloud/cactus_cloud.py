@@ -89,7 +89,7 @@ def flattened(request: Request) -> str:
         return messages[0].content
     lines = [line for message in messages for line in _lines(message)]
     if request.tools and request.tool_choice != "none":
-        lines.append(f"[tools] {json.dumps([described(tool) for tool in request.tools])}")
+        lines.append(f"[tools] {json.dumps([described(tool) for tool in request.offered])}")
     if request.tools and request.tool_choice == "required":
         said = f"Call at least one of the tools. {said}".strip()
     lines += [f"[answer] {said}"] if said else []

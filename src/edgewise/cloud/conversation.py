@@ -6,19 +6,57 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from edgewise.errors import CloudRejected
-from edgewise.types.messages import Audio, Image, Message, Request, Tool, ToolCall
-from edgewise.types.tokens import Finish, FinishReason
+from edgewise.types.messages import (
+    Audio,
+    Image,
+    Message,
+    Original,
+    Request,
+    Tool,
+    ToolCall,
+    WireName,
+)
+from edgewise.types.replies import Finish, FinishReason
 
-# Rough estimates: used only if a provider reports no usage, and to reserve money.
+# Rough estimates: used only to say how many tokens it was if a provider does not.
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_IMAGE = 1000
 TOKENS_PER_SECOND = 32  # of sound; Gemini's count, which is more than others need
+# For the most that a request can cost. No provider counts more for a picture of 2048 pixels.
+MOST_TOKENS_PER_IMAGE = 8192
+# No model reads or writes more for one answer, and no sound is longer.
+MOST_BELIEVED_TOKENS = 10_000_000
+MOST_BELIEVED_SECONDS = 1_000_000
+BYTES_PER_TEXT = 8  # quotes and commas around each
+BYTES_PER_PART = 128  # what any protocol writes around a message, a call, a tool or a picture
+BYTES_PER_REQUEST = 512
+# Of a system prompt that providers, or we, add for tools, a schema or sound; Anthropic's has 675.
+TOKENS_OF_INSTRUCTIONS = 1024
 MOST_WORDS_PER_SECOND = 16  # in tokens; nobody speaks faster, in any language
+LARGEST_CONTEXT = 1_000_000  # in tokens, of any model
+LONGEST_ANSWER = 16_384  # in tokens, where nobody asked for a limit: what is set aside for it
+# The names of a protocol for "at most this many tokens", the older ones last.
+LIMIT_NAMES: Mapping[WireName, tuple[str, ...]] = {
+    "chat": ("max_completion_tokens", "max_tokens"),
+    "responses": ("max_output_tokens",),
+    "messages": ("max_tokens",),
+    "gemini": ("maxOutputTokens", "max_output_tokens"),  # of the object below
+}
+# Fields by which a provider itself adds to a prompt: what it searches, or its own files and tools.
+_BRING_MORE = (
+    "web_search_options",
+    "mcp_servers",
+    "container",
+    "plugins",
+    "cachedContent",
+    "cached_content",
+)
 # The fewest bytes that a second of sound can have: telephone WAV, or a speech codec's minimum.
 _FEWEST_BYTES = {"audio/wav": 8000, "audio/x-wav": 8000, "audio/wave": 8000}
 _FEWEST_BYTES_COMPRESSED = 750
@@ -87,7 +125,25 @@ def written_call(name: str, arguments: str, id: str) -> ToolCall:
     found = json.loads(arguments) if arguments.strip() else {}
     if not name or not isinstance(found, dict):
         raise ValueError(f"a call of {name!r} whose arguments are not an object")
-    return ToolCall(name=name, arguments=found, id=id, source="cloud")
+    return ToolCall(name=name, arguments=found, id=id, source="cloud", written=arguments)
+
+
+def whole_calls(
+    written: Iterable[tuple[str, str, str]], reason: FinishReason, *, passed_on: bool = False
+) -> Iterator[ToolCall]:
+    """Calls by name, arguments and id. Of an answer that a limit cut, the call that it cut is left
+    out: half of one cannot be made, and the reason says what happened. Raises ValueError; of an
+    answer that was `passed_on` as it is, what is no call is left out too."""
+    calls = list(written)
+    for number, (name, arguments, id) in enumerate(calls, 1):
+        cut = reason == "length" and number == len(calls)
+        if cut and not arguments.strip():
+            return
+        try:
+            yield written_call(name, arguments, id)
+        except ValueError:
+            if not (cut or passed_on):
+                raise
 
 
 def described(tool: Tool) -> dict[str, Any]:
@@ -113,6 +169,11 @@ def base64_text(medium: Image | Audio) -> str:
 
 def data_url(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64_text(image)}"
+
+
+def picture_source(image: Image) -> dict[str, str]:
+    """As Anthropic writes it."""
+    return {"type": "base64", "media_type": image.media_type, "data": base64_text(image)}
 
 
 def one_sound(request: Request, provider: str) -> Audio:
@@ -155,18 +216,69 @@ def estimated_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)
 
 
+def leaving_texts(request: Request) -> Iterator[str]:
+    """Every text of a request that leaves in any protocol. What is JSON there is JSON here."""
+    yield from request.stop
+    if request.task == "transcribe":
+        yield from (request.language, request.hint)
+    if request.response_format is not None:
+        yield from (request.response_format.name, in_words(request))
+    for tool in request.tools:
+        yield json.dumps(described(tool))
+    messages = paired(request.messages)
+    names = call_names(messages)
+    for message in messages:
+        yield message.content
+        if message.role == "tool":  # Gemini repeats the function's name with each result
+            yield from (message.tool_call_id, names.get(message.tool_call_id, ""))
+        for call in message.tool_calls:
+            yield from (call.id, call.name, json.dumps(dict(call.arguments)))
+
+
 def estimated_input_tokens(request: Request) -> int:
     """The likely number of prompt tokens: characters over four, images, sound."""
-    characters = images = 0
-    for message in request.messages:
-        characters += len(message.content)
-        characters += sum(len(json.dumps(dict(call.arguments))) for call in message.tool_calls)
-        images += sum(image.tokens or TOKENS_PER_IMAGE for image in message.images)
-    for tool in request.tools:
-        characters += len(tool.name) + len(tool.description)
-        characters += len(json.dumps(dict(tool.parameters)))
+    characters = sum(len(text) for text in leaving_texts(request))
+    images = sum(image.tokens or TOKENS_PER_IMAGE for image in _images(request))
     sound = math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
     return estimated_tokens(characters) + images + sound
+
+
+def bytes_in(value: object) -> int:
+    """The bytes of all texts in a value, however deep: of an event whose fields nobody knows."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "replace"))
+    if isinstance(value, bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(bytes_in(each) for each in value.values())
+    if isinstance(value, Sequence):
+        return sum(bytes_in(each) for each in value)
+    return 0
+
+
+def counted(*values: object) -> int:
+    """The sum of a provider's counts; -1 if one of them is no count: then none is believed."""
+    found = [value for value in values if type(value) is int and value >= 0]
+    return sum(found) if len(found) == len(values) else -1
+
+
+def believable(finish: Finish) -> bool:
+    """Whether a provider's usage can be true; nobody pays for what cannot be."""
+    counts = (
+        finish.input_tokens,
+        finish.output_tokens,
+        finish.cached_tokens,
+        finish.audio_tokens,
+        finish.stored_tokens,
+        finish.stored_long_tokens,
+        finish.spoken_tokens,
+        finish.searches,
+    )
+    return (
+        all(type(count) is int and 0 <= count <= MOST_BELIEVED_TOKENS for count in counts)
+        and 0 <= finish.audio_seconds <= MOST_BELIEVED_SECONDS
+        and bool(finish.input_tokens or finish.audio_seconds)  # something was sent
+    )
 
 
 def estimated_finish(request: Request, reason: FinishReason, characters: int) -> Finish:
@@ -182,15 +294,101 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
 
 
 def most_input_tokens(request: Request) -> int:
-    """An upper bound for a reservation: twice the usual estimate, and some for the template."""
-    return 2 * estimated_input_tokens(request) + 64
+    """An upper bound, for a reservation: no tokenizer makes two tokens of one byte.
+
+    Each text has the bytes of its JSON string with everything escaped, which is the longest that
+    any protocol writes it. A picture has its provider's number of tokens.
+    """
+    written = [len(json.dumps(text)) + BYTES_PER_TEXT for text in leaving_texts(request) if text]
+    if request.original is not None:
+        written = [max(sum(written), _most_original(request.original))]
+    images = [image.tokens or MOST_TOKENS_PER_IMAGE for image in _images(request)]
+    calls = sum(len(message.tool_calls) for message in request.messages)
+    parts = len(request.messages) + calls + len(request.tools) + len(images)
+    instructed = request.tools or request.response_format or request.task == "transcribe"
+    sound = 2 * math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
+    around = BYTES_PER_REQUEST + BYTES_PER_PART * parts
+    return (
+        sum(written) + sum(images) + sound + around + (TOKENS_OF_INSTRUCTIONS if instructed else 0)
+    )
+
+
+def _most_original(original: Original) -> int:
+    """Every byte of it, but for its pictures, which are counted by themselves. What it only points
+    to, as a file or what a provider's own tool finds, may fill all that a model can read."""
+    written = json.dumps(original.body)
+    count = len(written)
+    # Only as often as we read it: somebody may have written it as a text, too.
+    cleaned = Counter(base64_text(each) for each in original.pictures if each.data)
+    for data, times in cleaned.items():
+        count -= len(data) * min(times, written.count(data))
+    return count + (LARGEST_CONTEXT if points_elsewhere(original) else 0)
+
+
+def points_elsewhere(original: Original) -> bool:
+    tools = original.body.get("tools") or ()
+    found = any(original.body.get(name) is not None for name in _BRING_MORE)
+    if original.wire == "gemini":
+        tools = [tools] if isinstance(tools, Mapping) else tools
+        functions = {"functionDeclarations", "function_declarations"}
+        return found or bool(original.parts) or any(set(tool) - functions for tool in tools)
+    own = [tool.get("type", "custom") for tool in tools if isinstance(tool, Mapping)]
+    local = ("function", "custom", "namespace")
+    return found or bool(original.parts) or any(kind not in local for kind in own)
+
+
+def sounds(original: Original) -> bool:
+    """Whether there is sound in it, or in its answer: that costs several times as much as text."""
+    messages = original.body.get("messages")
+    said = messages if isinstance(messages, list) else ()
+    return (
+        "modalities" in original.foreign
+        or any("audio" in name for name in original.parts)
+        or any(isinstance(each, Mapping) and each.get("audio") for each in (original.body, *said))
+    )
+
+
+def most_asked(original: Original) -> int | None:
+    """The longest answer that it asks for, under any name that its protocol has for that."""
+    body = _config(original) if original.wire == "gemini" else original.body
+    limits = [body.get(name) for name in LIMIT_NAMES[original.wire]]
+    return max((int(limit) for limit in limits if limit), default=None)
+
+
+def _config(original: Original) -> Mapping[str, Any]:
+    """Where Gemini has the options. Of two spellings both count."""
+    found = [original.body.get(name) for name in ("generation_config", "generationConfig")]
+    return {name: each for one in found if isinstance(one, Mapping) for name, each in one.items()}
+
+
+def _most_answers(original: Original) -> int:
+    """Only these protocols have several; elsewhere the names may hold anything."""
+    if original.wire == "gemini":
+        config = _config(original)
+        return max(config.get("candidateCount") or 1, config.get("candidate_count") or 1)
+    return (original.body.get("n") or 1) if original.wire == "chat" else 1
 
 
 def most_output_tokens(request: Request) -> int:
     """Of an answer. The transcript of a long sound may exceed a chat's limit."""
     if request.task == "embed":
         return 0
-    return max(request.max_tokens, math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND))
+    if request.task == "transcribe":
+        spoken = math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND)
+        return max(request.device_tokens, spoken)
+    limit, answers, original = request.max_tokens, 1, request.original
+    if original is not None:
+        asked = most_asked(original) or 0
+        limit = max(asked, limit or 0) or None
+        answers = _most_answers(original)
+    return math.ceil(answers * (LONGEST_ANSWER if limit is None else limit))
+
+
+def _images(request: Request) -> Iterable[Image]:
+    """Those that leave."""
+    if request.original is not None:
+        return request.original.pictures
+    return (image for message in request.messages for image in message.images)
 
 
 def _usable(name: str, short: bool) -> str:

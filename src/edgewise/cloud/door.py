@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
 import math
@@ -10,11 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.conversation import estimated_finish
-from edgewise.cloud.prices import charged, highest
+from edgewise.cloud.breaker import Breaker, Permit
+from edgewise.cloud.conversation import (
+    LONGEST_ANSWER,
+    base64_text,
+    believable,
+    data_url,
+    estimated_finish,
+    picture_source,
+)
 from edgewise.cloud.provider import (
+    Arrived,
     BudgetGuard,
     Chunk,
     CloudProvider,
@@ -23,35 +32,47 @@ from edgewise.cloud.provider import (
     Stop,
     TimeLimits,
 )
-from edgewise.cloud.providers import Protocol, Provider, row_for
+from edgewise.cloud.providers import Provider, charged, highest, row_for
 from edgewise.cloud.redact import Redactor
 from edgewise.errors import (
     BudgetExceeded,
+    CloudAuthFailed,
     CloudClosed,
     CloudCut,
     CloudEmpty,
     CloudError,
     CloudFailed,
-    CloudMalformed,
     CloudRateLimited,
+    CloudRejected,
     CloudTimeout,
+    CloudUnreachable,
     EdgewiseError,
+    InvalidRequest,
     LedgerError,
     StoreAway,
     TooSoon,
 )
 from edgewise.types.messages import Image, Request, ToolCall, new_request_id
-from edgewise.types.progress import Progress, watched
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish, Vectors
-from edgewise.vision.pictures import encode, open_picture, shrink
+from edgewise.types.replies import Attempt, Finish, Progress, Raw, Vectors, watched
+from edgewise.vision.pictures import MOST_PICTURES, encode, open_picture, shrink
 
 BACKLOG = 64  # chunks that may wait for a slow reader before the provider is slowed down
 MOST_TRIES = 2
+# Tokens of an answer that a budget pays for and nobody limited, until one fits the budget.
+LIMITS = (LONGEST_ANSWER, 4096, 1024, 256)
 PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
 # The most bytes that the strictest server takes in one request, base64 included.
 MOST_BYTES_TOGETHER = 18_000_000
+# Of a try that cannot have cost anything, unless the provider had begun.
+_REFUSALS = (
+    CloudAuthFailed,
+    CloudClosed,
+    CloudFailed,
+    CloudRateLimited,
+    CloudRejected,
+    CloudUnreachable,
+)
 _log = logging.getLogger(__name__)
 
 
@@ -87,10 +108,9 @@ class Door:
     redactor: Redactor = field(default_factory=Redactor)
     own_id: str = field(default_factory=new_request_id)  # of the engine, for what leaves
     no_lanes: str = "no cloud provider has a key (edgewise auth set PROVIDER)"
+    _prepared: bool = field(default=False, init=False)
 
     def closed(self, request: Request) -> CloudClosed | None:
-        if not request.may_leave:
-            return CloudClosed("the request is private", code="private")
         if (kept := self.redactor.closed(request)) is not None:
             return kept
         if not self.lanes:
@@ -121,41 +141,47 @@ class Door:
         if (shut := self.closed(request)) is not None:
             raise shut
         request = replace(request, via=(*request.via, self.own_id))
-        sealed = self.redactor.seal(request)
+        sealed = self.redactor.seal(_seen_to_begin(request, patience_s))
         stop = stop or Stop()
         give_up: float | None = None
-        last: CloudError = self._breakers_open()
-        for lane in self.lanes:
+        last: CloudError | None = None
+        # First who has read the beginning of this conversation, and keeps it for a while.
+        for lane in sorted(self.lanes, key=lambda each: each.config.name != request.lane):
             if give_up is not None and self.clock() >= give_up:
                 break
-            if not lane.breaker.allow():
+            if (permit := lane.breaker.allow()) is None:
                 continue
             try:
-                lane.get()  # loading an SDK is not waiting for the network
-                ready = ready_to_leave(sealed.request, lane.config)
-            except (EdgewiseError, ImportError) as error:
-                lane.breaker.released()
-                last = CloudClosed(str(error), provider=lane.config.name, code="provider_unusable")
-                continue
-            if give_up is None and patience_s is not None:
-                give_up = self.clock() + patience_s
-            if not stop.begin():
-                lane.breaker.released()
-                return
-            attempt_id = f"{request.id}/{request.part}{len(journal)}"
-            trip = _Trip(lane, attempt_id, self.clock(), stop, sealed.counts)
-            try:
-                yield from sealed.open(self._attempt(ready, trip, journal, live, give_up))
-                return
-            except CloudError as error:
-                last = error
-                if live and trip.begun:
-                    raise  # some text was shown: nobody else can start over
-        raise last
+                try:
+                    lane.get()  # loading an SDK is not waiting for the network
+                    ready = ready_to_leave(sealed.request, lane.config)
+                except (EdgewiseError, ImportError) as error:
+                    last = _unusable(error, lane.config.name)
+                    continue
+                if give_up is None and patience_s is not None:
+                    give_up = self.clock() + patience_s
+                if not stop.begin():
+                    return
+                attempt_id = f"{request.id}/{request.part}{len(journal)}"
+                trip = _Trip(lane, permit, attempt_id, self.clock(), stop, sealed.counts)
+                try:
+                    yield from sealed.open(self._attempt(ready, trip, journal, live, give_up))
+                    return
+                except CloudError as error:
+                    last = error
+                    if live and trip.shown:
+                        raise  # some of it was passed on: nobody else can start over
+            finally:
+                lane.breaker.released(permit)  # however it ended; does nothing after a result
+        raise self._breakers_open() if last is None else last
 
     def prepare(self) -> None:
-        """Load the first provider's SDK in the background, while the device answers."""
-        if self.lanes and self.lanes[0].provider is None:
+        """Load the first provider's SDK in the background, while the device answers.
+
+        Once: where it cannot be loaded, no request after it needs a thread to find that out.
+        """
+        if self.lanes and self.lanes[0].provider is None and not self._prepared:
+            self._prepared = True
             threading.Thread(target=self._open_first, name="edgewise-prepare", daemon=True).start()
 
     def _open_first(self) -> None:
@@ -164,15 +190,21 @@ class Door:
             self.lanes[0].get()
 
     def close(self) -> None:
+        """Break what still runs. The next request opens the providers again."""
+        self._prepared = False
         for lane in self.lanes:
-            if lane.provider is not None:
-                lane.provider.close()
+            with lane.lock:
+                provider, lane.provider = lane.provider, None
+            if provider is not None:
+                provider.close()
 
     def _breakers_open(self) -> CloudClosed:
         wait = min((lane.breaker.seconds_left() for lane in self.lanes), default=0.0)
         names = ", ".join(lane.config.name for lane in self.lanes)
         return CloudClosed(
-            f"{names} failed moments ago; next try in {wait:.0f} s", code="breaker_open"
+            f"{names} failed moments ago; next try in {wait:.0f} s",
+            code="breaker_open",
+            retry_after_s=wait,
         )
 
     def _attempt(
@@ -184,7 +216,7 @@ class Door:
         give_up: float | None,
     ) -> Generator[Chunk, None, None]:
         lane = trip.lane
-        self._reserve(request, trip)
+        request = self._reserve(request, trip)
         if trip.progress is not None:
             trip.progress.start("cloud", lane.config.name, lane.config.model)
         failure: CloudError | None = None
@@ -197,30 +229,48 @@ class Door:
                 else:
                     held.append(chunk)
             outcome = "answered"
-            lane.breaker.succeeded()
+            lane.breaker.succeeded(trip.permit)
             yield from held
         except _Stopped:
             return
         except CloudError as error:
             failure, outcome = error, error.code
-            lane.breaker.failed(error)
+            if not trip.impatient:
+                lane.breaker.failed(trip.permit, error)
             raise
         finally:
-            if outcome == "cancelled":
-                lane.breaker.released()
             attempt = self._account(request, trip, outcome, failure)
             journal.append(attempt)
             self._settle(trip, attempt)
 
-    def _reserve(self, request: Request, trip: _Trip) -> None:
+    def _reserve(self, request: Request, trip: _Trip) -> Request:
+        """Set the money aside. Returns the request with the limit that makes the bound true."""
         config = trip.lane.config
-        bound = highest(self.prices, config, request)
-        try:
-            self.budget_guard.reserve(trip.attempt_id, request, config, bound)
-        except LedgerError as error:
-            trip.lane.breaker.released()
-            code = _closing_code(error)
-            raise CloudClosed(str(error), provider=config.name, code=code) from error
+        refused: LedgerError | None = None
+        for asked in self._limited(request, config):
+            trip.reserved = highest(self.prices, config, asked)
+            try:
+                self.budget_guard.reserve(trip.attempt_id, asked, config, trip.reserved)
+                return asked
+            except BudgetExceeded as error:
+                refused = error
+            except LedgerError as error:
+                refused = error
+                break
+        assert refused is not None, "each try ends with a reservation or a refusal"
+        code = _closing_code(refused)
+        raise CloudClosed(str(refused), provider=config.name, code=code) from refused
+
+    def _limited(self, request: Request, config: ProviderConfig) -> Sequence[Request]:
+        """As it was asked. With a budget and without a limit it is tried with shorter and shorter
+        ones: an answer of any length would need all the money."""
+        unlimited = request.max_tokens is None and request.task in ("chat", "call")
+        if not unlimited or not self.budget_guard.has_budget(request):
+            return [request]
+        if not highest(self.prices, config, request):
+            return [request]  # it is free
+        most = row_for(config).longest(config.model) or LONGEST_ANSWER
+        return [replace(request, max_tokens=min(most, limit)) for limit in LIMITS]
 
     def _settle(self, trip: _Trip, attempt: Attempt) -> None:
         try:
@@ -239,8 +289,9 @@ class Door:
                 yield from self._one_try(request, trip, give_up)
                 return
             except CloudError as error:
-                if trip.begun:
-                    raise
+                trip.owes = trip.begun or (trip.owes and not _refused(error))
+                if trip.begun or trip.owes:
+                    raise  # the reservation is for one answer
                 left = (give_up or trip.started + self.limits.total_s) - self.clock()
                 pause = pause_before_retry(error, trip.tries, left)
                 if pause is None:
@@ -248,43 +299,83 @@ class Door:
                 trip.stop.wait(pause)
 
     def _one_try(self, request: Request, trip: _Trip, give_up: float | None) -> Iterator[Chunk]:
-        provider, limits = trip.lane.get(), self.limits
-        must_end = trip.started + limits.total_s
-        first_by = min(self.clock() + limits.first_token_s, must_end, give_up or must_end)
+        provider = trip.lane.get()
         stream = ThreadedStream(provider, request, f"{trip.attempt_id}.{trip.tries}")
         trip.stop.wakes(stream.wake)
+        original = request.original
+        # An answer in one piece may be silent for as long as it may last.
+        in_parts = original is None or original.stream
+        quiet_s = self.limits.first_token_s if in_parts else self.limits.total_s
+        quiet_until = self.clock() + quiet_s
+        waiting: list[Raw] = []  # pieces before the first of the answer itself
         try:
-            while True:
-                wait = (must_end if trip.begun else first_by) - self.clock()
-                chunk = stream.next(min(wait, limits.first_token_s))
-                if chunk is None:
-                    break
+            while (chunk := self._next(stream, trip, quiet_until, give_up)) is not None:
                 if isinstance(chunk, Finish):
-                    trip.finish = chunk
+                    trip.finish = _believed(request, chunk, trip)
                     continue
                 self._note(trip, chunk)
-                yield chunk
+                # A ping says that the connection stands, not that an answer is being made: before
+                # the answer has begun, it wins no time. Later it does, as far as `total_s`: some
+                # servers send empty events while they wait for the end of a call.
+                if not trip.begun:
+                    waiting += [chunk] if isinstance(chunk, Raw) else []
+                    continue
+                if not trip.announced:
+                    trip.announced = True
+                    trip.lane.breaker.began(trip.permit)
+                yield from waiting
+                waiting.clear()
+                if not isinstance(chunk, Arrived):
+                    yield chunk
+                quiet_until = self.clock() + quiet_s
         finally:
-            stream.close()
+            trip.owes = stream.close()
         name = provider.config.name
         if trip.finish is None:
             raise CloudCut(f"{name} stopped before the end of the answer", provider=name)
-        if not trip.begun:
+        # The limit fell into a call, or into thoughts.
+        cut = trip.finish.reason == "length" and (request.tools or original is not None)
+        if not trip.shown and not cut:
             raise CloudEmpty(f"{name} sent an empty answer", provider=name)
+        yield from waiting
         yield trip.finish
 
-    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors) -> None:
+    def _next(
+        self, stream: ThreadedStream, trip: _Trip, quiet_until: float, give_up: float | None
+    ) -> Chunk | None:
+        """The next chunk. Its silence ends at `quiet_until`; our patience may end earlier."""
+        must_end = ends = trip.started + self.limits.total_s
+        if not trip.begun and give_up is not None:
+            ends = min(ends, give_up)
+        try:
+            return stream.next(min(ends, quiet_until) - self.clock())
+        except CloudTimeout:
+            # Who has no patience, or had enough of an answer, has not found the provider silent.
+            ours = ends < quiet_until and self.clock() >= ends
+            trip.impatient = ours and (trip.begun or ends < must_end)
+            if trip.impatient and trip.begun:
+                name, total_s = trip.lane.config.name, self.limits.total_s
+                words = f"{name} had not ended after {total_s:g} s (total_s)"
+                raise CloudTimeout(words, provider=name) from None
+            raise
+
+    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors | Arrived | Raw) -> None:
+        if isinstance(chunk, Arrived | Raw):
+            trip.arrived += chunk.size
+        text = chunk.text if isinstance(chunk, Raw) else chunk
+        if isinstance(chunk, Arrived) or (isinstance(chunk, Raw) and not (text or chunk.size)):
+            return
         if trip.first is None:
             trip.first = self.clock()
-        if isinstance(chunk, str):
-            trip.characters += len(chunk)
+        if isinstance(text, str):
+            trip.characters += len(text)
             if trip.progress is not None:
                 trip.progress.count()
 
     def _account(
         self, request: Request, trip: _Trip, outcome: str, failure: CloudError | None
     ) -> Attempt:
-        """This attempt with its usage and cost, as far as they are known."""
+        """This attempt with its usage and cost. Without the provider's usage: what was reserved."""
         config, now = trip.lane.config, self.clock()
         attempt = Attempt(
             place="cloud",
@@ -299,14 +390,12 @@ class Door:
         )
         finish = trip.finish
         if finish is None:
-            # An answer that comes in one piece was complete before it was cut or garbled.
-            whole = request.task in ("transcribe", "embed")
-            paid = (CloudTimeout, CloudCut, CloudMalformed) if whole else CloudTimeout
-            refused = failure and not trip.begun and not isinstance(failure, paid)
-            if refused or not trip.tries:
+            if not trip.owes:
                 return attempt  # refused or stopped before it began: nobody charges for that
             finish = estimated_finish(request, "stop", trip.characters)
-        return charged(attempt, finish, self.prices, config)
+        attempt = charged(attempt, finish, self.prices, config, request.original)
+        # How much was thought, or written after we left, nobody said.
+        return replace(attempt, cost_microdollars=trip.reserved) if finish.estimated else attempt
 
 
 @dataclass(slots=True)
@@ -314,20 +403,31 @@ class _Trip:
     """One running attempt: what came back so far."""
 
     lane: Lane
+    permit: Permit
     attempt_id: str
     started: float
     stop: Stop
     redacted: Mapping[str, int]
     first: float | None = None
-    characters: int = 0
+    characters: int = 0  # of the text that was passed on
+    arrived: int = 0  # bytes that were not: of calls, and of thoughts
+    announced: bool = False  # the breaker knows that an answer has begun
+    impatient: bool = False  # we ended the wait; the provider was still within its time
     tries: int = 0
+    reserved: int = 0
+    owes: bool = False  # a try was sent and not refused: it may be charged for
     finish: Finish | None = None
     progress: Progress | None = field(default_factory=watched.get)
 
     @property
-    def begun(self) -> bool:
-        """Whether some of the answer has arrived."""
+    def shown(self) -> bool:
+        """Whether some of the answer was passed on."""
         return self.first is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether some of the answer has arrived, passed on or not: it is being paid for."""
+        return self.shown or self.arrived > 0
 
 
 class ThreadedStream:
@@ -374,11 +474,13 @@ class ThreadedStream:
                 with contextlib.suppress(queue.Empty):
                     self._queue.get_nowait()  # nobody will read it
 
-    def close(self) -> None:
-        """Leave: break the connection if the thread still uses it. Returns at once."""
+    def close(self) -> bool:
+        """Leave: break the connection if the thread still uses it. Returns at once.
+
+        False if nothing was sent, and nothing will be.
+        """
         self._left.set()
-        if self._thread.is_alive():
-            self._provider.abort(self._wire_id)
+        return not self._thread.is_alive() or self._provider.abort(self._wire_id) is not False
 
     def _run(self, request: Request) -> None:
         chunks = self._provider.stream(request, self._wire_id)
@@ -410,6 +512,32 @@ class _Stopped(Exception):
     """Another thread ended the wait. Never leaves the door."""
 
 
+def _refused(error: CloudError) -> bool:
+    """Whether a try ended before the provider began. Nobody charges for that."""
+    return isinstance(error, _REFUSALS) and not error.begun
+
+
+def _believed(request: Request, finish: Finish, trip: _Trip) -> Finish:
+    """With an estimate where the provider's usage cannot be true."""
+    if finish.estimated or believable(finish):
+        return finish
+    _log.warning("%s reports a usage that cannot be", trip.lane.config.name)
+    return estimated_finish(request, finish.reason, trip.characters)
+
+
+def _unusable(error: Exception, provider: str) -> CloudClosed:
+    if isinstance(error, CloudClosed):
+        return error
+    return CloudClosed(str(error), provider=provider, code="provider_unusable")
+
+
+def _seen_to_begin(request: Request, patience_s: float | None) -> Request:
+    """With a short patience, whole answers are asked for as streams, too: they begin."""
+    if request.original is None or patience_s is None:
+        return request
+    return replace(request, original=replace(request.original, stream=True))
+
+
 def _closing_code(error: LedgerError) -> str:
     known = isinstance(error, BudgetExceeded | TooSoon | StoreAway)
     return error.code if known else "ledger_unavailable"
@@ -433,59 +561,162 @@ def pause_before_retry(error: CloudError, tries: int, seconds_left: float) -> fl
 
 
 def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
-    """The request with all its pictures rewritten: upright, resized, without metadata.
+    """The request as this provider gets it. One in its own protocol keeps its original; all
+    pictures are rewritten: upright, resized, without metadata.
 
-    Raises InvalidRequest for an unreadable picture: what cannot be cleaned does not leave.
+    Raises InvalidRequest for an unreadable picture: what cannot be cleaned does not leave; and for
+    parts that only their own protocol can say.
     """
+    row, original = row_for(config), request.original
+    if original is not None and not row.speaks(original.wire):
+        if original.parts:
+            named = ", ".join(name[:40] for name in original.parts[:3])
+            raise CloudClosed(
+                f"{config.name} cannot be sent {named}",
+                provider=config.name,
+                code="parts_unsupported",
+            )
+        request, original = replace(request, original=None), None
+    if original is not None:
+        # Those that a device sees may have been made smaller for it: what leaves is cleaned anew.
+        cleaner = _Cleaner(row, config.model, sum(1 for _ in _pictures_in(original.body)))
+        body = cleaner.cleaned(original.body)
+        pictures = tuple(cleaner.pictures)
+        return replace(request, original=replace(original, body=body, pictures=pictures))
     if not request.has_images:
         return request
-    row = row_for(config)
-    count = sum(len(message.images) for message in request.messages)
-    most_bytes = min(row.image_bytes, MOST_BYTES_TOGETHER * 3 // 4 // count)
-    position = 0
-    messages = []
-    for message in request.messages:
-        images = []
-        for image in message.images:
-            position += 1
-            images.append(_ready(image, position, row, most_bytes))
-        messages.append(replace(message, images=tuple(images)))
-    return replace(request, messages=tuple(messages))
+    cleaner = _Cleaner(row, config.model, sum(len(each.images) for each in request.messages))
+    messages = tuple(
+        replace(message, images=tuple(map(cleaner.ready, message.images)))
+        for message in request.messages
+    )
+    return replace(request, messages=messages)
 
 
-def count_tokens(protocol: Protocol, width: int, height: int) -> int:
-    """By the provider's published rules; 0 if it publishes none."""
-    match protocol:
+def _pictures_in(value: Any) -> Iterator[Image]:
+    """The pictures of an original, wherever they stand. One that is only pointed to has an address
+    and no bytes. Raises InvalidRequest for what is no picture."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _pictures_in(each)
+    if not isinstance(value, dict):
+        return
+    if (picture := _picture(value)) is not None:
+        yield picture
+        return
+    for each in value.values():
+        yield from _pictures_in(each)
+
+
+def _picture(part: Mapping[str, Any]) -> Image | None:
+    kind, source, url = part.get("type"), part.get("source"), part.get("image_url")
+    if kind == "image" and isinstance(source, dict):
+        if "data" in source:
+            return _from_base64(source["data"])
+        return Image(b"", url=str(source.get("url") or source.get("file_id")))
+    if kind in ("image_url", "input_image") and url:
+        given = str(url.get("url", "") if isinstance(url, dict) else url)
+        if given.startswith("data:"):
+            return _from_base64(given.partition(",")[2])
+        return Image(b"", url=given)
+    if (blob := _blob(part)) is not None:
+        data = str(blob.get("data")).replace("-", "+").replace("_", "/")
+        return _from_base64(data + "=" * (-len(data) % 4))
+    return None
+
+
+def _blob(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A picture in Gemini's words, which may be spelt in two ways."""
+    for name in ("inlineData", "inline_data"):
+        blob = part.get(name)
+        if isinstance(blob, Mapping):
+            kind = str(blob.get("mimeType") or blob.get("mime_type"))
+            return blob if kind.startswith("image/") else None
+    return None
+
+
+def _from_base64(data: Any) -> Image:
+    try:
+        return Image(base64.b64decode(data))
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest("a picture is not base64") from error
+
+
+class _Cleaner:
+    """Rewrites the pictures of one request for one provider; `pictures` are those of an original,
+    as they leave."""
+
+    def __init__(self, row: Provider, model: str, count: int) -> None:
+        if count > MOST_PICTURES:
+            raise InvalidRequest(f"{count} pictures in one request; {MOST_PICTURES} are the most")
+        self._row, self._model = row, model
+        self._most_bytes = min(row.image_bytes, MOST_BYTES_TOGETHER * 3 // 4 // max(1, count))
+        self._position = 0
+        self.pictures: list[Image] = []
+
+    def ready(self, image: Image) -> Image:
+        self._position += 1
+        picture = open_picture(image, self._position, side=self._row.image_side)
+        written = encode(picture, self._most_bytes)
+        while len(written.data) > self._most_bytes and max(picture.size) > 256:
+            picture = shrink(picture, max(picture.size) * 3 // 4)
+            written = encode(picture, self._most_bytes)
+        tokens = count_tokens(self._row, self._model, *picture.size)
+        return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
+
+    def cleaned(self, value: Any) -> Any:
+        """An original, with cleaned pictures in place of its own. An address stays: the provider
+        opens it."""
+        if isinstance(value, list):
+            return [self.cleaned(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if (picture := _picture(value)) is None:
+            return {name: self.cleaned(each) for name, each in value.items()}
+        if not picture.data:
+            self.pictures.append(picture)
+            return value
+        made = self.ready(picture)
+        self.pictures.append(made)
+        if (blob := _blob(value)) is not None:
+            name = "inlineData" if "inlineData" in value else "inline_data"
+            spelt = "mimeType" if "mimeType" in blob else "mime_type"
+            told = {spelt: made.media_type, "data": base64_text(made)}
+            return {**value, name: {**blob, **told}}
+        if "source" in value:
+            return {**value, "source": {**value["source"], **picture_source(made)}}
+        url: Any = data_url(made)
+        if isinstance(value["image_url"], dict):
+            url = {**value["image_url"], "url": url}
+        return {**value, "image_url": url}
+
+
+def count_tokens(row: Provider, model: str, width: int, height: int) -> int:
+    """The most by the provider's published rules; 0 if it publishes none."""
+    match row.protocol:
         case "anthropic":
             return math.ceil(width * height / 750)
         case "gemini":
             return _gemini_tokens(width, height)
-        case "openai":
-            return _openai_tokens(width, height)
+        case "openai" if row.name == "openai" or row.traits(model).image_tokens:
+            return _openai_tokens(width, height, row.traits(model).image_tokens)
     return 0
 
 
-def _ready(image: Image, position: int, row: Provider, most_bytes: int) -> Image:
-    picture = open_picture(image, position, side=row.image_side)
-    written = encode(picture, most_bytes)
-    while len(written.data) > most_bytes and max(picture.size) > 256:
-        picture = shrink(picture, max(picture.size) * 3 // 4)
-        written = encode(picture, most_bytes)
-    tokens = count_tokens(row.protocol, *picture.size)
-    return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
-
-
 def _gemini_tokens(width: int, height: int) -> int:
-    """258 for a small picture, and for each tile of a larger one."""
-    if max(width, height) <= 384:
-        return 258
+    """258 for each tile of a picture; models since Gemini 3 count 1,120 for any."""
     tile = min(768, max(256, int(min(width, height) / 1.5)))
-    return 258 * math.ceil(width / tile) * math.ceil(height / tile)
+    return max(1120, 258 * math.ceil(width / tile) * math.ceil(height / tile))
 
 
-def _openai_tokens(width: int, height: int) -> int:
-    """85, and 170 for each 512-pixel tile once the shorter side is at most 768."""
+def _openai_tokens(width: int, height: int, tiled: tuple[int, ...]) -> int:
+    """A base, and more for each 512-pixel tile once the shorter side is at most 768.
+
+    Newer models count patches of 32 pixels, the smallest of them 2.46 tokens for each.
+    """
+    base, each = tiled or (85, 170)
     scale = min(1.0, 2048 / max(width, height))
     scale *= min(1.0, 768 / max(1.0, min(width, height) * scale))
     tiles = math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
-    return 85 + 170 * tiles
+    patches = math.ceil(width / 32) * math.ceil(height / 32)
+    return max(base + each * tiles, math.ceil(2.46 * patches))

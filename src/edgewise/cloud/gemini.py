@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
 
+import httpx2
 from typing_extensions import override
 
 from edgewise.cloud.conversation import (
     audio_seconds,
+    base64_text,
+    bytes_in,
     call_names,
+    counted,
     estimated_finish,
     in_turn,
+    most_asked,
     most_output_tokens,
     one_sound,
     paired,
@@ -24,23 +30,23 @@ from edgewise.cloud.conversation import (
 )
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
+    AnswerBuilder,
+    Post,
     Try,
     Wire,
     WireProvider,
     cut,
+    exchange,
     header_value,
     mapped,
+    message_in,
     reading,
-    retry_after,
-    status_error,
+    refused,
 )
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.types.messages import Message, Request, ResponseFormat, ToolCall
-from edgewise.types.tokens import Finish, FinishReason, Vectors
-
-if TYPE_CHECKING:
-    from google import genai
-    from google.genai.types import EmbedContentResponse
+from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig
+from edgewise.errors import CloudError
+from edgewise.types.messages import Image, Message, Original, Request, ResponseFormat, ToolCall
+from edgewise.types.replies import Finish, FinishReason, Vectors
 
 # Without this word a chat model invents something to say; with it, it says the word.
 NO_SPEECH = "[no speech]"
@@ -61,218 +67,264 @@ _FINISH: dict[str, FinishReason] = {
 }
 # Gemini 3 refuses calls in the history without its own signature. Ours may come from other models
 # and have none; Google documents this value for that case.
-_NO_SIGNATURE = b"skip_thought_signature_validator"
+NO_SIGNATURE = base64.urlsafe_b64encode(b"skip_thought_signature_validator").decode()
+_API = "/v1beta"
 
 
 def open_provider(config: ProviderConfig) -> CloudProvider:
-    from google import genai  # noqa: PLC0415 - the SDK is slow to load; only its users wait
-
-    wire = Wire(config)
-    client = genai.Client(
-        vertexai=False,  # explicit, or the environment may decide otherwise
-        api_key=config.key or "no-key",  # never empty: the SDK would read the environment
-        # Without retry options the SDK tries once.
-        http_options=genai.types.HttpOptions(base_url=wire.base_url, httpx_client=wire.client),
-    )
-    return GeminiProvider(config, wire, client)
+    return GeminiProvider(config, Wire(config))
 
 
 class GeminiProvider(WireProvider):
-    def __init__(self, config: ProviderConfig, wire: Wire, client: genai.Client) -> None:
-        super().__init__(config, wire)
-        self._client = client
-
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
-        name, model = self._config.name, self._config.model
-        header = header_value(wire_id)
-        with self._wire.attempt(wire_id, request.via) as current, _mapped(self._config):
-            answer = _Answer(name, current, f"call_{wire_id}")
-            match request.task:
-                case "transcribe":
-                    options = _speech_payload(request, name, header)
-                    yield from _in_one_piece(self._written(options, request, answer))
-                case "embed":
-                    options = _embedding_payload(request, name, header)
-                    with reading(name):  # the SDK parses replies, and fails on unexpected ones
-                        made = self._client.models.embed_content(model=model, **options)
-                    yield from _vectors(made, request, name)
-                case _:
-                    yield from self._written(payload(request, header), request, answer)
+        match request.task:
+            case "transcribe":
+                yield from _in_one_piece(
+                    self._written(_speech_payload(request, self._name), request, wire_id)
+                )
+            case "embed":
+                yield from self._embed(request, wire_id)
+            case _:
+                original = request.original
+                body = payload(request) if original is None else forwarded(request, original)
+                yield from self._written(body, request, wire_id, original)
 
     def _written(
-        self, options: dict[str, Any], request: Request, answer: _Answer
+        self,
+        body: dict[str, Any],
+        request: Request,
+        wire_id: str,
+        original: Original | None = None,
     ) -> Iterator[Chunk]:
-        events = self._client.models.generate_content_stream(model=self._config.model, **options)
-        while True:
-            with reading(answer.provider):  # as above: it parses events too
-                event = next(events, None)
-                chunks = answer.take(event) if event is not None else []
-            if event is None:
-                break
-            yield from chunks
-        yield answer.end(request)
+        streams = original is None or original.stream
+        post = Post(
+            path=self._path("streamGenerateContent?alt=sse" if streams else "generateContent"),
+            body=body,
+            headers={**(original.headers if original else {}), **self._key},
+            stream=streams,
+            raw=original is not None and original.as_asked,
+        )
+        yield from exchange(
+            self._wire,
+            self._config,
+            post,
+            request,
+            wire_id,
+            lambda current: GeminiAnswer(self._name, current, f"call_{wire_id}", raw=post.raw),
+        )
+
+    def _embed(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        config = self._config
+        url = self._wire.base_url.rstrip("/") + self._path("batchEmbedContents")
+        headers = {**self._key, WIRE_ID_HEADER: header_value(wire_id)}
+        body = _embedding_payload(request, config)
+        with self._wire.attempt(wire_id, request.via), mapped(config.name, config.key):
+            found = self._wire.client.post(url, json=body, headers=headers)
+            if found.status_code >= 300:
+                raise _read_refusal(config, found)
+            yield from _vectors(found, request, config.name)
 
     def check_key(self) -> None:
-        with _mapped(self._config), reading(self._config.name):
-            self._client.models.list(config={"page_size": 1})
+        config = self._config
+        with mapped(config.name, config.key), reading(config.name):
+            url = self._wire.base_url.rstrip("/") + f"{_API}/models?pageSize=1"
+            found = self._wire.client.get(url, headers=self._key)
+            if found.status_code >= 300:
+                raise _read_refusal(config, found)
+            iter(found.json()["models"])  # a log-in page of some network has none
 
-    @override
-    def close(self) -> None:
-        self._client.close()
-        super().close()
+    def _path(self, method: str) -> str:
+        model = quote(self._config.model.removeprefix("models/"), safe="")
+        return f"{_API}/models/{model}:{method}"
+
+    @property
+    def _name(self) -> str:
+        return self._config.name
+
+    @property
+    def _key(self) -> dict[str, str]:
+        return {"x-goog-api-key": self._config.key or "no-key"}
 
 
-def payload(request: Request, wire_id: str) -> dict[str, Any]:
-    """The request in Gemini's format, as arguments of the SDK."""
+def forwarded(request: Request, original: Original) -> dict[str, Any]:
+    """The request as its client sent it; the model stands in the path."""
+    body = dict(original.body)
+    name = "generation_config" if "generation_config" in body else "generationConfig"
+    if request.max_tokens and most_asked(original) is None:
+        body[name] = {**(body.get(name) or {}), "maxOutputTokens": request.max_tokens}
+    return body
+
+
+def payload(request: Request) -> dict[str, Any]:
+    """The request in Gemini's format."""
     config: dict[str, Any] = {
-        "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
         "seed": request.seed,
-        **_alone(wire_id),
         **_format(request.response_format),
     }
-    if system := system_prompt(request.messages):
-        config["system_instruction"] = system
+    if request.max_tokens is not None:
+        config["maxOutputTokens"] = request.max_tokens
     if request.stop:
-        config["stop_sequences"] = list(request.stop)
+        config["stopSequences"] = list(request.stop)
+    messages = paired(request.messages)
+    parts_of = functools.partial(_parts, names=call_names(messages))
+    contents = in_turn(messages, parts_of, assistant="model", field="parts")
+    body: dict[str, Any] = {"contents": contents, "generationConfig": config}
+    if system := system_prompt(request.messages):
+        body["systemInstruction"] = _instruction(system)
     if request.tools:
         declarations = [
             {
                 "name": tool.name,
                 "description": tool.description,
-                "parameters_json_schema": dict(tool.parameters),
+                "parametersJsonSchema": dict(tool.parameters),
             }
             for tool in request.tools
         ]
-        config["tools"] = [{"function_declarations": declarations}]
+        body["tools"] = [{"functionDeclarations": declarations}]
         if request.tool_choice != "auto":
             mode = "ANY" if request.tool_choice == "required" else "NONE"
-            config["tool_config"] = {"function_calling_config": {"mode": mode}}
-    messages = paired(request.messages)
-    parts_of = functools.partial(_parts, names=call_names(messages))
-    contents = in_turn(messages, parts_of, assistant="model", field="parts")
-    return {"contents": contents, "config": config}
+            only = {"allowedFunctionNames": [request.chosen]} if request.chosen else {}
+            body["toolConfig"] = {"functionCallingConfig": {"mode": mode, **only}}
+    return body
+
+
+def _instruction(words: str) -> dict[str, Any]:
+    return {"role": "user", "parts": [{"text": words}]}
 
 
 def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
     if wanted is None:
         return {}
-    schema = {"response_json_schema": dict(wanted.schema)} if wanted.schema else {}
-    return {"response_mime_type": "application/json", **schema}
-
-
-def _alone(wire_id: str) -> dict[str, Any]:
-    """The SDK must not run calls or retry by itself."""
-    return {
-        "automatic_function_calling": {"disable": True},
-        "automatic_continuation": False,
-        "http_options": {"headers": {WIRE_ID_HEADER: wire_id}},
-    }
+    schema = {"responseJsonSchema": dict(wanted.schema)} if wanted.schema else {}
+    return {"responseMimeType": "application/json", **schema}
 
 
 def _parts(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
-    pictures: list[dict[str, Any]] = [
-        {"inline_data": {"data": image.data, "mime_type": image.media_type}}
-        for image in message.images
-    ]
+    pictures: list[dict[str, Any]] = [inline_data(image) for image in message.images]
     if message.role == "tool":
         called = message.tool_call_id
         name = names.get(called, called)
         result = {"id": called, "name": name, "response": {"result": message.content}}
-        return [{"function_response": result}, *pictures]
+        return [{"functionResponse": result}, *pictures]
     words = [{"text": message.content}] if message.content else []
     calls = [
         {
-            "function_call": {"id": call.id, "name": call.name, "args": dict(call.arguments)},
-            "thought_signature": _NO_SIGNATURE,
+            "functionCall": {"id": call.id, "name": call.name, "args": dict(call.arguments)},
+            "thoughtSignature": NO_SIGNATURE,
         }
         for call in message.tool_calls
     ]
     return [*pictures, *words, *calls]
 
 
-@dataclass(slots=True)
-class _Answer:
-    """Builds an answer from its events."""
+def inline_data(image: Image) -> dict[str, Any]:
+    return {"inlineData": {"mimeType": image.media_type, "data": base64_text(image)}}
 
-    provider: str
-    current: Try
-    call_prefix: str
-    characters: int = 0
-    calls: int = 0
-    reason: str = ""
-    usage: Any = None
 
-    def take(self, event: Any) -> list[Chunk]:
-        self.usage = event.usage_metadata or self.usage
-        chunks: list[Chunk] = []
-        for candidate in (event.candidates or [])[:1]:
-            parts = candidate.content.parts if candidate.content else None
-            for part in parts or ():
-                chunks += self._take_part(part)
-            if candidate.finish_reason is not None:
-                self.reason = candidate.finish_reason.name
-        if event.prompt_feedback is not None and event.prompt_feedback.block_reason is not None:
+class GeminiAnswer(AnswerBuilder):
+    """From the events of an answer, or a whole one: they have one shape."""
+
+    def __init__(self, provider: str, current: Try, call_prefix: str, *, raw: bool) -> None:
+        super().__init__(provider, current, raw=raw)
+        self.call_prefix = call_prefix
+        self.characters = 0
+        self.calls: list[ToolCall] = []
+        self.reason = ""
+        self.usage: dict[str, Any] | None = None
+
+    @override
+    def take(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        self.usage = value.get("usageMetadata") or self.usage
+        found: list[str | Arrived] = []
+        for number, candidate in enumerate(value.get("candidates") or ()):
+            if number or candidate.get("index"):  # of several answers, ours is the first
+                found.append(Arrived(bytes_in(candidate.get("content"))))
+                continue
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                found.append(self._take_part(part))
+            self.reason = candidate.get("finishReason") or self.reason
+        if (value.get("promptFeedback") or {}).get("blockReason"):
             self.reason = "SAFETY"  # the prompt itself was refused; no candidate follows
-        if self.reason == "MALFORMED_FUNCTION_CALL":
+        if self.reason == "MALFORMED_FUNCTION_CALL" and not self.raw:
             raise ValueError("the model wrote a function call that is not one")
-        self.current.whole = bool(self.reason)
-        return chunks
+        self.over = self.current.whole = bool(self.reason)
+        return found or [Arrived(0)]
 
-    def _take_part(self, part: Any) -> list[Chunk]:
-        if part.function_call is not None:
-            call = part.function_call
-            arguments = dict(call.args or {})
+    @override
+    def take_whole(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        return self.take(value)
+
+    @override
+    def refused(
+        self, config: ProviderConfig, response: httpx2.Response, words: str, value: Any
+    ) -> CloudError:
+        return _refused(config, response, words, value)
+
+    def _take_part(self, part: dict[str, Any]) -> str | Arrived:
+        call = part.get("functionCall")
+        if call is not None:
+            arguments = dict(call.get("args") or {})
             self.characters += len(str(arguments))
-            self.calls += 1
-            return [
-                ToolCall(
-                    name=call.name,
-                    arguments=arguments,
-                    id=call.id or f"{self.call_prefix}_{self.calls - 1}",
-                    source="cloud",
-                )
-            ]
-        if not part.text or part.thought:
-            return []  # thinking is not part of the answer
-        self.characters += len(part.text)
-        return [part.text]
+            id = call.get("id") or f"{self.call_prefix}_{len(self.calls)}"
+            self.calls.append(ToolCall(str(call["name"]), arguments, id, source="cloud"))
+            return Arrived(bytes_in((call["name"], str(arguments))))
+        text = part.get("text")
+        if not text or part.get("thought"):  # thinking is not part of the answer
+            return Arrived(bytes_in(part))
+        if not isinstance(text, str):
+            raise TypeError("text is not text")
+        self.characters += len(text)
+        return text
 
-    def end(self, request: Request) -> Finish:
+    @override
+    def end(self, request: Request) -> Iterator[Chunk]:
         if not self.reason:
             raise cut(self.provider)
+        yield from self.calls
+        with reading(self.provider):
+            finish = self._finish(request)
+        yield finish
+
+    def _finish(self, request: Request) -> Finish:
         reason = _FINISH.get(self.reason, "stop")
         if self.calls and reason == "stop":
             reason = "tool_calls"
-        if self.usage is None or self.usage.prompt_token_count is None:
+        usage = self.usage or {}
+        if usage.get("promptTokenCount") is None:
+            return estimated_finish(request, reason, self.characters)
+        written = usage.get("candidatesTokenCount")
+        if written is None and self.characters:
             return estimated_finish(request, reason, self.characters)
         return Finish(
             reason,
-            input_tokens=self.usage.prompt_token_count,
+            input_tokens=counted(
+                usage["promptTokenCount"], usage.get("toolUsePromptTokenCount") or 0
+            ),
             # Thinking is billed as output.
-            output_tokens=(self.usage.candidates_token_count or 0)
-            + (self.usage.thoughts_token_count or 0),
-            cached_tokens=self.usage.cached_content_token_count or 0,
-            audio_tokens=_tokens_of_sound(request, self.usage),
+            output_tokens=counted(written or 0, usage.get("thoughtsTokenCount") or 0),
+            cached_tokens=counted(usage.get("cachedContentTokenCount") or 0),
+            audio_tokens=_tokens_of_sound(request, usage),
             audio_seconds=audio_seconds(request),
         )
 
 
-def _speech_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
+def _speech_payload(request: Request, provider: str) -> dict[str, Any]:
     sound = one_sound(request, provider)
     parts: list[dict[str, Any]] = [
-        {"inline_data": {"data": sound.data, "mime_type": sound.media_type}},
+        {"inlineData": {"mimeType": sound.media_type, "data": base64_text(sound)}},
         {"text": _task(request)},
     ]
     config = {
-        "max_output_tokens": most_output_tokens(request),
+        "maxOutputTokens": most_output_tokens(request),
         "temperature": request.temperature,
         "seed": request.seed,
-        "system_instruction": INSTRUCTION,
-        **_alone(wire_id),
     }
-    return {"contents": [{"role": "user", "parts": parts}], "config": config}
+    return {
+        "contents": [{"role": "user", "parts": parts}],
+        "systemInstruction": _instruction(INSTRUCTION),
+        "generationConfig": config,
+    }
 
 
 def _task(request: Request) -> str:
@@ -292,6 +344,9 @@ def _in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     for chunk in chunks:
         if isinstance(chunk, str):
             texts.append(chunk)
+            yield Arrived(bytes_in(chunk))
+        elif isinstance(chunk, Arrived):
+            yield chunk
         elif isinstance(chunk, Finish):
             text = "".join(texts).strip()
             # Refused is not silent: without a text the door calls it empty.
@@ -300,66 +355,72 @@ def _in_one_piece(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
             yield chunk
 
 
-def _tokens_of_sound(request: Request, usage: Any) -> int:
+def _tokens_of_sound(request: Request, usage: dict[str, Any]) -> int:
     """How many tokens of the prompt were sound; all of them if Gemini does not say."""
     if request.task != "transcribe":
         return 0
+    details = usage.get("promptTokensDetails")
     counts = [
-        detail.token_count or 0
-        for detail in usage.prompt_tokens_details or ()
-        if detail.modality is not None and detail.modality.name == "AUDIO"
+        each.get("tokenCount") or 0 for each in details or () if each.get("modality") == "AUDIO"
     ]
-    return sum(counts) if usage.prompt_tokens_details else int(usage.prompt_token_count or 0)
+    return counted(*counts) if details else counted(usage["promptTokenCount"])
 
 
-def _embedding_payload(request: Request, provider: str, wire_id: str) -> dict[str, Any]:
-    """The request as arguments of the SDK."""
-    # One content per text: newer models make one vector of all texts in a content.
-    texts = texts_to_embed(request, provider)
-    contents = [{"role": "user", "parts": [{"text": text}]} for text in texts]
-    config: dict[str, Any] = {"http_options": {"headers": {WIRE_ID_HEADER: wire_id}}}
-    if request.dimensions is not None:
-        config["output_dimensionality"] = request.dimensions
-    return {"contents": contents, "config": config}
+def _embedding_payload(request: Request, config: ProviderConfig) -> dict[str, Any]:
+    # One request per text: newer models make one vector of all texts in a content.
+    model = f"models/{config.model.removeprefix('models/')}"
+    shape = {} if request.dimensions is None else {"outputDimensionality": request.dimensions}
+    return {
+        "requests": [
+            {"model": model, "content": {"parts": [{"text": text}]}, **shape}
+            for text in texts_to_embed(request, config.name)
+        ]
+    }
 
 
-def _vectors(made: EmbedContentResponse, request: Request, provider: str) -> Iterator[Chunk]:
+def _vectors(response: httpx2.Response, request: Request, provider: str) -> Iterator[Chunk]:
     with reading(provider):
-        rows = [tuple(float(value) for value in row.values or ()) for row in made.embeddings or ()]
+        made = response.json()
+        rows = [tuple(float(value) for value in row["values"]) for row in made["embeddings"]]
         if len(rows) != len(texts_to_embed(request, provider)) or not all(rows):
             raise ValueError("not one vector per text")
-        counted = made.usage_metadata.prompt_token_count if made.usage_metadata else None
+        read = (made.get("usageMetadata") or {}).get("promptTokenCount")
+        finish = (
+            estimated_finish(request, "stop", 0)
+            if read is None
+            else Finish("stop", input_tokens=counted(read))
+        )
     yield Vectors(tuple(rows))
-    if counted is None:
-        yield estimated_finish(request, "stop", 0)
-    else:
-        yield Finish("stop", input_tokens=counted)
+    yield finish
 
 
-@contextlib.contextmanager
-def _mapped(config: ProviderConfig) -> Generator[None]:
-    from google.genai import errors  # noqa: PLC0415
+def _refused(
+    config: ProviderConfig, response: httpx2.Response, words: str, value: Any
+) -> CloudError:
+    """Gemini answers 400 to a wrong key, and says in the body how long to wait."""
+    details: Any = None
+    with contextlib.suppress(LookupError, TypeError, AttributeError):
+        details = (value[0] if isinstance(value, list) else value)["error"].get("details")
+    wrong_key = "API_KEY_INVALID" in str(details)
+    error = refused(
+        config.name, response, message=words, status=401 if wrong_key else None, key=config.key
+    )
+    delay = _delay_in(details)
+    error.retry_after_s = error.retry_after_s if delay is None else delay
+    return error
 
-    with mapped(config.name, config.key):
-        try:
-            yield
-        except errors.APIError as error:
-            # Gemini answers 400 to a wrong key; only the details tell.
-            status = 401 if "API_KEY_INVALID" in str(error.details) else error.code
-            headers = getattr(error.response, "headers", None) or {}
-            raise status_error(
-                config.name,
-                status or 500,
-                str(error.message or ""),
-                retry_after_s=_delay_in(error.details) or retry_after(headers),
-                key=config.key,
-            ) from error
+
+def _read_refusal(config: ProviderConfig, response: httpx2.Response) -> CloudError:
+    value: Any = None
+    with contextlib.suppress(ValueError):
+        value = response.json()
+    return _refused(config, response, message_in(value), value)
 
 
 def _delay_in(details: Any) -> float | None:
-    """Google says in the body how long to wait: {"retryDelay": "7.5s"}."""
+    """As {"retryDelay": "7.5s"}."""
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
-        for detail in details["error"]["details"]:
+        for detail in details:
             if "retryDelay" in detail:
                 return float(detail["retryDelay"].removesuffix("s"))
     return None

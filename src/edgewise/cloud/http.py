@@ -1,4 +1,4 @@
-"""One HTTP client per provider: verified TLS, reads that can be aborted, our errors."""
+"""One HTTP client per provider: verified TLS, reads that can be aborted, our errors; exchanges."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 import socket
 import ssl
 import threading
 import urllib.request
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import httpcore2
 import httpx2
 from typing_extensions import override
 
-from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER, ProviderConfig
+from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER, Arrived, Chunk, ProviderConfig
 from edgewise.cloud.providers import PROVIDERS, is_loopback, row_for
 from edgewise.errors import (
     CloudAuthFailed,
@@ -35,6 +37,8 @@ from edgewise.errors import (
     CloudUnreachable,
     SettingsError,
 )
+from edgewise.types.messages import Request
+from edgewise.types.replies import Raw
 
 # An answer is complete before its last bytes are read. A reusable connection is worth this wait.
 DRAIN_S = 0.25
@@ -71,8 +75,8 @@ class WireProvider:
     def config(self) -> ProviderConfig:
         return self._config
 
-    def abort(self, wire_id: str) -> None:
-        self._wire.abort(wire_id)
+    def abort(self, wire_id: str) -> bool:
+        return self._wire.abort(wire_id)
 
     def close(self) -> None:
         self._wire.close()
@@ -96,7 +100,7 @@ class Wire:
         )
         self._tries = Tries()
         # Redirects are not followed: a prompt goes to the configured host or nowhere.
-        transport = _Transport(self.base_url, self.timeout, self._tries)
+        transport = _Transport(self.base_url, self.timeout, limits.total_s, self._tries)
         self.client = httpx2.Client(transport=transport, timeout=self.timeout)
 
     @contextlib.contextmanager
@@ -107,13 +111,16 @@ class Wire:
         current.via = via if self._may_be_edgewise else ()
         try:
             yield current
+        except CloudError as error:
+            error.begun = current.accepted
+            raise
         finally:
             if current.body is not None:
                 current.body.close()
             self._tries.end(name)
 
-    def abort(self, wire_id: str) -> None:
-        self._tries.abort(header_value(wire_id))
+    def abort(self, wire_id: str) -> bool:
+        return self._tries.abort(header_value(wire_id))
 
     def close(self) -> None:
         self._tries.abort_all()
@@ -141,12 +148,20 @@ def header_value(wire_id: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Try:
-    """One running request. `whole` says that the answer is complete, whatever bytes follow."""
+    """One running request. `whole` says that the answer is complete, whatever bytes follow.
+
+    sent      some of it has left
+    accepted  the provider answered with a status that is no refusal
+    patient   the answer comes in one piece: silence may last as long as an answer may
+    """
 
     connection: Connection | None = None
     body: httpx2.SyncByteStream | None = None
     aborted: bool = False
+    sent: bool = False
+    accepted: bool = False
     whole: bool = False
+    patient: bool = False
     via: tuple[str, ...] = ()
 
 
@@ -177,21 +192,25 @@ class Tries:
                 current.connection = connection
                 if current.aborted:
                     connection.shut_down()
+                else:
+                    current.sent = True
 
     def let_go(self, current: Try) -> None:
         """Called before the connection returns to the pool, where another try may take it."""
         with self.lock:
             current.connection = None
 
-    def abort(self, name: str) -> None:
+    def abort(self, name: str) -> bool:
+        """Break a try's connection. False if nothing of it was sent, and nothing will be."""
         with self.lock:
             current = self.running.get(name)
             if current is None:
                 self.early.append(name)
-                return
+                return True  # it may just have ended
             current.aborted = True
             if current.connection is not None:
                 current.connection.shut_down()
+            return current.sent
 
     def abort_all(self) -> None:
         for name in list(self.running):
@@ -298,8 +317,11 @@ class _Body(httpx2.SyncByteStream):
 class _Transport(httpx2.BaseTransport):
     """Sends through our own connections, always under the provider's time limits."""
 
-    def __init__(self, base_url: str, timeout: httpx2.Timeout, tries: Tries) -> None:
+    def __init__(
+        self, base_url: str, timeout: httpx2.Timeout, total_s: float, tries: Tries
+    ) -> None:
         self._tries = tries
+        self._total_s = total_s
         # Set here too: an SDK that passes `timeout=None` would disable the client's.
         self._timeouts = timeout.as_dict()
         self._pool = httpcore2.ConnectionPool(
@@ -318,6 +340,8 @@ class _Transport(httpx2.BaseTransport):
             raise httpx2.ReadError("aborted before it was sent", request=request)
         assert isinstance(request.stream, httpx2.SyncByteStream)
         url = request.url
+        patient = current is not None and current.patient
+        timeouts = self._timeouts | ({"read": self._total_s} if patient else {})
         sent = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(
@@ -325,7 +349,7 @@ class _Transport(httpx2.BaseTransport):
             ),
             headers=[*request.headers.raw, *_via(current)],
             content=request.stream,
-            extensions={**request.extensions, "timeout": self._timeouts},
+            extensions={**request.extensions, "timeout": timeouts},
         )
         self._tries.thread.current = current
         try:
@@ -337,6 +361,7 @@ class _Transport(httpx2.BaseTransport):
         body = _Body(response.stream, current, self._tries)
         if current is not None:
             current.body = body
+            current.accepted = response.status < 400
         return httpx2.Response(
             response.status, headers=response.headers, stream=body, extensions=response.extensions
         )
@@ -562,3 +587,234 @@ def _root_words(error: BaseException) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
+
+
+# -- one request and its answer, as they come: for OpenAI's protocols and Anthropic's --------------
+
+# A request that its client sent in the provider's own protocol leaves as it came, and the answer
+# comes back as it is: `Raw` pieces, out of which our flows read what they need.
+
+# Of a response, what its client may need: the provider's name for it, and its limits.
+_FOR_CLIENTS = re.compile(
+    r"(x-)?request-id|openai-processing-ms|(x|anthropic)-ratelimit-[a-z-]+", re.IGNORECASE
+)
+_OF_ERRORS = re.compile(rf"{_FOR_CLIENTS.pattern}|retry-after(-ms)?|x-should-retry", re.IGNORECASE)
+_LONGEST_ERROR = 65_536  # bytes of one that is passed on
+_NONE: Mapping[str, str] = {}
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+MOST_EVENT = 64_000_000  # bytes; a large picture has ten million
+MOST_ANSWER = 256_000_000  # of one that is not streamed
+DONE = "[DONE]"  # the end mark of OpenAI's streams, which is no JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What is sent. `raw`: the client gets the answer as it comes, in the form it asked for."""
+
+    path: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stream: bool = True
+    raw: bool = False
+
+
+class AnswerBuilder(ABC):
+    """Builds an answer from its pieces.
+
+    over    how it ended has been said
+    ended   nothing more of it comes, whatever the connection does
+    """
+
+    # An error inside a stream has status 200 and only a word; unknown ones are the server's fault.
+    status_of: ClassVar[Mapping[str, int]] = {}
+    over = ended = False
+
+    def __init__(self, provider: str, current: Try, *, raw: bool) -> None:
+        self.provider, self.current, self.raw = provider, current, raw
+
+    @abstractmethod
+    def take(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        """One event: its text, and how much else it brought."""
+
+    @abstractmethod
+    def take_whole(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
+        """The same of an answer in one piece."""
+
+    @abstractmethod
+    def end(self, request: Request) -> Iterator[Chunk]:
+        """The calls and the end. Raises CloudError if the answer was cut."""
+
+    def refused(
+        self, config: ProviderConfig, response: httpx2.Response, words: str, value: Any
+    ) -> CloudError:
+        """For an answer with an error status: what it says, and the JSON of its body, if any."""
+        return refused(config.name, response, message=words, key=config.key)
+
+    def shown(self, written: bytes, value: Any) -> bytes:
+        """What a client sees of an event; empty: nothing."""
+        return written
+
+    def check(self, value: Any, key: str = "") -> None:
+        """Raises CloudError for an error in place of an answer."""
+        error = value.get("error")
+        if not error:
+            return
+        words = [error.get(name) for name in ("code", "type")] if isinstance(error, dict) else []
+        known = (
+            int(word) if str(word).isdigit() else self.status_of.get(word) for word in words if word
+        )
+        status = next((status for status in known if status), 500)
+        raise status_error(self.provider, status, message_in(value), key=key)
+
+
+def exchange(
+    wire: Wire,
+    config: ProviderConfig,
+    post: Post,
+    request: Request,
+    wire_id: str,
+    answer: Callable[[Try], AnswerBuilder],
+) -> Iterator[Chunk]:
+    """Send it, and yield what comes, as `Raw` or as text and `Arrived`; then calls and `Finish`."""
+    sent = wire.client.build_request(
+        "POST",
+        wire.base_url.rstrip("/") + post.path,
+        content=json.dumps(post.body, ensure_ascii=False, separators=(",", ":")).encode(),
+        headers={
+            **post.headers,
+            "content-type": "application/json",
+            WIRE_ID_HEADER: header_value(wire_id),
+        },
+    )
+    with wire.attempt(wire_id, request.via) as current, mapped(config.name, config.key):
+        current.patient = not post.stream
+        reader = answer(current)
+        response = wire.client.send(sent, stream=True)
+        if response.status_code >= 300:  # redirects are not followed
+            written = read_whole(response)
+            value, words = None, ""
+            if "json" not in response.headers.get("content-type", ""):
+                words = written.decode("utf-8", "replace")
+            else:
+                with contextlib.suppress(ValueError):
+                    value = json.loads(written)
+                    words = message_in(value)
+            error = reader.refused(config, response, words, value)
+            if post.raw:
+                headers = {n: v for n, v in response.headers.items() if _OF_ERRORS.fullmatch(n)}
+                _tell(error, written, value, config.key, headers)
+            raise error
+        for piece in _pieces(response, post, reader, config):
+            if post.raw:
+                yield piece
+            else:
+                yield from _plain(piece)
+        yield from reader.end(request)
+
+
+def _pieces(
+    response: httpx2.Response, post: Post, reader: AnswerBuilder, config: ProviderConfig
+) -> Iterator[Raw]:
+    headers = {n: v for n, v in response.headers.items() if _FOR_CLIENTS.fullmatch(n)}
+    if not post.stream:
+        written = read_whole(response)
+        with reading(config.name):
+            value = json.loads(written)
+            reader.check(value, config.key)
+            found = reader.take_whole(value)
+        yield _raw(written, value, found, closing=True, headers=headers)
+        return
+    expect_events(config.name, response)
+    # Kept open until the response is closed, which reads what is left: so it can be used again.
+    content = events(response.iter_bytes())
+    yield from _events_of(content, reader, config, headers)
+    response.close()
+    content.close()
+
+
+def read_whole(response: httpx2.Response) -> bytes:
+    """All bytes of it, unpacked. Raises DecodingError for more than any answer has."""
+    held = bytearray()
+    for part in response.iter_bytes():
+        held += part
+        if len(held) > MOST_ANSWER:
+            raise httpx2.DecodingError(f"an answer of more than {MOST_ANSWER / 1e6:.0f} MB")
+    return bytes(held)
+
+
+def _events_of(
+    content: Iterator[tuple[bytes, str]],
+    reader: AnswerBuilder,
+    config: ProviderConfig,
+    headers: dict[str, str],
+) -> Iterator[Raw]:
+    for written, data in content:
+        value, found = None, tuple[str | Arrived, ...]()
+        if data and data != DONE:
+            try:
+                with reading(config.name):
+                    value = json.loads(data)
+                    reader.check(value, config.key)
+                    found = tuple(reader.take(value))
+            except CloudError as error:
+                if reader.raw and value is not None and not isinstance(error, CloudMalformed):
+                    _tell(error, written, value, config.key)
+                raise
+        elif data:
+            reader.over = reader.ended = True
+        left = reader.shown(written, value)
+        yield _raw(left, value, found, closing=reader.over, headers=headers)
+        headers = {}
+        if reader.ended:
+            return
+
+
+def _tell(
+    error: CloudError, written: bytes, value: Any, key: str, headers: Mapping[str, str] = _NONE
+) -> None:
+    """Keep a provider's own words of what is wrong: agents go by them. What it says of the key is
+    nothing that a client could mend, and what of the key is quoted elsewhere is no client's."""
+    if isinstance(error, CloudAuthFailed) or error.status == LOOP_STATUS:
+        return
+    if len(written) > _LONGEST_ERROR or not isinstance(value, dict):
+        return
+    if len(key) >= _SHORTEST_KEY and key.encode() in written:
+        written = written.replace(key.encode(), b"***")
+        value = json.loads(json.dumps(value).replace(key, "***"))
+    error.raw = Raw(written, value, headers=headers)
+
+
+def _raw(written: bytes, value: Any, found: Sequence[str | Arrived], **more: Any) -> Raw:
+    text = "".join(each for each in found if isinstance(each, str))
+    size = sum(each.size for each in found if isinstance(each, Arrived))
+    return Raw(written, value, text, size, **more)
+
+
+def _plain(piece: Raw) -> Iterator[Chunk]:
+    if piece.size or not piece.text:
+        yield Arrived(piece.size)
+    if piece.text:
+        yield piece.text
+
+
+def events(content: Iterator[bytes]) -> Generator[tuple[bytes, str], None, None]:
+    """Each event of a stream: its bytes, blank line included, and its data; "" of a comment.
+
+    What stands after the last blank line was cut, and is no event. One without an end is refused:
+    it would take all memory, and longer with each part of it.
+    """
+    held, looked = bytearray(), 0
+    for part in content:
+        held += part
+        start = 0
+        while found := _EVENT_END.search(held, looked):
+            written = bytes(held[start : found.end()])
+            start = looked = found.end()
+            lines = _LINE_END.split(written.decode("utf-8"))
+            data = [line[5:].removeprefix(" ") for line in lines if line.startswith("data:")]
+            yield written, "\n".join(data)
+        del held[:start]
+        looked = max(0, len(held) - 3)  # the longest end may have begun
+        if len(held) > MOST_EVENT:
+            raise httpx2.DecodingError(f"an event of more than {MOST_EVENT / 1e6:.0f} MB")

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from edgewise.cloud.conversation import (
+    LIMIT_NAMES,
     audio_seconds,
+    bytes_in,
+    counted,
     data_url,
     described,
     estimated_finish,
+    most_asked,
     one_sound,
     paired,
     texts_to_embed,
+    whole_calls,
     words_before,
-    written_call,
 )
 from edgewise.cloud.http import (
     WIRE_ID_HEADER,
+    AnswerBuilder,
+    Post,
     Try,
     Wire,
     WireProvider,
     broken,
     cut,
-    expect_events,
+    exchange,
     header_value,
     mapped,
     message_in,
@@ -34,10 +43,10 @@ from edgewise.cloud.http import (
     refused,
     status_error,
 )
-from edgewise.cloud.provider import Chunk, CloudProvider, ProviderConfig
-from edgewise.cloud.providers import Provider, row_for
-from edgewise.types.messages import Message, Request, ResponseFormat, ToolCall
-from edgewise.types.tokens import Finish, FinishReason, Vectors
+from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig
+from edgewise.cloud.providers import PROVIDERS, Provider, row_for
+from edgewise.types.messages import Message, Original, Request, ResponseFormat, ToolCall
+from edgewise.types.replies import Finish, FinishReason, Vectors
 
 if TYPE_CHECKING:
     import openai
@@ -53,6 +62,9 @@ _ENDINGS = {
     "audio/ogg": "ogg",
     "audio/webm": "webm",
 }
+# Of a piece of an answer, what is read as itself.
+_DELTA = {"content", "refusal", "tool_calls", "role"}
+_NO_USAGE = re.compile(rb',\s*(?<!\\)"usage"\s*:\s*null')
 _FINISH: dict[str, FinishReason] = {
     "length": "length",
     "tool_calls": "tool_calls",
@@ -99,29 +111,79 @@ class OpenAIProvider(WireProvider):
 
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         config, row, client = self._config, self._row, self._client
+        if request.task in ("chat", "call"):
+            yield from self._chat(request, wire_id)
+            return
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        with self._wire.attempt(wire_id, request.via) as current, _mapped(config):
+        with self._wire.attempt(wire_id, request.via), _mapped(config):
             if request.task == "transcribe":
                 yield from _transcribe(client, request, config, row, headers)
-                return
-            if request.task == "embed":
+            else:
                 yield from _embed(client, request, config, headers)
-                return
-            options = payload(request, config.model, row)
-            events = client.chat.completions.create(**options, extra_headers=headers)
-            expect_events(config.name, events.response)
-            answer = _Answer(config.name, current, f"call_{wire_id}")
-            for event in events:
-                with reading(config.name):
-                    texts = answer.take(event)
-                yield from texts
-            yield from answer.end(request)
+
+    def _chat(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        config, client, original = self._config, self._client, request.original
+        if original is None:
+            body = payload(request, config.model, self._row)
+            post = Post(path="/chat/completions", body=body)
+        else:
+            post = forwarded(request, original, config.model, self._row)
+        responses = post.path == "/responses"
+        asked = original is not None and (original.body.get("stream_options") or {})
+        hide_usage = post.raw and not (asked and asked.get("include_usage"))
+
+        def answer(current: Try) -> AnswerBuilder:
+            if responses:
+                return ResponsesAnswer(config.name, current, raw=post.raw)
+            prefix = f"call_{wire_id}"
+            return ChatBuilder(config.name, current, prefix, raw=post.raw, hide_usage=hide_usage)
+
+        # The SDK keeps its key apart from its other headers.
+        sdk = {**client.default_headers, "Authorization": f"Bearer {client.api_key}"}
+        usual = {name: value for name, value in sdk.items() if isinstance(value, str)}
+        post = replace(post, headers={**post.headers, **usual})
+        yield from exchange(self._wire, config, post, request, wire_id, answer)
 
     def check_key(self) -> None:
         with _mapped(self._config), reading(self._config.name):
             found = self._client.get(self._row.key_check, cast_to=object)
             if not isinstance(found, dict):  # a log-in page of some network says 200, too
                 raise TypeError("not an object")
+
+
+def forwarded(request: Request, original: Original, model: str, row: Provider) -> Post:
+    """The request as its client sent it, to this model. What a model refuses that we chose is
+    adapted; to one that the client named, everything goes as it came."""
+    responses, body = original.wire == "responses", dict(original.body)
+    limits = LIMIT_NAMES[original.wire]
+    chosen = not str(body.get("model", "")).endswith(model)
+    body["model"] = model
+    if original.stream:
+        body["stream"] = True
+        if row.usage_on_request and not responses:
+            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+    given = most_asked(original)
+    # One that knows the older name alone would write without a limit. The others know both.
+    older = row.name in PROVIDERS and row.output_limit == "max_tokens"
+    unheard = older and not body.get("max_tokens")
+    if given is None and request.max_tokens:
+        body[limits[-1] if responses else row.output_limit] = request.max_tokens
+    elif given is not None and not responses and (chosen or unheard):
+        for name in limits:
+            body.pop(name, None)
+        body[row.output_limit] = given
+    traits = row.traits(model)
+    if chosen and not traits.temperature:
+        body.pop("temperature", None)
+    if chosen and traits.reasoning_effort and not responses:
+        body.setdefault("reasoning_effort", traits.reasoning_effort)
+    return Post(
+        path="/responses" if responses else "/chat/completions",
+        body=body,
+        headers=original.headers,
+        stream=original.stream,
+        raw=original.as_asked,
+    )
 
 
 def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
@@ -131,31 +193,33 @@ def payload(request: Request, model: str, row: Provider) -> dict[str, Any]:
         "model": model,
         "messages": list(_messages(paired(request.messages, short_ids=row.short_tool_ids))),
         "stream": True,
-        row.output_limit: request.max_tokens,
         **_format(request.response_format),
+        **_tools(request),
     }
-    extra: dict[str, Any] = {}
+    ends = {row.output_limit: request.max_tokens, "stop": list(request.stop)}
+    body |= {name: value for name, value in ends.items() if value}  # if anybody asked for it
     if row.usage_on_request:
         body["stream_options"] = {"include_usage": True}
     if traits.temperature:
         body["temperature"] = request.temperature
     if row.seed_field:
-        extra[row.seed_field] = request.seed
-    if request.stop:
-        body["stop"] = list(request.stop)
-    if request.tools:
-        body["tools"] = [
-            {"type": "function", "function": described(tool)} for tool in request.tools
-        ]
-        if request.tool_choice != "auto":
-            body["tool_choice"] = request.tool_choice
+        body[row.seed_field] = request.seed
     if traits.reasoning_effort:
         body["reasoning_effort"] = traits.reasoning_effort
     if traits.thinking:
-        extra["thinking"] = {"type": traits.thinking}
-    if extra:
-        body["extra_body"] = extra
+        body["thinking"] = {"type": traits.thinking}
     return body
+
+
+def _tools(request: Request) -> dict[str, Any]:
+    if not request.tools:
+        return {}
+    offered = [{"type": "function", "function": described(tool)} for tool in request.tools]
+    if request.chosen:
+        chosen = {"type": "function", "function": {"name": request.chosen}}
+        return {"tools": offered, "tool_choice": chosen}
+    choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
+    return {"tools": offered, **choice}
 
 
 def _format(wanted: ResponseFormat | None) -> dict[str, Any]:
@@ -199,6 +263,9 @@ def _written(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
+# -- answers ---------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class _Call:
     """An unfinished tool call."""
@@ -208,62 +275,31 @@ class _Call:
     arguments: str = ""
 
 
-@dataclass(slots=True)
-class _Answer:
-    """Builds an answer from its events."""
+class _OpenAIAnswer(AnswerBuilder):
+    """What both protocols have."""
 
-    provider: str
-    current: Try
-    call_prefix: str
-    characters: int = 0
-    calls: list[_Call] = field(default_factory=list)
-    places: dict[int, _Call] = field(default_factory=dict)
-    reason: str = ""
-    refusal: bool = False
-    usage: Any = None
+    status_of = _STATUS_OF_WORD
 
-    def take(self, event: Any) -> list[str]:
-        """The text of one event; everything else is kept for the end."""
-        self.usage = event.usage or self.usage
-        texts: list[str] = []
-        for choice in event.choices[:1]:
-            delta = choice.delta
-            if delta is not None:
-                texts = [text for text in (delta.content, delta.refusal) if text]
-                self.refusal = self.refusal or bool(delta.refusal)
-                for piece in delta.tool_calls or ():
-                    self._take_call(piece)
-            self.reason = choice.finish_reason or self.reason
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("content is not text")
-        self.characters += sum(len(text) for text in texts)
-        # Only usage and the end mark follow the reason: the answer is complete from here on.
-        self.current.whole = bool(self.reason)
-        return texts
+    def __init__(self, provider: str, current: Try, *, raw: bool) -> None:
+        super().__init__(provider, current, raw=raw)
+        self.characters = 0
+        self.calls: list[_Call] = []
+        self.reason: FinishReason | None = None
+        self.refusal = False
+        self.usage: Any = None
 
-    def _take_call(self, piece: Any) -> None:
-        place = piece.index or 0
-        call = self.places.get(place)
-        # Some servers number every call 0; then a new id is a new call.
-        if call is None or (piece.id and call.name and piece.id != call.id):
-            call = _Call(id=piece.id or f"{self.call_prefix}_{len(self.calls)}")
-            self.places[place] = call
-            self.calls.append(call)
-        if piece.function is not None:
-            call.name += piece.function.name or ""
-            call.arguments += piece.function.arguments or ""
-
+    @override
     def end(self, request: Request) -> Iterator[Chunk]:
-        if not self.reason:
+        if self.reason is None:
             raise cut(self.provider)
         with reading(self.provider):
-            calls = [written_call(call.name, call.arguments, call.id) for call in self.calls]
-            finish = self._finish(request)
+            finish = self._finish(request, self.reason)
+            written = ((call.name, call.arguments, call.id) for call in self.calls)
+            calls = list(whole_calls(written, finish.reason, passed_on=self.raw))
         yield from calls
         yield finish
 
-    def _finish(self, request: Request) -> Finish:
-        reason = _FINISH.get(self.reason, "stop")
+    def _finish(self, request: Request, reason: FinishReason) -> Finish:
         if self.refusal:
             reason = "filtered"
         elif self.calls and reason == "stop":
@@ -271,13 +307,155 @@ class _Answer:
         if self.usage is None:
             written = self.characters + sum(len(call.arguments) for call in self.calls)
             return estimated_finish(request, reason, written)
-        details = self.usage.prompt_tokens_details
+        usage = self.usage  # responses have other words for the same counts
+        details = _first(usage, "prompt_tokens_details", "input_tokens_details") or {}
+        wrote = _first(usage, "completion_tokens_details", "output_tokens_details") or {}
         return Finish(
             reason,
-            input_tokens=int(self.usage.prompt_tokens or 0),
-            output_tokens=int(self.usage.completion_tokens or 0),
-            cached_tokens=int((details.cached_tokens if details else 0) or 0),
+            input_tokens=counted(_first(usage, "prompt_tokens", "input_tokens")),
+            output_tokens=counted(_first(usage, "completion_tokens", "output_tokens")),
+            cached_tokens=counted(details.get("cached_tokens") or 0),
+            stored_tokens=counted(details.get("cache_write_tokens") or 0),
+            audio_tokens=counted(details.get("audio_tokens") or 0),
+            spoken_tokens=counted(wrote.get("audio_tokens") or 0),
         )
+
+    def _said(self, *given: Any) -> list[str | Arrived]:
+        texts = [text for text in given if text]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("content is not text")
+        self.characters += sum(len(text) for text in texts)
+        return [*texts]
+
+
+class ChatBuilder(_OpenAIAnswer):
+    """From the chunks of a chat completion, or a whole one. `hide_usage`: only we asked for it."""
+
+    def __init__(
+        self, provider: str, current: Try, call_prefix: str, *, raw: bool, hide_usage: bool
+    ) -> None:
+        super().__init__(provider, current, raw=raw)
+        self._call_prefix, self._hide_usage = call_prefix, hide_usage
+        self._places: dict[int, _Call] = {}
+        self._finished: dict[int, bool] = {}  # of several answers, those that have begun
+
+    @override
+    def end(self, request: Request) -> Iterator[Chunk]:
+        if not (self.ended or all(self._finished.values())):  # one of several was cut
+            raise cut(self.provider)
+        yield from super().end(request)
+
+    @override
+    def take(self, value: dict[str, Any]) -> list[str | Arrived]:
+        return self._take(value, "delta")
+
+    @override
+    def take_whole(self, value: dict[str, Any]) -> list[str | Arrived]:
+        return self._take(value, "message")
+
+    def _take(self, value: dict[str, Any], name: str) -> list[str | Arrived]:
+        """The text of one event, and how much else it brought, which is kept for the end."""
+        self.usage = value.get("usage") or self.usage
+        choices = value.get("choices", ())
+        ended = any(choice.get("finish_reason") for choice in choices)
+        self.over = ended or (self.over and not choices)
+        texts: list[str | Arrived] = []
+        hidden = 0
+        for choice in choices:
+            place = choice.get("index") or 0
+            self._finished[place] = bool(self._finished.get(place) or choice.get("finish_reason"))
+            delta = choice.get(name)
+            if place:  # of several answers, ours is the first; a client gets all
+                hidden += bytes_in(delta)
+                continue
+            if delta is not None:
+                texts = self._said(delta.get("content"), delta.get("refusal"))
+                self.refusal = self.refusal or bool(delta.get("refusal"))
+                # Thoughts, under many names.
+                hidden += bytes_in({name: delta[name] for name in delta.keys() - _DELTA})
+                for place, piece in enumerate(delta.get("tool_calls") or ()):
+                    hidden += self._take_call(piece, place)
+            if reason := choice.get("finish_reason"):
+                self.reason = _FINISH.get(reason, "stop")
+        # Only usage and the end mark follow the reason: the answer is complete from here on.
+        self.current.whole = self.reason is not None and all(self._finished.values())
+        return [Arrived(hidden), *texts] if hidden else texts
+
+    def _take_call(self, piece: Any, at: int) -> int:
+        function = piece.get("function")
+        if function is None:
+            return bytes_in(piece.get("custom"))
+        place, id = piece.get("index", at) or 0, piece.get("id")
+        call = self._places.get(place)
+        # Some servers number every call 0; then a new id is a new call.
+        if call is None or (id and call.name and id != call.id):
+            call = _Call(id=id or f"{self._call_prefix}_{len(self.calls)}")
+            self._places[place] = call
+            self.calls.append(call)
+        name, arguments = function.get("name") or "", function.get("arguments") or ""
+        call.name += name
+        call.arguments += arguments
+        return bytes_in((name, arguments))
+
+    @override
+    def shown(self, written: bytes, value: Any) -> bytes:
+        if not self._hide_usage or value is None or "usage" not in value:
+            return written
+        if not value.get("choices"):
+            return b""
+        return _NO_USAGE.sub(b"", written) if value["usage"] is None else written
+
+
+class ResponsesAnswer(_OpenAIAnswer):
+    """From the events of a response, or a whole one."""
+
+    @override
+    def check(self, value: Any, key: str = "") -> None:
+        told = value.get("type") == "error"  # an event that is the error itself
+        super().check({"error": {**value, "type": value.get("code")}} if told else value, key)
+
+    @override
+    def take(self, value: dict[str, Any]) -> list[str | Arrived]:
+        kind, delta = str(value.get("type")), value.get("delta")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            self.refusal = self.refusal or "refusal" in kind
+            return self._said(delta)
+        if kind == "response.output_item.done":
+            return [Arrived(self._take_item(value.get("item") or {}))]
+        if kind in ("response.completed", "response.incomplete", "response.failed"):
+            self._close(value.get("response") or {})
+        # What is done has come before, piece by piece.
+        return [Arrived(0 if "done" in kind or delta is None else bytes_in(delta))]
+
+    @override
+    def take_whole(self, value: dict[str, Any]) -> list[str | Arrived]:
+        texts: list[str | Arrived] = []
+        hidden = 0
+        for item in value.get("output") or ():
+            hidden += self._take_item(item)
+            for part in item.get("content") or () if item.get("type") == "message" else ():
+                self.refusal = self.refusal or bool(part.get("refusal"))
+                texts += self._said(part.get("text"), part.get("refusal"))
+        self._close(value)
+        return [Arrived(hidden), *texts]
+
+    def _take_item(self, item: dict[str, Any]) -> int:
+        """Bytes of what is no message; a call of a function is kept."""
+        if item.get("type") == "function_call":
+            self.calls.append(_Call(item["call_id"], item["name"], item.get("arguments") or ""))
+        return 0 if item.get("type") == "message" else bytes_in(item)
+
+    def _close(self, response: dict[str, Any]) -> None:
+        self.over = self.ended = self.current.whole = True
+        self.usage = response.get("usage")
+        status = response.get("status")
+        self.check(response)
+        why = (response.get("incomplete_details") or {}).get("reason")
+        short: FinishReason = "filtered" if why == "content_filter" else "length"
+        self.reason = "stop" if status == "completed" else short
+
+
+# -- speech and embeddings -------------------------------------------------------------------------
 
 
 def _transcribe(
@@ -333,17 +511,17 @@ def _heard_finish(request: Request, usage: Any, characters: int) -> Finish:
     sound = getattr(details, "audio_tokens", None)
     return Finish(
         "stop",
-        input_tokens=int(tokens or 0),
-        output_tokens=int(_first(usage, "output_tokens", "completion_tokens") or 0),
+        input_tokens=counted(tokens or 0),
+        output_tokens=counted(_first(usage, "output_tokens", "completion_tokens") or 0),
         # Not specified: count all of it as sound, which costs more.
-        audio_tokens=int((tokens or 0) if sound is None else sound),
+        audio_tokens=counted((tokens or 0) if sound is None else sound),
         audio_seconds=float(audio_seconds(request) if seconds is None else seconds),
     )
 
 
 def _first(usage: Any, *names: str) -> Any:
-    found = (getattr(usage, name, None) for name in names)
-    return next((value for value in found if value is not None), None)
+    of = usage.get if isinstance(usage, Mapping) else lambda name: getattr(usage, name, None)
+    return next((value for value in map(of, names) if value is not None), None)
 
 
 def _embed(
@@ -359,11 +537,11 @@ def _embed(
         vectors = Vectors(tuple(tuple(float(value) for value in row.embedding) for row in rows))
         if not all(vectors.values):
             raise ValueError("an empty vector")
-        usage: Any = made.usage
-        if usage is None or usage.prompt_tokens is None:
+        tokens = getattr(made.usage, "prompt_tokens", None)
+        if tokens is None:
             finish = estimated_finish(request, "stop", 0)
         else:
-            finish = Finish("stop", input_tokens=int(usage.prompt_tokens))
+            finish = Finish("stop", input_tokens=counted(tokens))
     yield vectors
     yield finish
 

@@ -1,20 +1,25 @@
 """Finds personal data in a text: by patterns with check digits, and by finders from outside.
 
 Every search is linear in the length of the text, whatever the text is: no pattern can go back and
-forth over a long run. A text is first made flat, character by character, so that full-width digits,
-odd dashes, invisible characters and the escapes of JSON and URLs do not hide a value; places in it
-stay the same.
+forth over a long run. A text is first made flat, so that full-width digits, odd dashes, invisible
+characters and the escapes of JSON and URLs do not hide a value.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
+import threading
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
-from edgewise.types.personal_data import KINDS
+from edgewise.errors import ExtraMissing, ModelNotFound
+from edgewise.types.messages import KINDS
 
 
 class Found(NamedTuple):
@@ -38,12 +43,13 @@ class Finder(Protocol):
 
 def find(text: str, kinds: Iterable[str], finders: Sequence[Finder] = ()) -> list[Found]:
     """In order, none overlapping another. Raises whatever a finder raises."""
-    wanted, flat = set(kinds), flattened(text)
+    wanted = set(kinds)
     found = [
-        Found(start, end, kind)
+        Found(*flat.places(start, end), kind)
+        for flat in flattened(text)
         for kind in KINDS
         if kind in wanted
-        for start, end in _SEARCHES[kind](flat)
+        for start, end in _SEARCHES[kind](flat.text)
     ]
     for finder in finders:
         if wanted.intersection(finder.kinds):
@@ -73,6 +79,10 @@ def joined(found: Iterable[Found]) -> list[Found]:
 # -- flat text -------------------------------------------------------------------------------------
 
 _INVISIBLE = "\u200b"
+# Unicode's Default_Ignorable_Code_Point, as far as the category does not say it.
+_SHOWS_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 class _Flat(dict[int, str]):
@@ -89,11 +99,13 @@ def _plain(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.decimal(character))
-    if category == "Cf":  # joiners, marks of direction, soft hyphens
+    # Joiners, marks of direction, soft hyphens; and what shows nothing although it is called a
+    # letter or a mark: fillers, selectors of a variant.
+    if category == "Cf" or _SHOWS_NOTHING.fullmatch(character):
         return _INVISIBLE
     if category == "Pd" or character == "\u2212":
         return "-"
-    if category.startswith("Z"):
+    if category.startswith("Z") or character == "\u2800":  # Braille without a dot
         return " "
     if character in "\u3002\uff61\u00b7\u2219\u2022":
         return "."
@@ -106,32 +118,79 @@ _FLAT = _Flat()
 _ESCAPE = re.compile(r"\\(?:[nrtbf\"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}")
 
 
-def flattened(text: str) -> str:
-    """As long as the text, and as it looks to somebody who reads it."""
+_ODD = re.compile(rf"{_ESCAPE.pattern}|{_INVISIBLE}+")
+
+
+@dataclass(slots=True)
+class _Looks:
+    """A text as it looks to somebody who reads it, and where its characters stand in the text."""
+
+    text: str
+    # From each character in `moves` on, `by` more stand before it in the text. Where escapes end.
+    moves: list[int] = field(default_factory=list)
+    by: list[int] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        if not self.moves:
+            return start, end
+        return self._place(start), self.ends.get(end) or self._place(end - 1) + 1
+
+    def _place(self, place: int) -> int:
+        found = bisect_right(self.moves, place)
+        return place + (self.by[found - 1] if found else 0)
+
+
+def flattened(text: str) -> list[_Looks]:
+    """Without what cannot be seen. Where there is such, it may also stand between two words."""
     plain = text if text.isascii() else text.translate(_FLAT)
-    return _ESCAPE.sub(_meant, plain) if "\\" in plain or "%" in plain else plain
+    if not ("\\" in plain or "%" in plain or _INVISIBLE in plain):
+        return [_Looks(plain)]
+    looks = [_without_odd(plain, "")]
+    if len(looks[0].ends) < len(looks[0].moves):
+        looks.append(_without_odd(plain, " "))
+    return looks
 
 
-def _meant(escape: re.Match[str]) -> str:
-    written = escape[0]
-    if len(written) == 2:
-        character = written[1] if written[1] in '"/\\' else " "
-    else:
-        character = _FLAT[int(written.lstrip("\\%u"), 16)]
-    return character.ljust(len(written), _INVISIBLE)
+def _without_odd(plain: str, unseen: str) -> _Looks:
+    """Escapes as what they mean; `unseen` in place of what cannot be seen."""
+    pieces: list[str] = []
+    looks = _Looks("")
+    done = length = 0
+    for odd in _ODD.finditer(plain):
+        meant = _meant(odd[0])
+        meant = unseen if meant == _INVISIBLE else meant
+        pieces += (plain[done : odd.start()], meant)
+        length += odd.start() - done + len(meant)
+        done = odd.end()
+        looks.moves.append(length)
+        looks.by.append(done - length)
+        if meant:
+            looks.ends[length] = done
+    looks.text = "".join((*pieces, plain[done:]))
+    return looks
 
 
-# Between two groups of digits: a few spaces, dots or dashes, and what cannot be seen.
-_UNSEEN = rf"{_INVISIBLE}{{0,6}}"
-_GAP = rf"{_UNSEEN}[ \t\r\n.\-_/]{{0,3}}{_UNSEEN}"
+def _meant(odd: str) -> str:
+    if odd[0] == _INVISIBLE:
+        return _INVISIBLE
+    if len(odd) == 2:
+        return odd[1] if odd[1] in '"/\\' else " "
+    return _FLAT[int(odd.lstrip("\\%u"), 16)]
+
+
+# Between two groups of digits: a few spaces, dots or dashes; a plus is a space of a URL.
+_GAP = r"[ \t\r\n.\-_/+]{0,4}"
+# As in "card4111…": a word that has no digits. A letter or two are rather part of a hash.
+_WORD = "(?<![A-Za-z0-9])(?:[A-Za-z]{3,16}%s)?"
 Spans = Iterator[tuple[int, int]]
 
 # -- e-mail ----------------------------------------------------------------------------------------
 
-_LETTER = rf"[\w\u0300-\u036f{_INVISIBLE}]"
+_LETTER = r"[\w\u0300-\u036f]"
 _DOMAIN = re.compile(
-    rf"@(?:(?:{_LETTER}(?:[\w\u0300-\u036f{_INVISIBLE}-]{{0,70}})\.){{1,10}}"
-    rf"(?=[\w-]*[^\W\d_])[\w\u0300-\u036f{_INVISIBLE}-]{{1,62}}{_LETTER}|\[[^\]\s]{{2,64}}\])"
+    rf"@(?:(?:{_LETTER}(?:[\w\u0300-\u036f-]{{0,70}})\.){{1,10}}"
+    rf"(?=[\w-]*[^\W\d_])[\w\u0300-\u036f-]{{1,62}}{_LETTER}|\[[^\]\s]{{2,64}}\])"
 )
 _LOCAL = set(".+%'\u2019-_!#$&^~\\")
 
@@ -158,7 +217,6 @@ def _emails(text: str) -> Spans:
 def _in_local(character: str) -> bool:
     return (
         character in _LOCAL
-        or character == _INVISIBLE
         or character.isalnum()
         or unicodedata.category(character).startswith("M")
     )
@@ -166,7 +224,7 @@ def _in_local(character: str) -> bool:
 
 # -- cards and accounts ----------------------------------------------------------------------------
 
-_DIGITS = re.compile(rf"(?<![A-Za-z0-9])[0-9]{{3,}}+(?:{_GAP}[0-9]++)*+")
+_DIGITS = re.compile(rf"{_WORD % '+'}([0-9]{{3,}}+(?:{_GAP}[0-9]++)*+)")
 _GROUP = re.compile("[0-9]+")
 _CARDS = re.compile(
     # By the issuers' first digits and the lengths they use.
@@ -183,7 +241,7 @@ _MOST_CARD_DIGITS = 19
 
 def _cards(text: str) -> Spans:
     for run in _DIGITS.finditer(text):
-        groups = [each.span() for each in _GROUP.finditer(text, *run.span())]
+        groups = [each.span() for each in _GROUP.finditer(text, *run.span(1))]
         if _glued(text, run.end()):  # its last group is part of a word
             del groups[-1]
         first = 0
@@ -247,17 +305,17 @@ _IBANS = {
 _IBAN_LENGTHS = {
     country: length for length, countries in _IBANS.items() for country in countries.split()
 }
-_IBAN_START = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z]{{2}}{_GAP}[0-9]{{2}}")
+_IBAN_START = re.compile(rf"{_WORD % '?'}([A-Za-z]{{2}}{_GAP}[0-9]{{2}})")
 _IBAN_NEXT = re.compile(rf"{_GAP}([A-Za-z0-9])")
 
 
 def _ibans(text: str) -> Spans:
     done = 0
     for start in _IBAN_START.finditer(text):
-        length = _IBAN_LENGTHS.get(start[0][:2].upper(), 0)
-        if start.start() < done or not length:
+        length = _IBAN_LENGTHS.get(start[1][:2].upper(), 0)
+        if start.start(1) < done or not length:
             continue
-        written, end = [start[0][:2], start[0][-2:]], start.end()
+        written, end = [start[1][:2], start[1][-2:]], start.end()
         for _ in range(length - 4):
             following = _IBAN_NEXT.match(text, end)
             if following is None:
@@ -267,7 +325,7 @@ def _ibans(text: str) -> Spans:
         iban = "".join(written).upper()
         if len(iban) == length and not _glued(text, end) and _mod_97(iban):
             done = end
-            yield start.start(), end
+            yield start.start(1), end
 
 
 def _mod_97(iban: str) -> bool:
@@ -278,15 +336,19 @@ def _mod_97(iban: str) -> bool:
 
 _TELEPHONE = re.compile(
     r"(?<![\w+])(?:"
-    # +49 171 2345678, (0044) 20 7946 0958
-    r"\+[1-9][0-9]{0,3}(?:[ ./()\-\u200b]{0,3}[0-9]){6,14}"
-    r"|00[1-9][0-9]{0,2}[ ./()\-]{1,3}[0-9](?:[ ./()\-\u200b]{0,3}[0-9]){5,13}"
-    # (212) 555-0123, 212-555-0123, 1-212-555-0123
+    # +49 171 2345678, and with a space as URLs write it
+    r"\+[1-9][0-9]{0,3}(?:[ ./()\-]{0,4}[0-9]){6,14}"
+    r"|\+[1-9][0-9]{0,2}(?:\+[0-9]{2,9}){1,4}+"
+    # (0044) 20 7946 0958, 00442079460958
+    r"|00[1-9][0-9]{0,2}[ ./()\-+]{1,4}[0-9](?:[ ./()\-+]{0,4}[0-9]){5,13}"
+    r"|00[1-9][0-9]{9,12}"
+    # (212) 555-0123, 212-555-0123, 1-212-555-0123; with spaces alone it is no part of a longer row
     r"|(?:1[ .\-])?(?:\([2-9][0-9]{2}\) ?|[2-9][0-9]{2}[.\-])[0-9]{3}[ .\-][0-9]{4}"
+    r"|(?<![0-9] )(?:1[ +])?[2-9][0-9]{2}[ +][2-9][0-9]{2}[ +\-][0-9]{4}(?! [0-9])"
     # 0171 2345678, 020 7946 0958, 030/1234567
-    r"|\(?0[1-9][0-9]{1,4}\)?[ /\-](?:[0-9]{2,9}+[ \-]?+){1,4}+"
+    r"|\(?0[1-9][0-9]{1,4}\)?[ /\-+](?:[0-9]{2,9}+[ \-+]?+){1,4}+"
     # 06 12 34 56 78
-    r"|0[1-9](?:[ .\-][0-9]{2}){4}"
+    r"|0[1-9](?:[ .\-+][0-9]{2}){4}"
     r")(?![0-9A-Za-z])"
 )
 # With a word before it that says so, any number of seven digits or more.
@@ -294,7 +356,7 @@ _CALLED = re.compile(
     r"(?i)(?<![a-z])(?:tel|telefon|telephone|phone|mobile|mobil|cell|fax|handy|whatsapp|t\u00e9l"
     r"|tel\u00e9fono|telefono|m\u00f3vil|celular|call me (?:at|on))"
     r"(?:[ .]?(?:no|nr|number|nummer|#))?[ .:=\"']{0,4}"
-    r"(\(?\+?[0-9](?:[ ./()\-\u200b]{0,2}[0-9]){6,14})(?![0-9A-Za-z])"
+    r"(\(?\+?[0-9](?:[ ./()\-+]{0,4}[0-9]){6,14})(?![0-9A-Za-z])"
 )
 _FEWEST_PHONE_DIGITS, _MOST_PHONE_DIGITS = 7, 15
 _DATE = re.compile(r"[0-9]{4}[-./][0-9]{2}[-./][0-9]{2}")
@@ -307,7 +369,7 @@ def _phones(text: str) -> Spans:
         digits = sum(map(str.isdigit, number[0]))
         least = 9 if number[0].lstrip("(").startswith("0") else _FEWEST_PHONE_DIGITS
         if least <= digits <= _MOST_PHONE_DIGITS and not _DATE.search(number[0]):
-            yield number.start(), number.start() + len(number[0].rstrip(" -"))
+            yield number.start(), number.start() + len(number[0].rstrip(" -+"))
 
 
 # -- addresses of machines -------------------------------------------------------------------------
@@ -388,3 +450,53 @@ _SEARCHES: dict[str, Callable[[str], Spans]] = {
     "IP": _addresses,
     "KEY": _keys,
 }
+
+
+# -- names of people, by presidio-analyzer ---------------------------------------------------------
+
+
+_LANGUAGE = "en"  # only a name for the one model that there is
+
+
+class PresidioFinder:
+    """`model` is the name of an installed spaCy model, or its folder. Loaded when first used."""
+
+    kinds = ("NAME",)
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._lock = threading.Lock()
+        self._analyzer: Any = None
+
+    def find(self, text: str) -> Iterator[Found]:
+        with self._lock:
+            self._analyzer = self._analyzer or self._open()
+        for each in self._analyzer.analyze(text=text, language=_LANGUAGE, entities=["PERSON"]):
+            yield Found(each.start, each.end, "NAME")
+
+    def _open(self) -> Any:
+        try:
+            spacy = import_module("spacy")
+            presidio = import_module("presidio_analyzer")
+            engines = import_module("presidio_analyzer.nlp_engine")
+            recognizers = import_module("presidio_analyzer.predefined_recognizers")
+        except ImportError as error:
+            raise ExtraMissing("redact", "presidio-analyzer") from error
+        if not (spacy.util.is_package(self._model) or Path(self._model).is_dir()):
+            # presidio would fetch it by itself, in the middle of a request.
+            raise ModelNotFound(
+                f"presidio needs the spaCy model {self._model!r}: "
+                f"python -m spacy download {self._model}, or set finder_model to a folder"
+            )
+        engine = engines.SpacyNlpEngine(
+            models=[{"lang_code": _LANGUAGE, "model_name": self._model}]
+        )
+        engine.load()
+        # Only names: our own patterns find the rest, and some of presidio's look things up online.
+        names = recognizers.SpacyRecognizer(
+            supported_language=_LANGUAGE, supported_entities=["PERSON"]
+        )
+        registry = presidio.RecognizerRegistry(recognizers=[names], supported_languages=[_LANGUAGE])
+        return presidio.AnalyzerEngine(
+            nlp_engine=engine, registry=registry, supported_languages=[_LANGUAGE]
+        )

@@ -1,4 +1,4 @@
-"""The protocols between a flow, the door to the cloud, a provider, and the budget guard."""
+"""The protocols between a flow, the door to the cloud, a provider, and the ledger."""
 
 from __future__ import annotations
 
@@ -9,24 +9,50 @@ from typing import Protocol, runtime_checkable
 
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish, Vectors
+from edgewise.types.replies import Attempt, Finish, Raw, Vectors
 
 # Names the engines that a request came through. A server that finds itself there refuses.
 VIA_HEADER = "x-edgewise-via"
 LOOP_STATUS = 508
 
-Chunk = str | ToolCall | Vectors | Finish
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Something of the answer came that is not shown: a piece of a call, or a thought.
+
+    `size` is in bytes. 0: nothing of the answer, only a sign that the connection stands (a ping, an
+    event that opens or ends something). The door takes it, and passes it on to nobody.
+    """
+
+    size: int
+
+
+Chunk = str | ToolCall | Vectors | Finish | Arrived | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """Seconds. `patience` limits the wait for a first token if the device could answer."""
+    """Seconds.
+
+    `first_token_s` limits every silence: until the answer begins, and between two pieces of it.
+    `patience_s` limits the first one where the device could answer. An answer has begun with the
+    first byte of it, shown or not. `total_s` ends a call that never ends; it is long, because an
+    answer that is being written is not to be thrown away.
+    """
 
     connect_s: float = 1.5
     first_token_s: float = 15.0
-    total_s: float = 120.0
+    total_s: float = 600.0
     patience_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a provider charges by the user's own word: dollars per million tokens."""
+
+    input: float
+    output: float
+    cached: float  # of what it had read before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +65,7 @@ class ProviderConfig:
     base_url: str = ""
     key: str = field(default="", repr=False)  # must not appear in a traceback
     limits: TimeLimits = TimeLimits()
+    rates: Rates | None = None  # None: as the price list says
 
 
 class CloudProvider(Protocol):
@@ -50,15 +77,21 @@ class CloudProvider(Protocol):
     def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
         """Yield text and tool calls as they come, then one `Finish` with usage.
 
+        Yield `Arrived` for every event without text or a whole call, and before a whole call for
+        its pieces: what is not passed on would count as silence, and as free.
         For `request.task == "transcribe"` the text is what was said, "" if nobody spoke; for
-        "embed" it is one `Vectors` for the user's messages.
+        "embed" it is one `Vectors` for the user's messages. A request with an `original` of the
+        provider's protocol leaves as that, and `Raw` pieces come in place of text and `Arrived`.
         It blocks, and runs on a thread of the door. `wire_id` names this try in the headers.
         Raises only `CloudError`s. Closing the iterator closes the HTTP response.
         """
         ...
 
-    def abort(self, wire_id: str) -> None:
-        """Called from another thread: break the connection of this try, if there is one."""
+    def abort(self, wire_id: str) -> bool | None:
+        """Called from another thread: break the connection of this try, if there is one.
+
+        False if nothing of it was sent, and nothing will be: then it costs nothing.
+        """
         ...
 
     def close(self) -> None: ...
@@ -82,6 +115,10 @@ class BudgetGuard(Protocol):
         """Raises BudgetExceeded, TooSoon or LedgerUnavailable; then nothing is sent."""
         ...
 
+    def has_budget(self, request: Request) -> bool:
+        """Whether any budget limits what this request may cost."""
+        ...
+
     def wait_s(self, request: Request) -> float:
         """Seconds until this request may leave, as far as the last handoffs say; 0: now."""
         ...
@@ -99,9 +136,49 @@ class Prices(Protocol):
         output_tokens: int,
         audio_seconds: float = 0.0,
         audio_tokens: int = 0,
+        cached_tokens: int = 0,
+        stored_tokens: int = 0,
+        stored_long_tokens: int = 0,
+        spoken_tokens: int = 0,
+        searches: int = 0,
     ) -> int:
-        """`audio_tokens` are the part of `input_tokens` that was sound."""
+        """As `Finish` has them: of `input_tokens`, `audio_tokens` were sound, `cached_tokens` the
+        provider had read before, and `stored_tokens` it put into its cache; of `output_tokens`,
+        `spoken_tokens` are sound."""
         ...
+
+    def known(self, config: ProviderConfig) -> bool:
+        """False if `cost` is a guess."""
+        ...
+
+
+class Circuits(Protocol):
+    """What all processes know of providers that fail: one row each. Every method raises StoreAway.
+
+    `lease` names a probe. A result with a lease counts while that probe is out; one without, while
+    the circuit is closed.
+    """
+
+    def look(self, provider: str) -> float | None: ...
+
+    def probe(self, provider: str, lease_s: float) -> str:
+        """The lease of the probe; "" if it is not free."""
+        ...
+
+    def fail(
+        self,
+        provider: str,
+        lease: str,
+        at_once: bool,
+        most: int,
+        cooldown_s: float,
+        longest_s: float,
+        retry_s: float | None,
+    ) -> None: ...
+
+    def release(self, provider: str, lease: str) -> None: ...
+
+    def succeed(self, provider: str, lease: str) -> None: ...
 
 
 class Stop:
@@ -162,7 +239,8 @@ class Cloud(Protocol):
         """Stream one provider's answer, trying the chain in order; each try is added to `journal`.
 
         `live=False` holds each provider's answer back until it is complete; a cut stream can then
-        be tried elsewhere. `patience_s` limits the wait for the first token over the whole chain.
+        be tried elsewhere. `patience_s` limits the wait until an answer begins, over the whole
+        chain. No `Arrived` leaves the door.
         `stop` ends it from another thread: the connection is closed, the attempt settled as
         cancelled, and the stream ends without a `Finish`.
         Raises the last CloudError if nobody answered.

@@ -1,30 +1,34 @@
-"""Redaction: personal data leaves as placeholders, and is put back into the answer.
+"""What may leave, and redaction: personal data leaves as placeholders, and is put back.
 
-`Redactor` says what must stay, and seals a request: `[EMAIL_1]` stands for an address in everything
-that leaves. The `Sealed` request knows what stands behind each placeholder, and opens the answer.
-Contents appear in no message, log or error of this file.
+`Redactor` is the one judge of what must stay, before every cloud, ours or the user's, and before
+every tool that sends its arguments elsewhere. It seals a request: `[EMAIL_1]` stands for an address
+in everything that leaves. The `Sealed` request knows what stands behind each placeholder, and
+opens the answer. Contents appear in no message, log or error of this file.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from edgewise.cloud.personal_data import Finder, Found, find, joined
 from edgewise.cloud.provider import Chunk, Cloud, Stop
-from edgewise.errors import CloudClosed, EdgewiseError
-from edgewise.types.messages import Message, Request, Tool, ToolCall
-from edgewise.types.personal_data import KINDS
-from edgewise.types.replies import Attempt
-from edgewise.types.tokens import Finish
+from edgewise.errors import CloudClosed, CloudError, EdgewiseError
+from edgewise.types.messages import KINDS, Message, Original, Request, Tool, ToolCall
+from edgewise.types.replies import Attempt, Finish, Raw
 
 MOST_NESTING = 200  # of arguments and schemas; deeper ones stay on the device
 MOST_SEARCHED = 5_000_000  # characters; a longer request, which few models could read, stays too
+MOST_REMEMBERED = 4_096  # texts whose places are known
 LONGEST_PLACEHOLDER = 48
 LONGEST_SEARCHED = 300  # characters of a value that is looked for everywhere else, too
 _PLACEHOLDER = re.compile(r"\[([A-Z][A-Z_]*)_([0-9]{1,9})\]")
@@ -37,15 +41,37 @@ class _CannotSeal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Finds and seals. `finders` find what our own patterns cannot."""
+    """Says what must stay, and seals what may leave. `finders` find what our patterns cannot."""
 
     finders: Sequence[Finder] = ()
+    # By a digest of the text, so that no words are kept: one request is judged several times, and
+    # a conversation's turns come again with each of its requests.
+    _found: dict[bytes, tuple[Found, ...]] = field(default_factory=dict, init=False, repr=False)
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), init=False, repr=False)
+
+    def find(self, text: str, kinds: Sequence[str]) -> tuple[Found, ...]:
+        """Where the text holds any of these kinds. Raises whatever a finder raises."""
+        told = json.dumps((text, sorted(kinds))).encode()
+        digest = blake2b(told, key=self._key, digest_size=32).digest()
+        found = self._found.get(digest)
+        if found is None:
+            found = tuple(find(text, kinds, self.finders))
+            while len(self._found) >= MOST_REMEMBERED:
+                with suppress(StopIteration, RuntimeError):  # another thread is at it, too
+                    self._found.pop(next(iter(self._found)), None)
+            self._found[digest] = found
+        return found
 
     def closed(self, request: Request) -> CloudClosed | None:
-        """Why this request may not leave at all: what it holds, or what cannot be looked into."""
+        """Why this request may not leave at all: what it says, what it holds, or what cannot be
+        looked into."""
+        if not request.may_leave:
+            return CloudClosed("the request is private", code="private")
         if not request.redact and not request.private_kinds:
             return None
         seen = any(message.images or message.audio for message in request.messages)
+        if request.original is not None:
+            seen = seen or bool(request.original.parts)  # they may hold files
         if seen or request.task == "transcribe":  # its sound comes piece by piece
             return CloudClosed(
                 "nobody can redact a picture or a sound, so it stays on the device",
@@ -61,7 +87,7 @@ class Redactor:
             held = {
                 found.kind
                 for text in _texts(request)
-                for found in find(text, request.private_kinds, self.finders)
+                for found in self.find(text, request.private_kinds)
             }
         except Exception as error:  # noqa: BLE001  # whatever it is: nobody has looked, so it stays
             return _failed(error)
@@ -78,11 +104,29 @@ class Redactor:
             return Sealed(request)
         try:
             self._check_kinds(request.redact)
-            return _seal(request, self.finders)
+            return _seal(request, self.find)
         except Exception as error:  # noqa: BLE001  # as above: what cannot be redacted stays
             failure = _failed(error)
         # Raised out here: the error itself may quote the text, and would go along as its cause.
         raise failure
+
+    def seal_call(self, request: Request, call: ToolCall) -> ToolCall:
+        """A call of a tool that leaves, as it may: to the tool, its server is a cloud.
+
+        Whoever wrote the call, it is judged with the request that led to it, whose values are known
+        wherever they stand. Raises CloudClosed: then the call is not run.
+        """
+        said = Message("assistant", tool_calls=(call,))
+        whole = replace(request, messages=(*request.messages, said))
+        if (shut := self.closed(whole)) is not None:
+            raise shut
+        sealed = self.seal(whole)
+        arguments = sealed.request.messages[-1].tool_calls[0].arguments
+        held = {str(value) for value in sealed.values.values()}
+        # A name inside of a word is left alone in texts. Here somebody may have put it there.
+        if any(value in text for text in _leaves(arguments) for value in held):
+            raise CloudClosed("an argument holds what is redacted", code="not_redactable")
+        return replace(call, arguments=arguments)
 
     def _check_kinds(self, kinds: Iterable[str]) -> None:
         known = {*KINDS, *(kind for finder in self.finders for kind in finder.kinds)}
@@ -100,7 +144,10 @@ def _failed(error: Exception) -> CloudClosed:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A request as it leaves, and what stands behind its placeholders."""
+    """A request as it leaves, and what stands behind its placeholders.
+
+    All of an answer is opened: it is read here. What of it leaves again is sealed again.
+    """
 
     request: Request
     values: Mapping[str, str | int | float] = field(default_factory=dict, repr=False)
@@ -117,21 +164,40 @@ class Sealed:
             yield from chunks
             return
         held, names = "", tuple(f"{kind}_" for kind in self.counts)
-        with closing(chunks):
+        raw = _Opening(self, names)
+        with closing(chunks), self._errors():
             for chunk in chunks:
-                if isinstance(chunk, str):
+                if isinstance(chunk, Raw):
+                    yield from raw.take(chunk)
+                elif isinstance(chunk, str):
                     text = held + chunk
                     place = _half_from(text, names)
                     held = text[place:]
                     if place:
                         yield self.open_text(text[:place])
                 elif isinstance(chunk, ToolCall):
-                    yield replace(chunk, arguments=_mapped(chunk.arguments, self.open_value))
+                    arguments = _mapped(chunk.arguments, self.open_value)
+                    yield replace(chunk, arguments=arguments, written="")
                 else:
                     if held and isinstance(chunk, Finish):
                         yield held
                         held = ""
                     yield chunk
+
+    @contextlib.contextmanager
+    def _errors(self) -> Generator[None]:
+        """A provider's words of what is wrong may quote what it read."""
+        try:
+            yield
+        except CloudError as error:
+            if error.raw is not None:
+                written = error.raw.written.decode("utf-8", "replace")
+                opened = _PLACEHOLDER.sub(
+                    lambda match: self._value(match[0], escaped=True), written
+                )
+                value = _mapped(error.raw.value, self.open_value)
+                error.raw = replace(error.raw, written=opened.encode(), value=value)
+            raise
 
     def open_text(self, text: str) -> str:
         """Inside of JSON's quotes, a value is written as JSON would."""
@@ -150,6 +216,123 @@ class Sealed:
         return json.dumps(value, ensure_ascii=False)[1:-1] if escaped else value
 
 
+class _Opening:
+    """Opens the pieces of an answer that is passed on. A text goes on from piece to piece: its end
+    is held while it may be half of a placeholder, and all of a call's arguments until they end."""
+
+    def __init__(self, sealed: Sealed, names: tuple[str, ...]) -> None:
+        self._sealed, self._names = sealed, names
+        self._held: dict[tuple[Any, ...], tuple[str, Raw]] = {}
+
+    def take(self, raw: Raw) -> Iterator[Raw]:
+        """The piece, opened; before it what was held, where that does not go on in it."""
+        if raw.value is None:
+            if raw.closing:
+                yield from self._let_go(())
+            yield raw
+            return
+        value = copy.deepcopy(raw.value)
+        places = list(_stretches(value))
+        going_on = [key for key, *_ in places]
+        if places or raw.closing or value.get("type", "ping") != "ping":
+            yield from self._let_go(going_on)
+        texts = []
+        stretched = {id(holder): name for _, holder, name in places}
+        value = self._open(value, stretched)
+        for (key, _, name), (_, holder, _) in zip(places, _stretches(value), strict=True):
+            text = self._held.pop(key, ("", raw))[0] + holder[name]
+            place = 0 if key[-1] in _JSON_NAMES else _half_from(text, self._names)
+            if text[place:]:
+                self._held[key] = (text[place:], raw)
+            holder[name] = self._sealed.open_text(text[:place])
+            texts += [holder[name]] if raw.text and key[-1] not in _JSON_NAMES else []
+        opened = "".join(texts) if places else self._sealed.open_text(raw.text)
+        yield self._written(raw, value, opened)
+
+    def _let_go(self, going_on: Sequence[tuple[Any, ...]]) -> Iterator[Raw]:
+        for key in [key for key in self._held if key not in going_on]:
+            text, raw = self._held.pop(key)
+            value = copy.deepcopy(raw.value)
+            for other, holder, name in _stretches(value):
+                opened = self._arguments(text) if key[-1] in _JSON_NAMES else text
+                holder[name] = opened if other == key else ""
+            is_text = raw.text and key[-1] not in _JSON_NAMES
+            yield self._written(
+                replace(raw, closing=False, headers={}), value, text * bool(is_text)
+            )
+
+    def _open(self, value: Any, stretched: Mapping[int, str], depth: int = 0) -> Any:
+        """Whole texts; those that go on are left as they are."""
+        if isinstance(value, str):
+            return self._sealed.open_text(value)
+        if isinstance(value, list):
+            return [self._open(each, stretched, depth + 1) for each in value]
+        if not isinstance(value, dict) or depth > MOST_NESTING:
+            return value
+        kept = stretched.get(id(value))
+        found = {}
+        for name, each in value.items():
+            if name == kept:
+                found[name] = each
+            elif name == _WRITTEN and isinstance(each, str):
+                found[name] = self._arguments(each)
+            else:
+                found[name] = self._open(each, stretched, depth + 1)
+        return found
+
+    def _arguments(self, text: str) -> str:
+        found = _read(text)
+        if not isinstance(found, dict):
+            return self._sealed.open_text(text)
+        opened = _mapped(found, self._sealed.open_value)
+        return text if opened == found else json.dumps(opened, ensure_ascii=False)
+
+    def _written(self, raw: Raw, value: Any, text: str) -> Raw:
+        """As it came, where nothing was behind a placeholder in it."""
+        if value == raw.value:
+            return replace(raw, text=text)
+        data = json.dumps(value, ensure_ascii=False).encode()
+        head, mark, _ = raw.written.partition(b"data:")
+        written = head + mark + b" " + data + b"\n\n" if mark else data
+        return replace(raw, written=written, value=value, text=text)
+
+
+_JSON_NAMES = ("arguments", "partial_json", "response.function_call_arguments.delta")
+
+
+def _stretches(value: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
+    """The texts of an event that go on in the next: whose they are, and where they stand."""
+    if not isinstance(value, dict):
+        return
+    kind, delta = value.get("type"), value.get("delta")
+    if isinstance(delta, str):  # of a response
+        place = (value.get("item_id"), value.get("output_index"), value.get("content_index"))
+        yield (*place, kind), value, "delta"
+    elif isinstance(delta, dict):  # of a message
+        for name in ("text", "thinking", "partial_json"):
+            if isinstance(delta.get(name), str):
+                yield (value.get("index"), name), delta, name
+    for candidate in value.get("candidates") or ():  # of Gemini's
+        for part in (candidate.get("content") or {}).get("parts") or ():
+            if isinstance(part.get("text"), str):
+                yield (candidate.get("index"), bool(part.get("thought")), "text"), part, "text"
+    for choice in value.get("choices") or ():
+        yield from _chunk_stretches(choice.get("index"), choice.get("delta") or {})
+
+
+def _chunk_stretches(
+    index: Any, delta: dict[str, Any]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
+    """The same in a chunk of a chat completion."""
+    for name, text in delta.items():
+        if isinstance(text, str) and name != "role":
+            yield (index, name), delta, name
+    for call in delta.get("tool_calls") or ():
+        function = call.get("function") or {}
+        if isinstance(function.get(_WRITTEN), str):
+            yield (index, call.get("index"), _WRITTEN), function, _WRITTEN
+
+
 def _half_from(text: str, names: Iterable[str]) -> int:
     """Where half a placeholder may begin, at the end of a text; its length if none does."""
     place = text.rfind("[")
@@ -163,10 +346,10 @@ def _half_from(text: str, names: Iterable[str]) -> int:
     return len(text)
 
 
-def _seal(request: Request, finders: Sequence[Finder]) -> Sealed:
+def _seal(request: Request, find_in: Callable[[str, Sequence[str]], tuple[Found, ...]]) -> Sealed:
     kinds = request.redact
     texts = dict.fromkeys(_texts(request))
-    found = {text: find(text, kinds, finders) for text in texts}
+    found = {text: find_in(text, kinds) for text in texts}
     naming = _Naming(taken={match[0] for text in texts for match in _PLACEHOLDER.finditer(text)})
     values: dict[str, str] = {}
     for text, places in found.items():
@@ -196,6 +379,7 @@ def _seal(request: Request, finders: Sequence[Finder]) -> Sealed:
         hint=written(request.hint),
         stop=tuple(map(written, request.stop)),
         context={},  # its facts are in the messages
+        original=request.original and _sealed_original(request.original, written),
         response_format=request.response_format
         and replace(
             request.response_format,
@@ -207,6 +391,46 @@ def _seal(request: Request, finders: Sequence[Finder]) -> Sealed:
         placeholder: numbers.get(value, value) for value, placeholder in naming.names.items()
     }
     return Sealed(left, behind)
+
+
+def _sealed_original(original: Original, written: Rewrite) -> Original:
+    body = _packed(original.body, _mapped(_unpacked(original.body), written))
+    headers = {name: written(value) for name, value in original.headers.items()}
+    return replace(original, body=body, headers=headers)
+
+
+# Where JSON stands in a text: the arguments of calls, in OpenAI's protocols.
+_WRITTEN = "arguments"
+
+
+def _unpacked(value: Any) -> Any:
+    """With the arguments of calls as values, whose numbers and names are looked at too."""
+    if isinstance(value, list):
+        return [_unpacked(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: _read(each) if name == _WRITTEN else _unpacked(each) for name, each in value.items()
+    }
+
+
+def _read(value: Any) -> Any:
+    with contextlib.suppress(ValueError):
+        found = json.loads(value) if isinstance(value, str) else value
+        return found if isinstance(found, dict) else value
+    return value
+
+
+def _packed(given: Any, made: Any) -> Any:
+    """`made`, with arguments as text again: where nothing is changed, the same text."""
+    if isinstance(given, list):
+        return [_packed(one, other) for one, other in zip(given, made, strict=True)]
+    if isinstance(given, Mapping):
+        pairs = zip(given.items(), made.items(), strict=True)
+        return {name: _packed(one, other) for (_, one), (name, other) in pairs}
+    if isinstance(given, str) and isinstance(made, dict):
+        return given if _read(given) == made else json.dumps(made, ensure_ascii=False)
+    return made
 
 
 def _searched(value: str) -> bool:
@@ -311,6 +535,9 @@ def _texts(request: Request) -> Iterator[str]:
     if request.response_format is not None:
         yield request.response_format.name
         yield from _leaves(request.response_format.schema)
+    if request.original is not None:
+        yield from request.original.headers.values()
+        yield from _leaves(_unpacked(request.original.body))
 
 
 def _numbers(request: Request) -> Iterator[int | float]:
@@ -387,14 +614,22 @@ def _tool(tool: Tool, written: Rewrite, name: Rewrite) -> Tool:
 
 
 @dataclass(slots=True)
-class RedactingCloud:
-    """Somebody else's `Cloud`, which knows nothing of redaction, behind ours."""
+class GuardedCloud:
+    """Somebody else's `Cloud`, which knows nothing of what may leave, behind our judge.
+
+    It is shown a request only as it may leave, also when it is asked whether it is open.
+    """
 
     cloud: Cloud
     redactor: Redactor
 
     def closed(self, request: Request) -> CloudClosed | None:
-        return self.redactor.closed(request) or self.cloud.closed(request)
+        if request.policy == "local_only":
+            return None  # it is not going there, whatever the cloud would say
+        try:
+            return self.cloud.closed(self._seal(request).request)
+        except CloudClosed as shut:
+            return shut
 
     def stream(
         self,
@@ -405,9 +640,14 @@ class RedactingCloud:
         patience_s: float | None,
         stop: Stop | None = None,
     ) -> Generator[Chunk, None, None]:
-        if (shut := self.redactor.closed(request)) is not None:
-            raise shut
-        sealed = self.redactor.seal(request)
+        sealed = self._seal(request)
         yield from sealed.open(
             self.cloud.stream(sealed.request, journal, live=live, patience_s=patience_s, stop=stop)
         )
+
+    def _seal(self, request: Request) -> Sealed:
+        if request.policy == "local_only":
+            raise CloudClosed("the policy kept it on the device", code="policy_local_only")
+        if (shut := self.redactor.closed(request)) is not None:
+            raise shut
+        return self.redactor.seal(request)

@@ -97,7 +97,8 @@ def agree_in_calls(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> Agr
     """The same calls in any order, with the same arguments. Nothing is half right."""
     left = list(others)
     for call in calls:
-        match = next((other for other in left if _same_call(call, other)), None)
+        named = [other for other in left if other.name == call.name]
+        match = next((one for one in named if same_value(call.arguments, one.arguments)), None)
         if match is None:
             return Agreement(0.0, "calls")
         left.remove(match)
@@ -137,10 +138,6 @@ def same_value(one: Any, other: Any) -> bool:
         plain = normalise(one), normalise(other)
         return plain[0] == plain[1] if any(plain) else one.strip() == other.strip()
     return bool(one == other)
-
-
-def _same_call(one: ToolCall, other: ToolCall) -> bool:
-    return one.name == other.name and same_value(one.arguments, other.arguments)
 
 
 def _exactly(same: bool) -> Agreement:

@@ -1,8 +1,8 @@
 """Whether recent requests still look like the rows that the calibration was measured on.
 
 Two questions: do the confidences come from the same distribution, and is the audited error no
-higher than promised? Each alarm is false in at most one check in a hundred. docs/drift.md says
-where the bounds come from, and what the comparison leaves out.
+higher than promised? Each alarm is false in at most one check in a hundred. docs/guide/calibrate.md
+says where the bounds come from, and what the comparison leaves out.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgewise.decide.calibration import Calibration
-from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Reading
-from edgewise.types.measured import (
+from edgewise.decide.calibration import (
     QUANTILES,
+    Calibration,
     Measured,
+    Reading,
     RiskRow,
     read_measured,
 )
+from edgewise.decide.gate import Gate, Verdict
 
 ALARM = 0.01  # the chance of a false alarm, per question and check
 LEAST_ROWS, MOST_ROWS = 50, 500
@@ -34,7 +34,7 @@ WATCHED = tuple(step / 40 for step in range(1, 40))  # the thresholds of a file'
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenConfidence:
     """One request's confidence. `threshold` is None if no gate could stop the answer early."""
 
     confidence: float
@@ -64,7 +64,7 @@ class Reference:
     gated: Sequence[tuple[float, Sequence[float]]] = ()
     measured: Measured = field(default_factory=Measured)
 
-    def references(self, seen: Seen) -> tuple[Sequence[float], Sequence[float]] | None:
+    def references(self, seen: SeenConfidence) -> tuple[Sequence[float], Sequence[float]] | None:
         """The references of the nearest thresholds below and above; None: nothing to compare."""
         at = seen.threshold
         if at is None:
@@ -114,7 +114,7 @@ def read_reference(data: Mapping[str, Any]) -> Reference:
 
 
 def find_drift(
-    name: str, reference: Reference, seen: Sequence[Seen], audited: Sequence[Audited]
+    name: str, reference: Reference, seen: Sequence[SeenConfidence], audited: Sequence[Audited]
 ) -> Drift:
     """Ask both questions, each only if there is enough data."""
     compared = [(each.confidence, reference.references(each)) for each in seen[:MOST_ROWS]]
@@ -269,7 +269,7 @@ def noted(gate: Gate, readings: Sequence[Reading]) -> float:
         if verdict is Verdict.HOLD:
             verdict = gate.judge(reading, count)
         if verdict is Verdict.HAND_OFF:
-            return gate.early_confidence(reading)
+            return gate.confidence(reading)
     return gate.confidence(readings[-1])
 
 

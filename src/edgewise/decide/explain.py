@@ -7,34 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from edgewise.decide.objective import find_threshold
-from edgewise.decide.score import Score
-from edgewise.types.measured import (
-    TRANSFER,
-    UNCALIBRATED,
-    Measured,
-    doubt_of,
-    is_borrowed,
-)
-from edgewise.types.objectives import (
+from edgewise.decide.calibration import Measured, Score
+from edgewise.decide.policy import find_threshold
+from edgewise.types.messages import (
     ERROR_PROBABILITY,
     percent,
 )
-from edgewise.types.replies import Decision
+from edgewise.types.replies import TRANSFER, UNCALIBRATED, Decision, doubt_of, is_borrowed
 
 _ERRORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # the values of max_error that are tried
 # Why the device did not start, and what would have let it.
 _MISFITS = {
+    "busy": "with a free turn on the device, or a larger busy_after_s, it would have started there",
     "context_exceeded": "a prompt that fits the device's context window would have started there",
     "deadline": "with more time (deadline_ms) the device would have answered first",
-    "difficult": "with call_hard above its difficulty the device would have been asked first",
     "drifted": 'with on_drift = "report" the device would have answered first',
+    "no_progress": "with a call that gets on the device would have answered first",
+    "parts_unsupported": "without the parts that no local model takes it would have started there",
     "images_unsupported": "a local model that sees would have been asked first",
     "language_unsupported": "a local model that knows the language would have heard it first",
     "no_local_model": "with weights on the device it would have been asked first",
+    "risk_unproven": "a larger max_error would have let the device answer first",
     "risk_unreachable": "a larger max_error would have let the device answer first",
     "schema_broken": "an answer that follows its schema would have been kept",
     "schema_unsupported": "a runtime that can enforce a schema would have been asked first",
+    "session": "in a conversation of its own the device would have answered first",
     "slow_device": "with slow_after_s = 0 or above that time, the device would have answered first",
     "tools_unsupported": "a local model that calls tools would have been asked first",
 }
@@ -68,6 +65,10 @@ _UNVERIFIED = {
 _BORROWED = (
     "the confidence is borrowed: measured on the same bits in another runtime, it promises no "
     "risk here; `edgewise calibrate --builtin` measures this one"
+)
+_UNTYPED = (
+    "the confidence is unverified: it was measured on answers in words, not on typed ones; it "
+    "promises no risk"
 )
 # If a row records the least sure part of an answer, this is that part's own confidence.
 LEAST = "least_confidence"
@@ -107,10 +108,10 @@ def _other_threshold(decision: Decision, asked: Asked) -> list[str]:
     confidence, threshold = decision.confidence, decision.threshold
     if confidence is None or threshold is None or decision.code.startswith("policy_"):
         return []
+    below = math.floor(confidence * 100 + 1e-9) / 100  # rounded so that the sentence stays true
     if confidence >= threshold:
-        above = _just_above(confidence)
+        above = below + 0.01
         return [f"it would have left at a threshold of {above:.2f} or more"] if above <= 1 else []
-    below = _at_most(confidence)
     if decision.code not in ("handoff_low_confidence", "signalled_low_confidence"):
         return [f"at a threshold of {below:.2f} or less it would not have been in doubt"]
     if not asked.early:
@@ -132,6 +133,8 @@ def _other_risk(decision: Decision, asked: Asked, measured: Measured) -> str:
     confidence, table = decision.confidence, measured.risk.get("whole", ())
     if confidence is None or decision.threshold is None or asked.early or not table:
         return ""
+    if measured.families is not None:
+        return ""  # it depends on the words of the request, which nobody kept
     proven = [
         (error, find_threshold(table, measured.risk_rows, error, ERROR_PROBABILITY))
         for error in _ERRORS
@@ -153,15 +156,6 @@ def _open_cloud(decision: Decision, asked: Asked) -> str:
     if asked.stayed and asked.in_doubt and decision.code == "kept_in_doubt":
         return "judged as a whole before it was shown (complete), it would have left"
     return ""
-
-
-def _at_most(confidence: float) -> float:
-    """Two digits, rounded so that the sentence stays true."""
-    return math.floor(confidence * 100 + 1e-9) / 100
-
-
-def _just_above(confidence: float) -> float:
-    return math.floor(confidence * 100 + 1e-9) / 100 + 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +228,7 @@ def explain(case: Case, known: Known) -> Explanation:
     notes = [note] if note else []
     if decision.confidence is not None and decision.calibration and not decision.verified:
         borrowed = is_borrowed(decision.calibration)
-        notes.append(_BORROWED if borrowed else _UNVERIFIED[decision.calibration])
+        notes.append(_BORROWED if borrowed else _UNVERIFIED.get(decision.calibration, _UNTYPED))
     if pulls and not means:
         notes.append("the calibration holds no means, so contributions are weight x value")
     asked = Asked(

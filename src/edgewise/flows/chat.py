@@ -13,31 +13,46 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from edgewise.calls.response_check import Checked, check_answer
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.calibration import Calibration
-from edgewise.decide.fit import Capacity, Misfit, drop_oldest, find_misfit
-from edgewise.decide.gate import Gate, Verdict
-from edgewise.decide.meter import Meter
-from edgewise.decide.objective import find_objective
-from edgewise.decide.pace import Pace
-from edgewise.decide.policy import Plan, Policy
-from edgewise.decide.repetition import RepetitionWatch, repeats_a_turn
-from edgewise.errors import ContextExceeded, LocalError, ModelNotFound
+from edgewise.decide.calibration import Calibration, Judged, Meter
+from edgewise.decide.gate import Gate, Read, RepetitionWatch, Verdict, repeats_a_turn
+from edgewise.decide.policy import (
+    Capacity,
+    Misfit,
+    Pace,
+    Plan,
+    Policy,
+    drop_oldest,
+    find_misfit,
+    find_objective,
+)
+from edgewise.decide.typed import far_off, read_typed
+from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, route
-from edgewise.local.backend import ChatBackend, TokenStream
-from edgewise.types.measured import Judged, is_verified
-from edgewise.types.messages import Request, Source, ToolCall
-from edgewise.types.objectives import is_below
-from edgewise.types.replies import Attempt, Event, Finished, Place, Reply, TextDelta
-from edgewise.types.tokens import Finish, Token
+from edgewise.grammar.check import CheckedText, check_answer
+from edgewise.grammar.told import tell
+from edgewise.local.backend import UNFINISHED, ChatBackend, TokenStream, guarded
+from edgewise.types.messages import Request, Source, ToolCall, is_below
+from edgewise.types.replies import (
+    Attempt,
+    Event,
+    Finish,
+    Finished,
+    Place,
+    Raw,
+    Reply,
+    TextDelta,
+    Token,
+    is_verified,
+)
 
 MOST_TRUNCATIONS = 4
 LEAST_ROOM_TOKENS = 16  # kept free when a prompt is truncated: counts are scaled
+_UNASKED = CheckedText()  # no form was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ChatNeeds:
     """What the engine provides for a chat. `backend` raises ModelNotFound if there is none."""
 
     backend: Callable[[], ChatBackend]
@@ -50,32 +65,48 @@ class Parts:
 
 
 def answer(
-    request: Request, parts: Parts, attempts: list[Attempt], *, live: bool
+    request: Request,
+    parts: ChatNeeds,
+    attempts: list[Attempt],
+    *,
+    live: bool,
+    begun: Misfit | None = None,
 ) -> Generator[Event, None, None]:
-    """Yield events, the last one `Finished`. A `live` user sees text as it is decided."""
+    """Yield events, the last one `Finished`. A `live` user sees text as it is decided. `begun`:
+    why the conversation should go on in the cloud."""
     backend, misfit = _look_at_device(request, parts)
+    misfit = misfit or begun
     calibration = parts.calibration(backend)
-    if backend is not None:
+    if request.response_format is not None:
+        calibration = calibration.for_typed()
+    elif backend is not None:
         calibration = calibration.seen(states=backend.facts().states)
     threshold = calibration.threshold if request.threshold is None else request.threshold
     gate = Gate(calibration, threshold)
     if request.has_objective and backend is not None:
         judged: Judged = "stream" if live else "whole"
         objective = find_objective(request, calibration, judged, paced=True)
-        gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
+        gate = Gate(
+            calibration,
+            objective.threshold,
+            objective.words,
+            objective.usual,
+            objective.whole,
+            objective.longest,
+        )
         misfit = misfit or objective.misfit
     unjudged = backend is not None and not (backend.facts().evidence or calibration.at_end)
     if unjudged:
         gate = replace(gate, threshold=0.0)  # nothing can be judged: policy and time decide
     if backend is not None and (gate.threshold > 0 or unjudged):
-        misfit = misfit or _find_slowness(request, parts, backend)
+        misfit = misfit or _find_haste(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
     yield from route(flow)
     flow.own_up()
     yield Finished(flow.draft.reply(parts.clock()))
 
 
-def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None, Misfit | None]:
+def _look_at_device(request: Request, parts: ChatNeeds) -> tuple[ChatBackend | None, Misfit | None]:
     if request.policy == "cloud_only":
         return None, None  # never used, so never fetched or opened
     try:
@@ -87,11 +118,34 @@ def _look_at_device(request: Request, parts: Parts) -> tuple[ChatBackend | None,
     return backend, find_misfit(request, Capacity(**read))
 
 
-def _find_slowness(request: Request, parts: Parts, backend: ChatBackend) -> Misfit | None:
+def _find_haste(request: Request, parts: ChatNeeds, backend: ChatBackend) -> Misfit | None:
     """Time as a reason. A request that cannot leave is not told that it should."""
-    pace = parts.pace
-    slow = None if pace is None else pace.find_slowness(request, backend.facts().model)
-    return slow if slow is not None and parts.cloud.closed(request) is None else None
+    if parts.pace is None:
+        return None
+    facts, shut = backend.facts(), None
+    slow = parts.pace.find_slowness(request, facts.model)
+    if slow is not None or facts.wait_s:
+        shut = parts.cloud.closed(request)
+    if slow is not None and shut is None:
+        return slow
+    return parts.pace.find_queue(request, facts.model, facts.wait_s, shut)
+
+
+def words_of(request: Request) -> str:
+    return "\n".join(each.content for each in request.messages)
+
+
+def as_told(request: Request) -> Request:
+    """As the device reads it: with the schema in words. A cloud gets that in its own form."""
+    wanted = request.response_format
+    told = tell(wanted.device_schema) if wanted is not None else ""
+    asked = [place for place, each in enumerate(request.messages) if each.role == "user"]
+    if not told or not asked:
+        return request
+    messages, place = list(request.messages), asked[-1]
+    content = f"{messages[place].content}\n\n{told}".lstrip()
+    messages[place] = replace(messages[place], content=content)
+    return replace(request, messages=tuple(messages))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,12 +155,15 @@ class TextDraft(Draft):
     gate: Gate
     truncated: bool = False
     decided_after: int | None = None
+    kept_at: float | None = None
     first_shown: float | None = None
     finish: Finish = field(default_factory=Finish)
     tool_calls: list[ToolCall] = field(default_factory=list)
     meter: Meter = field(default_factory=Meter)
     evidence: list[Token] = field(default_factory=list)
     parsed: Any = None
+    passed_on: bool = False  # pieces of the cloud's answer, as they are: nobody else can go on
+    typed: list[Token] | None = None  # the tokens of a typed answer, which is read value by value
     _shown: list[tuple[Place, str]] = field(default_factory=list)
     _told: int = 0  # how much of the evidence went out with the shown text
 
@@ -117,28 +174,38 @@ class TextDraft(Draft):
     def hear(self, token: Token) -> None:
         """Take in the evidence of a local token, shown or not."""
         self.meter.add(token)
+        if self.typed is not None:
+            self.typed.append(token)
         if self.request.evidence:
             self.evidence.append(replace(token, state=None))  # large, and no value for JSON
         if self.progress is not None and self.progress.asked:
             self.progress.judge(
-                self.gate.early_confidence(self.meter.reading()),
+                self.gate.confidence(self.reading()),
                 self.gate.threshold,
                 verified=is_verified(self.calibration),
             )
 
-    def show(self, text: str, place: Place, now: float) -> Iterator[Event]:
+    def reading(self) -> Read:
+        """What is known by now. Of a typed answer, only its values are evidence."""
+        plain, wanted = self.meter.reading(), self.request.response_format
+        if self.typed is None or wanted is None:
+            return plain
+        return read_typed(self.typed, wanted.schema, words_of(self.request), plain.engine)
+
+    def show(self, text: str, place: Place, now: float, raw: Raw | None = None) -> Iterator[Event]:
         """The only way text reaches a user."""
-        if not text:
+        if not text and raw is None:
             return
+        self.passed_on = self.passed_on or raw is not None
         if self.first_shown is None:
             self.first_shown = now
         self._shown.append((place, text))
         tokens = tuple(self.evidence[self._told :]) if place == "local" else ()
         self._told += len(tokens)
-        yield TextDelta(text, place, tokens)
+        yield TextDelta(text, place, tokens, raw)
 
     def reply(self, now: float) -> Reply:
-        return Reply(**self.reply_fields(now, self.meter.reading().features()))
+        return Reply(**self.reply_fields(now, self.reading().features()))
 
     def reply_fields(self, now: float, features: dict[str, float]) -> dict[str, Any]:
         source = self._source()
@@ -150,6 +217,7 @@ class TextDraft(Draft):
             "parsed": self.parsed,
             "decision": self.decision(
                 decided_after_tokens=self.decided_after,
+                kept_at=self.kept_at,
                 truncated=self.truncated,
                 features=features,
                 evidence=tuple(self.evidence),
@@ -209,7 +277,7 @@ class TextFlow(Flow):
     """A request whose answer is text. The cloud's text is shown as it arrives."""
 
     draft: TextDraft
-    _checked: tuple[str, Checked] | None = None  # the text that was checked last
+    _checked: tuple[str, CheckedText] | None = None  # the text that was checked last
 
     def __init__(
         self,
@@ -244,16 +312,22 @@ class TextFlow(Flow):
             for chunk in chunks:
                 if isinstance(chunk, str):
                     yield from draft.show(chunk, "cloud", self.clock())
+                elif isinstance(chunk, Raw):
+                    yield from draft.show(chunk.text, "cloud", self.clock(), chunk)
                 elif isinstance(chunk, ToolCall):
                     draft.tool_calls.append(chunk)
                 elif isinstance(chunk, Finish):
                     draft.finish = chunk
 
-    def check(self, text: str) -> Checked:
+    @override
+    def may_fall_back(self) -> bool:
+        return not self.draft.passed_on
+
+    def check(self, text: str) -> CheckedText:
         """Whether a text is what the response format asks for."""
         wanted = self.request.response_format
         if wanted is None:
-            return Checked()
+            return _UNASKED
         if self._checked is None or self._checked[0] != text:
             checked = check_answer(text, wanted.schema)
             if wanted.parse is not None:
@@ -292,7 +366,7 @@ class Chat(TextFlow):
     def __init__(
         self,
         request: Request,
-        parts: Parts,
+        parts: ChatNeeds,
         attempts: list[Attempt],
         *,
         live: bool,
@@ -302,20 +376,55 @@ class Chat(TextFlow):
     ) -> None:
         super().__init__(request, parts, attempts, live=live, gate=gate, misfit=misfit)
         self.backend = backend
-        self.local_request = request  # the same request, or its truncated form
+        # As the device sees it: chat models cannot call; it may be truncated later.
+        told = as_told(request)
+        self.local_request = replace(
+            told, tools=(), max_tokens=request.device_tokens, original=None
+        )
+        if request.response_format is not None:
+            self.draft.typed = []
         self.held = ""
         self.local_done = False
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
         self.fault = ""  # where the answer breaks its schema, in words
+        self.too_long = ""  # by what the answer is longer than any that was measured, in words
+        self.whole = ""  # what the device wrote, when it had ended
         self.judged = backend is None or backend.facts().evidence or gate.calibration.at_end
         self.rated = backend is not None and backend.facts().rates
 
     @override
+    def check(self, text: str) -> CheckedText:
+        """What the device wrote must also be what the request can mean."""
+        checked, wanted = super().check(text), self.request.response_format
+        if wanted is None or checked.fault or not text or text != self.whole:
+            return checked
+        fault = far_off(text, wanted.schema, words_of(self.request))
+        return CheckedText(fault=fault) if fault else checked
+
+    @override
     def adjust(self, plan: Plan) -> Plan:
-        """A cloud that is waited for because the device is slower is not hurried."""
-        slow = self.misfit is not None and self.misfit.code == "slow_device"
-        return replace(plan, hurried=False) if slow else plan
+        """Nor is a cloud hurried that is asked because of an agent's tools; its errors are told."""
+        code = "" if self.misfit is None else self.misfit.code
+        if code == "context_exceeded" and self.request.original is not None:
+            return replace(plan, hurried=False, local_backup=False)
+        return super().adjust(plan)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a whole answer is no good, however sure the model was."""
+        return bool(self.repeats or self.fault or self.too_long)
+
+    @property
+    def judges_whole(self) -> bool:
+        """Before anything of it is shown: nobody watches, or less would break a promise."""
+        gate = self.draft.gate
+        return not self.live or (gate.whole and gate.threshold > 0)
+
+    @override
+    def kept_from(self, plan: Plan) -> float | None:
+        kept_from = super().kept_from(plan)
+        return kept_from if self.judges_whole or not kept_from else None
 
     @override
     def may_start_over(self) -> bool:
@@ -329,11 +438,8 @@ class Chat(TextFlow):
         if verdict is not Verdict.HAND_OFF:
             return False
         draft.doubted = True
-        reading = draft.meter.reading()
         if self.skipped:
-            draft.confidence = draft.gate.chance_before(reading)
-        elif not self.local_done:  # stopped early: the early score decided
-            draft.confidence = draft.gate.early_confidence(reading)
+            draft.confidence = draft.gate.chance_before(draft.reading())
         return True
 
     @override
@@ -342,6 +448,8 @@ class Chat(TextFlow):
             return f"the answer breaks its schema: {self.fault}"
         if self.repeats:
             return f"the answer repeats {self.repeats}"
+        if self.too_long:
+            return self.too_long
         if not self.skipped:
             return super().doubt()
         chance = f"{self.draft.confidence or 0.0:.2f}"
@@ -386,21 +494,33 @@ class Chat(TextFlow):
 
     def _speak(self, *, may_leave: bool, already: str = "") -> Generator[Event, None, Verdict]:
         """Generate on the device. If truncation is allowed, truncate until the prompt fits."""
-        for _ in range(MOST_TRUNCATIONS):
+        for left in reversed(range(MOST_TRUNCATIONS + 1)):
+            if not already:
+                self._begin_anew()
             try:
                 return (yield from self._speak_once(may_leave=may_leave, already=already))
             except ContextExceeded as error:
-                if self.misfit is None or not self.misfit.soft or not self.local_request.truncate:
+                soft = self.misfit is not None and self.misfit.soft and self.local_request.truncate
+                shown = self.draft.text != already  # words of this attempt
+                if not soft or shown or not left:
                     raise
                 self._truncate(error)
-        return (yield from self._speak_once(may_leave=may_leave, already=already))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _begin_anew(self) -> None:
+        """Of an earlier attempt nothing was shown: its words and its evidence do not count."""
+        self.held = ""
+        self.draft.meter = Meter(self.draft.gate.calibration.heads)
+        self.draft.evidence.clear()
+        if self.draft.typed is not None:
+            self.draft.typed.clear()
 
     def _speak_once(self, *, may_leave: bool, already: str) -> Generator[Event, None, Verdict]:
         """Tokens through meter and gate: HOLD keeps text back, KEEP shows it, HAND_OFF stops."""
         draft, backend = self.draft, self.backend
         assert backend is not None, "a plan that starts on the device has one"
         verdict = Verdict.HOLD if may_leave else Verdict.KEEP
-        judge_whole = may_leave and not self.live  # nobody watches: judge before showing
+        judge_whole = may_leave and self.judges_whole
         watch = RepetitionWatch()
         with (
             LocalAttempt(draft.request, draft.attempts, backend.facts(), self.clock) as attempt,
@@ -427,8 +547,8 @@ class Chat(TextFlow):
             if self.local_done:
                 self._look_for_failure()
             if verdict is Verdict.HOLD or (judge_whole and verdict is Verdict.KEEP):
-                verdict = draft.gate.judge_whole(draft.meter.reading())
-                verdict = Verdict.HAND_OFF if self.repeats or self.fault else verdict
+                verdict = draft.gate.judge_whole(draft.reading())
+                verdict = Verdict.HAND_OFF if self.failed else verdict
             if verdict is Verdict.KEEP:
                 yield from self._show_held()
             attempt.outcome = "handed_off" if verdict is Verdict.HAND_OFF else "answered"
@@ -436,15 +556,16 @@ class Chat(TextFlow):
 
     def _generate(self, backend: ChatBackend, already: str) -> TokenStream:
         """Tokens, with the hidden states that the calibration reads, if it reads any."""
-        calibration = self.draft.gate.calibration
-        if not calibration.heads:
-            return backend.generate(self.local_request, already=already)
-        return backend.generate(
-            self.local_request,
-            already=already,
-            layer=calibration.layer_of("state"),
-            prompt_layer=0 if already else calibration.layer_of("before"),
-        )
+        calibration, layers = self.draft.gate.calibration, dict[str, int]()
+        if calibration.heads:
+            layers["layer"] = calibration.layer_of("state")
+            layers["prompt_layer"] = 0 if already else calibration.layer_of("before")
+        with (
+            guarded(backend.facts().model),
+            closing(backend.generate(self.local_request, already=already, **layers)) as tokens,
+        ):
+            yield from tokens  # up to its Finish, where the reader leaves
+        raise GenerationFailed(f"{backend.facts().model} {UNFINISHED}")
 
     def _look_for_failure(self) -> None:
         """However sure the model was: a whole answer may repeat a turn, or break its schema."""
@@ -452,6 +573,10 @@ class Chat(TextFlow):
         earlier = [each.content for each in self.request.messages if each.role == "assistant"]
         if not self.repeats and repeats_a_turn(text, earlier):
             self.repeats = "an earlier one"
+        self.whole = text
+        longest = self.draft.gate.longest
+        if longest and self.draft.meter.reading().tokens > longest:
+            self.too_long = f"the answer is longer than any that was measured ({longest} tokens)"
         self.fault = self.check(text).fault
         if self.fault:
             self.doubt_code = "schema_broken"
@@ -459,12 +584,17 @@ class Chat(TextFlow):
     def _judge(self, tokens: int) -> Verdict:
         """The verdict on a beginning; the first token brings the state behind the prompt."""
         draft = self.draft
-        reading = draft.meter.reading()
+        if draft.typed is not None:  # braces and names come first: they say nothing
+            return Verdict.HOLD if draft.gate.threshold > 0 else Verdict.KEEP
+        reading = draft.reading()
         if tokens == 1 and draft.gate.skips(reading):
             self.skipped, draft.decided_after = True, 0
             return Verdict.HAND_OFF
+        verdict = draft.gate.judge(reading, tokens, self.held)
         draft.decided_after = tokens
-        return draft.gate.judge(reading, tokens)
+        if verdict is Verdict.KEEP:
+            draft.kept_at = draft.gate.confidence(reading)
+        return verdict
 
     def _show_held(self) -> Iterator[Event]:
         text, self.held = self.held, ""
@@ -472,14 +602,14 @@ class Chat(TextFlow):
 
     def _measure(self) -> None:
         draft = self.draft
-        confidence = draft.gate.confidence(draft.meter.reading())
-        rated = self.rated and draft.meter.reading().engine is not None
+        reading = draft.reading()
+        confidence = draft.gate.confidence(reading)
+        rated = self.rated and reading.engine is not None
         draft.confidence = confidence if self.judged or rated else None
-        failed = bool(self.repeats or self.fault)
-        draft.doubted = draft.doubted or failed or draft.gate.doubts(confidence)
+        draft.doubted = draft.doubted or self.failed or draft.gate.doubts(confidence)
 
     def _truncate(self, error: ContextExceeded) -> None:
-        room = min(self.local_request.max_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS
+        room = min(self.local_request.device_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS
         messages, needed = self.local_request.messages, error.prompt_tokens
         kept = drop_oldest(messages, needed, error.context_tokens - room)
         self.local_request = replace(self.local_request, messages=kept)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.fit import Misfit, outside_script
-from edgewise.decide.policy import Plan, Policy
+from edgewise.decide.policy import Misfit, Plan, Policy, outside_script
 from edgewise.errors import (
     CloudMalformed,
     EdgewiseError,
@@ -23,18 +22,17 @@ from edgewise.errors import (
     SpaceMismatch,
 )
 from edgewise.flows.route import Draft, Flow, LocalAttempt, run
-from edgewise.local.backend import EmbedBackend
+from edgewise.local.backend import EmbedBackend, guarded
 from edgewise.types.embeddings import Embeddings, Vector
 from edgewise.types.messages import Request
-from edgewise.types.replies import Attempt, Event, Place
-from edgewise.types.tokens import Finish, Vectors
+from edgewise.types.replies import Attempt, Event, Finish, Place, Vectors
 
 MOST_TEXTS = 96  # in one request to the cloud: below every provider's limit
 MOST_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class EmbedNeeds:
     """What the engine provides for an embedding.
 
     embedder  raises ModelNotFound or ExtraMissing if the device has none
@@ -52,19 +50,24 @@ def cloud_space(provider: str, model: str, dimensions: int) -> str:
 
 
 def embed(
-    request: Request, parts: Parts, attempts: list[Attempt], *, space: str = "", int8: bool = False
+    request: Request,
+    parts: EmbedNeeds,
+    attempts: list[Attempt],
+    *,
+    space: str = "",
+    int8: bool = False,
 ) -> Embeddings:
     """One vector per user message, in order. With `space`, vectors of any other are refused."""
-    flow = Embedding(request, parts, attempts, space)
+    flow = EmbeddingFlow(request, parts, attempts, space)
     run(flow)
     return flow.finished(int8)
 
 
-class Embedding(Flow):
+class EmbeddingFlow(Flow):
     """The embedding of some texts. `pinned` is the requested space; empty: any."""
 
     def __init__(
-        self, request: Request, parts: Parts, attempts: list[Attempt], pinned: str
+        self, request: Request, parts: EmbedNeeds, attempts: list[Attempt], pinned: str
     ) -> None:
         self.draft = Draft(request=request, attempts=attempts, started=parts.clock())
         self.parts, self.pinned = parts, pinned
@@ -114,7 +117,8 @@ class Embedding(Flow):
         facts = backend.facts()
         with LocalAttempt(self.request, self.draft.attempts, facts, self.clock) as attempt:
             attempt.finish = Finish()
-            made = backend.embed(self.texts)
+            with guarded(facts.model):
+                made = backend.embed(self.texts)
             attempt.finish = Finish(input_tokens=made.tokens)
             attempt.outcome = "answered"
         self.place, self.space = "local", facts.space

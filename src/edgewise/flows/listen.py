@@ -14,37 +14,37 @@ from dataclasses import replace
 from typing import Any, Self
 
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan
+from edgewise.decide.policy import Plan, find_objective
 from edgewise.errors import (
     CloudClosed,
     CloudError,
     CloudMalformed,
+    DeviceBusy,
     GenerationFailed,
     InvalidRequest,
+    LocalError,
 )
-from edgewise.flows.corrections import Correction as Answer
-from edgewise.flows.corrections import Corrections
-from edgewise.flows.hear import (
+from edgewise.flows.route import make_plan, refusal
+from edgewise.flows.transcribe import (
     MOST_ALIKE,
+    Corrected,
+    Corrections,
+    TranscribeNeeds,
+    TranscriptDraft,
     audio_from,
     corrected,
     guide_of,
     is_nonsense,
     judge,
+    look_at_device,
     moved,
     spread_words,
 )
-from edgewise.flows.route import make_plan, refusal
-from edgewise.flows.transcribe import Parts, TranscriptDraft, look_at_device
-from edgewise.local.backend import SpeechBackend
-from edgewise.speech.audio import PcmReader
-from edgewise.speech.chunks import Chunk, LiveUtterances
-from edgewise.speech.confidence import LOOPING
-from edgewise.speech.words import Captions, StableText, made_up, without_loops, written
-from edgewise.types.measured import is_verified
+from edgewise.local.backend import SpeechBackend, guarded
+from edgewise.speech.audio import Chunk, LiveUtterances, PcmReader
+from edgewise.speech.words import LOOPING, Captions, StableText, made_up, without_loops, written
 from edgewise.types.messages import Request
-from edgewise.types.replies import Attempt
+from edgewise.types.replies import Attempt, is_verified
 from edgewise.types.transcripts import (
     Correction,
     Heard,
@@ -76,7 +76,7 @@ class LiveTranscriber:
     def __init__(
         self,
         request: Request,
-        parts: Parts,
+        parts: TranscribeNeeds,
         keep: Keep,
         *,
         rate: int,
@@ -140,14 +140,16 @@ class LiveTranscriber:
 
     def stop(self, limit_s: float | None = None) -> Transcript:
         """End the captions. Waits up to `limit_s` for corrections, and reports missing ones."""
+        if not isinstance(limit_s, float | int | None):
+            raise InvalidRequest(f"limit_s: expected seconds, got a {type(limit_s).__name__}")
         with self._lock:
             if self._transcript is None:
                 if not self._running:
                     raise InvalidRequest("stop: start it first")
                 self._running = False
-                limit_s = self._drain_s if limit_s is None else limit_s
+                wait_s = self._drain_s if limit_s is None else min(limit_s, threading.TIMEOUT_MAX)
                 self._transcript = self._keep(
-                    self._request, lambda found: self._end_all(found, limit_s)
+                    self._request, lambda found: self._end_all(found, wait_s)
                 )
             return self._transcript
 
@@ -201,7 +203,7 @@ class LiveTranscriber:
     def _suppose(self, chunk: Chunk) -> None:
         try:
             hypothesis = self._transcriber.hear(chunk)
-        except GenerationFailed as error:
+        except (GenerationFailed, DeviceBusy) as error:
             self._error = error.code
             return
         self._settle(self._text.offer(hypothesis))
@@ -228,7 +230,7 @@ class LiveTranscriber:
                 hypothesis = self._transcriber.hear(chunk)
             self._settle(self._text.finish(hypothesis))
             segment = self._transcriber.segment(self._text.settled, chunk)
-        except GenerationFailed as error:
+        except (GenerationFailed, DeviceBusy) as error:
             self._error = error.code
             segment = self._transcriber.unheard(self._text.settled, chunk, error)
         number: int | None = None
@@ -267,7 +269,7 @@ class LiveTranscriber:
         self._draft.sent_seconds += audio.seconds
         self._corrections.send(segment.id, audio, words_before=words_before)
 
-    def _take(self, answers: Sequence[Answer], late: CloudError | None = None) -> None:
+    def _take(self, answers: Sequence[Corrected], late: CloudError | None = None) -> None:
         for answer in answers:
             before = self._draft.segments.get(answer.segment)
             if before is None or before.source == "cloud" or before.error:
@@ -376,7 +378,7 @@ class UtteranceTranscriber:
 
     def hear(self, chunk: Chunk) -> tuple[Word, ...]:
         """A hypothesis: the words of the utterance so far, without invented ones."""
-        with self._draft.listening(self._clock):
+        with self._draft.listening(self._clock), guarded(self._transcriber.facts().model):
             found = self._transcriber.hear(chunk.samples, language=self.language, **self._guide)
         self.forget()
         words: list[Word] = []
@@ -415,7 +417,7 @@ class UtteranceTranscriber:
             segment = replace(segment, codes=("repetition",), confidence=sure)
         return replace(segment, text=text, words=tuple(words))
 
-    def unheard(self, words: Sequence[Word], chunk: Chunk, error: GenerationFailed) -> Segment:
+    def unheard(self, words: Sequence[Word], chunk: Chunk, error: LocalError) -> Segment:
         """What is known of an utterance if the model failed on it: nothing reliable."""
         return Segment(
             id=-1,

@@ -10,16 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from edgewise.cloud.provider import Cloud
-from edgewise.decide.fit import Misfit, estimate_tokens
-from edgewise.decide.policy import Plan, Policy, asked
+from edgewise.decide.policy import BETTER_THERE, Misfit, Plan, Policy, asked, estimate_tokens
 from edgewise.errors import (
     CloudClosed,
     CloudError,
     ContextExceeded,
     DeadlinePassed,
+    DeviceBusy,
     DoesNotFit,
     EdgewiseError,
     LocalError,
@@ -27,13 +27,22 @@ from edgewise.errors import (
     SchemaUnsupported,
 )
 from edgewise.local.backend import DeviceFacts
-from edgewise.types.measured import doubt_of, is_verified
-from edgewise.types.messages import Request, Source
-from edgewise.types.objectives import high_enough, is_below, needed
-from edgewise.types.progress import Progress, watched
-from edgewise.types.replies import Attempt, Decision, Event, Place, Switched, Usage
-from edgewise.types.tokens import Finish
+from edgewise.types.messages import Request, Source, high_enough, is_below, needed
+from edgewise.types.replies import (
+    Attempt,
+    Decision,
+    Event,
+    Finish,
+    Place,
+    Progress,
+    Switched,
+    Usage,
+    doubt_of,
+    is_verified,
+    watched,
+)
 
+Result = TypeVar("Result")
 # What the runtime found when it looked closer: the request is planned again.
 LOOKED_CLOSER = (ContextExceeded, SchemaUnsupported, DeadlinePassed)
 
@@ -52,6 +61,7 @@ class Draft:
     reason: str = ""
     degraded_code: str = ""
     confidence: float | None = None
+    kept_from: float | None = None
     doubted: bool = False
     signalled: bool = False
     progress: Progress | None = field(default_factory=watched.get)  # for whoever looks on
@@ -102,6 +112,7 @@ class Draft:
             threshold=self.threshold,
             objective=self.objective,
             confidence=self.confidence,
+            kept_from=self.kept_from,
             calibration=self.calibration,
             degraded_code=self.degraded_code,
             **own,
@@ -172,8 +183,16 @@ class Flow(ABC):
         """Why the device's answer is good enough, in words."""
 
     def adjust(self, plan: Plan) -> Plan:
-        """Change the policy's plan, if the task needs to."""
-        return plan
+        """Change the policy's plan, if the task needs to. A better choice is not hurried."""
+        better = self.misfit is not None and self.misfit.code in BETTER_THERE
+        return replace(plan, hurried=False) if better else plan
+
+    def kept_from(self, plan: Plan) -> float | None:
+        """The confidence from which on the device keeps such an answer; 0 if all of them stay.
+
+        None: something else decides.
+        """
+        return self.draft.threshold if plan.may_hand_off else 0.0
 
     def refusal(self, plan: Plan) -> EdgewiseError:
         return refusal(self.request, plan.code, plan.reason)
@@ -182,7 +201,10 @@ class Flow(ABC):
         self.draft.signal(code, reason)
 
     def may_start_over(self) -> bool:
-        """Whether the cloud may answer after the device failed; not if text was shown."""
+        """Whether the request may begin again, there or here, after the device failed.
+
+        Not if text was shown.
+        """
         return True
 
     def may_fall_back(self) -> bool:
@@ -211,17 +233,24 @@ def refusal(request: Request, code: str, reason: str) -> EdgewiseError:
     return DoesNotFit(reason)
 
 
+def failure_code(error: LocalError) -> str:
+    """What a request that leaves for it is told to have left for."""
+    return "busy" if isinstance(error, DeviceBusy) else "local_failed"
+
+
 def make_plan(request: Request, policy: Policy, cloud: Cloud, misfit: Misfit | None) -> Plan:
     """Where the policy lets a request start, as things are now."""
     return policy(asked(request, misfit, cloud.closed(request)))
 
 
-def route(flow: Flow) -> Iterator[Event]:
+def route(flow: Flow) -> Generator[Event, None, None]:
     """The whole story of one request. `flow.draft` holds the result."""
     try:
         yield from _follow(flow)
     except LOOKED_CLOSER as error:
-        if flow.misfit is not None and flow.misfit.code == error.code:
+        if not flow.may_start_over() or (
+            flow.misfit is not None and flow.misfit.code == error.code
+        ):
             raise
         shorter = flow.request.truncate and isinstance(error, ContextExceeded)
         late = isinstance(error, DeadlinePassed)
@@ -231,8 +260,17 @@ def route(flow: Flow) -> Iterator[Event]:
 
 def run(flow: Flow) -> None:
     """The same for a task whose events nobody watches."""
-    for _ in route(flow):
-        pass
+    unwatched(route(flow))
+
+
+def unwatched(story: Generator[Any, None, Result]) -> Result:
+    """What a story ends with, where nobody watches its events."""
+    while True:
+        try:
+            next(story)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 def _follow(flow: Flow) -> Iterator[Event]:
@@ -254,6 +292,7 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
     """The device first. A doubtful answer goes to the cloud before any of it was shown."""
     draft = flow.draft
     may_ask = plan.may_hand_off and flow.request.handoff == "automatic"
+    draft.kept_from = flow.kept_from(plan)
     try:
         doubtful = yield from flow.try_device(plan)
     except LOOKED_CLOSER:
@@ -261,7 +300,7 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
     except LocalError as error:
         if not may_ask or not flow.may_start_over():
             raise
-        draft.conclude("handoff_local_failed", str(error))
+        draft.conclude(f"handoff_{failure_code(error)}", str(error))
         yield from _from_cloud(flow, replace(plan, local_backup=False))
         return
     if doubtful and may_ask:
@@ -271,11 +310,14 @@ def _from_device(flow: Flow, plan: Plan) -> Iterator[Event]:
         flow.signal(flow.doubt_code, flow.doubt())
     elif plan.code == "started_local":  # otherwise the policy's own reason stands
         flow.conclude_kept(plan)
+    elif doubtful:
+        draft.reason += f"; it is in doubt: {flow.doubt()}"
 
 
 def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
     """The cloud's answer, or the device's if the plan has it as a backup."""
     draft = flow.draft
+    draft.kept_from = None
     if draft.code.startswith("handoff_"):
         yield draft.switched("cloud", draft.code, draft.reason)
     try:
@@ -284,7 +326,8 @@ def _from_cloud(flow: Flow, plan: Plan) -> Iterator[Event]:
         if plan.local_backup and flow.may_fall_back():
             yield from _fall_back(flow, error)
             return
-        if flow.request.policy == "cloud_only" or flow.misfit is None:
+        asked_so = flow.request.policy == "cloud_only" or flow.request.original is not None
+        if asked_so or flow.misfit is None:  # its client knows what the provider's error means
             raise
         raise DoesNotFit(f"{flow.misfit.reason}; and the cloud failed: {error}") from error
 

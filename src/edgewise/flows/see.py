@@ -14,21 +14,18 @@ from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.fit import Misfit
 from edgewise.decide.gate import Gate
-from edgewise.decide.objective import Objective, find_objective
-from edgewise.decide.policy import Plan, Policy
+from edgewise.decide.policy import Misfit, Objective, Plan, Policy, find_objective
 from edgewise.errors import DoesNotFit, LocalError
 from edgewise.flows.chat import TextFlow
 from edgewise.flows.route import LocalAttempt, route
-from edgewise.local.backend import VisionBackend
+from edgewise.local.backend import VisionBackend, guarded
 from edgewise.types.messages import Request
 from edgewise.types.pictures import SeenReply, Sight
-from edgewise.types.replies import Attempt, Event, Finished
-from edgewise.types.tokens import Finish
+from edgewise.types.replies import Attempt, Event, Finish, Finished
 from edgewise.vision.answers import SeenAnswer, answer_from, describe, describe_all
 from edgewise.vision.pictures import measure_quality
-from edgewise.vision.question import Skill, Wanted, read_question
+from edgewise.vision.question import Skill, SkillQuestion, read_question
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray
@@ -45,7 +42,7 @@ class Pictures(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class SeeNeeds:
     """What the engine provides. `skill` raises a LocalError if a skill is not available."""
 
     skill: Callable[[Skill], VisionBackend]
@@ -59,13 +56,14 @@ class Parts:
 def answer(
     request: Request,
     pictures: Pictures,
-    parts: Parts,
+    parts: SeeNeeds,
     attempts: list[Attempt],
     *,
     live: bool,
 ) -> Generator[Event, None, None]:
     """Yield events, the last one `Finished` with a `SeenReply`."""
-    wanted = read_question(_question(request))
+    asked = [message.content for message in request.messages if message.role == "user"]
+    wanted = read_question(asked[-1] if asked else "")
     misfit, calibration = _look_at_device(request, wanted, parts)
     objective = Objective(calibration.threshold)
     if misfit is None and request.policy != "cloud_only":
@@ -78,12 +76,8 @@ def answer(
     yield Finished(flow.reply())
 
 
-def _question(request: Request) -> str:
-    return next((m.content for m in reversed(request.messages) if m.role == "user"), "")
-
-
 def _look_at_device(
-    request: Request, wanted: Wanted | None, parts: Parts
+    request: Request, wanted: SkillQuestion | None, parts: SeeNeeds
 ) -> tuple[Misfit | None, Calibration]:
     nobody = Calibration(name="")
     if request.policy == "cloud_only":
@@ -106,9 +100,9 @@ def _look_at_device(
 class Seeing(TextFlow):
     """One question about pictures."""
 
-    lent: Parts
+    lent: SeeNeeds
     pictures: Pictures
-    wanted: Wanted | None  # what the question asks for, if a device skill can answer it
+    wanted: SkillQuestion | None  # what the question asks for, if a device skill can answer it
     skill: str = ""
     sights: Sequence[Sight] = ()
     answer: SeenAnswer | None = None
@@ -161,7 +155,7 @@ class Seeing(TextFlow):
         notes = self.pictures.notes
         return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=notes)
 
-    def _judge(self, wanted: Wanted) -> SeenAnswer:
+    def _judge(self, wanted: SkillQuestion) -> SeenAnswer:
         """Look at every picture with the skill, and make an answer."""
         if wanted.asked == "describe":
             self.answer = self._describe()
@@ -189,7 +183,8 @@ class Seeing(TextFlow):
         return vision_skill
 
     def _sight(self, vision_skill: VisionBackend, pixels: PictureArray) -> Sight:
-        sight = vision_skill.look(pixels)
+        with guarded(vision_skill.facts().model):
+            sight = vision_skill.look(pixels)
         return sight if self.sights else replace(sight, quality=measure_quality(pixels))
 
     def _describe(self) -> SeenAnswer:

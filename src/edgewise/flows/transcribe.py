@@ -9,42 +9,193 @@ take no more memory than minutes.
 from __future__ import annotations
 
 import math
+import queue
+import re
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from edgewise.cloud.provider import Cloud
+from edgewise.cloud.provider import Cloud, Stop
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.fit import Misfit, find_late_hearing
-from edgewise.decide.objective import find_objective
-from edgewise.decide.policy import Plan, Policy
-from edgewise.errors import CloudError, CloudMalformed, DoesNotFit, LocalError, ModelNotFound
-from edgewise.flows.corrections import Correction, Corrections
-from edgewise.flows.hear import (
-    Hearing,
-    audio_from,
-    audio_of,
-    corrected,
-    guide_of,
-    is_nonsense,
-    spread_words,
-    without_neighbours,
+from edgewise.decide.policy import (
+    Misfit,
+    Plan,
+    Policy,
+    find_late_hearing,
+    find_objective,
+    find_queue,
 )
-from edgewise.flows.route import Draft, Flow, run
-from edgewise.local.backend import SpeechBackend
-from edgewise.speech.audio import Sound, open_sound
-from edgewise.speech.chunks import Chunk, cut_into_chunks
-from edgewise.speech.subtitles import as_text
-from edgewise.types.messages import Audio, AudioLike, Request, Source
-from edgewise.types.objectives import high_enough
-from edgewise.types.replies import Attempt, Event, Place
-from edgewise.types.transcripts import Segment, Transcript
+from edgewise.errors import (
+    Cancelled,
+    CloudError,
+    CloudMalformed,
+    DoesNotFit,
+    LocalError,
+    ModelNotFound,
+)
+from edgewise.flows.route import Draft, Flow, failure_code, run
+from edgewise.local.backend import Guide, SpeechBackend, guarded
+from edgewise.speech.audio import RATE, Chunk, Sound, as_wav, cut_into_chunks, open_sound
+from edgewise.speech.words import (
+    MOST_COMPRESSED,
+    compression,
+    features_of,
+    into_utterances,
+    judge_features,
+    loop_in,
+    made_up,
+    signal_to_noise,
+    without_loops,
+)
+from edgewise.types.messages import Audio, AudioLike, Message, Request, Source, high_enough
+from edgewise.types.replies import Attempt, Event, Finish, Place
+from edgewise.types.transcripts import Heard, Segment, Transcript, Word, text_of
 
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
+
+
+AT_ONCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The cloud's text of a segment, or the `error` if there is none."""
+
+    segment: int
+    text: str = ""
+    error: CloudError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    segment: int
+    audio: Audio
+    words_before: str
+    stop: Stop
+
+
+class Corrections:
+    """Sends segments, up to AT_ONCE together. Each answer names its segment.
+
+    Sending never waits for the network. Each answer is returned once, in any order.
+    """
+
+    def __init__(
+        self, cloud: Cloud, request: Request, journal: list[Attempt], patience_s: float | None
+    ) -> None:
+        self._cloud = cloud
+        self._request = request
+        self._journal = journal
+        self._patience_s = patience_s
+        self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
+        self._arrived: list[Corrected] = []
+        self._outstanding: dict[int, Stop] = {}
+        self._changed = threading.Condition()
+        self._workers: list[threading.Thread] = []
+
+    @property
+    def outstanding(self) -> int:
+        with self._changed:
+            return len(self._outstanding)
+
+    def outstanding_ids(self) -> tuple[int, ...]:
+        with self._changed:
+            return tuple(self._outstanding)
+
+    def send(self, segment: int, audio: Audio, *, words_before: str = "") -> None:
+        """Ask for a segment that was not asked for before."""
+        asked = _Asked(segment, audio, words_before, Stop())
+        with self._changed:
+            self._outstanding[segment] = asked.stop
+            if len(self._workers) < min(AT_ONCE, len(self._outstanding)):
+                worker = threading.Thread(target=self._work, name="edgewise-correct", daemon=True)
+                self._workers.append(worker)
+                worker.start()
+        self._waiting.put(asked)
+
+    def arrived(self) -> list[Corrected]:
+        """The answers since the last call."""
+        with self._changed:
+            found, self._arrived = self._arrived, []
+            return found
+
+    def wait(self, *, most: int = 0, limit_s: float | None = None) -> list[Corrected]:
+        """Wait until at most `most` are outstanding, or for `limit_s`; return the new answers."""
+        give_up = None if limit_s is None else time.monotonic() + limit_s
+        with self._changed:
+            while len(self._outstanding) > most:
+                left = None if give_up is None else give_up - time.monotonic()
+                if left is not None and left <= 0:
+                    break
+                self._changed.wait(left)
+        return self.arrived()
+
+    def stop(self, *, within_s: float | None = None) -> list[Corrected]:
+        """Abort what is outstanding, and return an error for each.
+
+        After `within_s` it is not waited for any longer: its costs are settled when it ends.
+        """
+        give_up = None if within_s is None else time.monotonic() + within_s
+        with self._changed:
+            stops = list(self._outstanding.values())
+        for stop in stops:
+            stop.ask()
+        for _ in self._workers:
+            self._waiting.put(None)
+        for worker in self._workers:
+            worker.join(None if give_up is None else max(0.0, give_up - time.monotonic()))
+        self._workers.clear()
+        with self._changed:
+            given_up, self._outstanding = list(self._outstanding), {}
+            self._arrived += [Corrected(segment, error=_cut()) for segment in given_up]
+        return self.arrived()
+
+    def _work(self) -> None:
+        while (asked := self._waiting.get()) is not None:
+            journal: list[Attempt] = []
+            correction = self._ask(asked, journal)
+            with self._changed:
+                self._journal += journal
+                if self._outstanding.pop(asked.segment, None) is not None:  # not given up meanwhile
+                    self._arrived.append(correction)
+                self._changed.notify_all()
+
+    def _ask(self, asked: _Asked, journal: list[Attempt]) -> Corrected:
+        request = replace(
+            self._request,
+            messages=(Message("user", asked.words_before, audio=(asked.audio,)),),
+            part=f"s{asked.segment}.",
+        )
+        if asked.stop.asked:
+            return Corrected(asked.segment, error=_cut())
+        try:
+            stream = self._cloud.stream(
+                request, journal, live=False, patience_s=self._patience_s, stop=asked.stop
+            )
+            with closing(stream):
+                heard = list(stream)
+        except CloudError as error:
+            return Corrected(asked.segment, error=error)
+        except Cancelled:  # the user left: nobody waits for this answer
+            return Corrected(asked.segment, error=_cut())
+        if not any(isinstance(chunk, Finish) for chunk in heard):
+            return Corrected(asked.segment, error=_cut())
+        text = " ".join("".join(chunk for chunk in heard if isinstance(chunk, str)).split())
+        return Corrected(asked.segment, text)
+
+
+def _cut() -> CloudError:
+    return CloudError("broken off", code="cancelled")
+
+
+# -- the story of a recording ----------------------------------------------------------------------
+
 
 MOST_OUTSTANDING = 8  # segments that wait for the cloud before the device waits too
 CLOUD_CHUNK_S = 15.0  # shorter if the cloud transcribes everything: a chunk becomes one segment
@@ -56,7 +207,7 @@ Settled = Callable[[Segment], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class TranscribeNeeds:
     """What the engine provides. `transcriber` raises ModelNotFound if there is none."""
 
     transcriber: Callable[[], SpeechBackend]
@@ -69,7 +220,7 @@ class Parts:
 
 
 def transcribe(
-    request: Request, audio: AudioLike, parts: Parts, attempts: list[Attempt]
+    request: Request, audio: AudioLike, parts: TranscribeNeeds, attempts: list[Attempt]
 ) -> Transcript:
     """Everything that is said in a file."""
     with open_sound(audio) as sound:
@@ -110,7 +261,7 @@ class Transcribing(Flow):
     plan: Plan
 
     def __init__(
-        self, request: Request, parts: Parts, attempts: list[Attempt], sound: Sound
+        self, request: Request, parts: TranscribeNeeds, attempts: list[Attempt], sound: Sound
     ) -> None:
         self.parts, self.sound = parts, sound
         self.cloud, self.policy, self.clock = parts.cloud, parts.policy, parts.clock
@@ -119,8 +270,10 @@ class Transcribing(Flow):
         objective = find_objective(request, calibration)
         if transcriber is not None and request.handoff == "automatic":
             # Otherwise every segment says that it is in doubt.
-            late = find_late_hearing(request, sound.seconds, transcriber.facts().real_time_factor)
-            self.misfit = self.misfit or late or objective.misfit
+            facts = transcriber.facts()
+            late = find_late_hearing(request, sound.seconds, facts.real_time_factor, facts.wait_s)
+            busy = find_queue(request, facts.wait_s, self.cloud.closed(request))
+            self.misfit = self.misfit or late or objective.misfit or busy
         self.draft = TranscriptDraft(
             request=request,
             attempts=attempts,
@@ -156,8 +309,8 @@ class Transcribing(Flow):
 
     @override
     def adjust(self, plan: Plan) -> Plan:
-        self.plan = plan
-        return plan
+        self.plan = super().adjust(plan)
+        return self.plan
 
     @override
     def signal(self, code: str, reason: str) -> None:
@@ -176,6 +329,10 @@ class Transcribing(Flow):
     def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
         yield from ()
         self._read(CLOUD_CHUNK_S, self._in_cloud)
+
+    @override
+    def may_start_over(self) -> bool:
+        return False  # the sound that was read is gone, and its words may have been shown
 
     @override
     def may_fall_back(self) -> bool:
@@ -225,7 +382,7 @@ class Transcribing(Flow):
         except LocalError as error:
             if not self.may_ask:
                 raise
-            self.draft.conclude("handoff_local_failed", str(error))
+            self.draft.conclude(f"handoff_{failure_code(error)}", str(error))
             self._in_cloud(chunk)
             return
         doubtful = self.draft.add(segments)
@@ -258,7 +415,7 @@ class Transcribing(Flow):
         self.draft.sent_seconds += audio.seconds
         self.corrections.send(number, audio, words_before=words_before)
 
-    def _take(self, corrections: Sequence[Correction]) -> None:
+    def _take(self, corrections: Sequence[Corrected]) -> None:
         for correction in corrections:
             chunk = self.whole.pop(correction.segment, None)
             if chunk is not None:
@@ -279,7 +436,7 @@ class Transcribing(Flow):
                 self.told.add(segment.id)
                 self.parts.settled(segment)
 
-    def _take_whole(self, correction: Correction, chunk: Chunk) -> None:
+    def _take_whole(self, correction: Corrected, chunk: Chunk) -> None:
         draft = self.draft
         if correction.error is None:
             if correction.text:
@@ -420,7 +577,7 @@ class TranscriptDraft(Draft):
         sent = {"sent_seconds": round(self.sent_seconds, 3), **_least_sure(segments)}
         return Transcript(
             **fields,
-            text=as_text(segments),
+            text=text_of(segments),
             decision=self.decision(features=sent),
             segments=segments,
             dropped=tuple(self.dropped),
@@ -468,3 +625,195 @@ def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
         return {}
     confidence, segment = min(known, key=lambda pair: pair[0])
     return {"least_confidence": confidence, **segment.features}
+
+
+# -- a chunk on the device, and which sound of a segment is sent -----------------------------------
+
+
+MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
+CONTEXT_S = 0.4  # of sound sent with a segment on each side, if nobody else speaks in it
+LEAST_CONTEXT_S = 0.05  # times of words are not exact
+MOST_WORDS_PER_SECOND = 8.0  # nobody speaks faster
+AROUND_S = 0.5  # of sound around a segment, to measure the noise
+CLEAR_VOICE = 0.4  # from this mean voice probability on, somebody speaks, whatever the model heard
+
+
+@dataclass(slots=True)
+class Hearing:
+    """The device's part of one transcription. `number` gives each segment its id."""
+
+    transcriber: SpeechBackend
+    calibration: Calibration
+    number: Callable[[], int]
+    language: str = ""
+    dropped: list[Segment] = field(default_factory=list)
+    guide: Guide = field(default_factory=Guide)
+    _last: list[str] = field(default_factory=list)
+
+    def hear(self, chunk: Chunk) -> list[Segment]:
+        """The segments of a chunk. Times count from the start of the whole sound."""
+        found, facts = [], self.transcriber.facts()
+        with guarded(facts.model):
+            said = self.transcriber.hear(chunk.samples, language=self.language, **self.guide)
+        heard = [moved(each, chunk) for each in said]
+        if facts.word_times:
+            heard = into_utterances(heard, chunk.speaking)
+        for each in heard:
+            self.language = self.language or each.language
+            segment = self._judge(each, chunk)
+            if segment is not None:
+                found.append(segment)
+        if not heard and sum(chunk.voice) >= CLEAR_VOICE * len(chunk.voice):
+            found.append(self._unheard(chunk))
+        return found
+
+    def _unheard(self, chunk: Chunk) -> Segment:
+        """Somebody speaks, but the model understands nothing: confidence 0."""
+        return Segment(
+            id=self.number(),
+            start=chunk.start,
+            end=chunk.start + chunk.seconds,
+            text="",
+            confidence=0.0,
+            expected_error=1.0,
+            codes=("unheard",),
+        )
+
+    def _judge(self, heard: Heard, chunk: Chunk) -> Segment | None:
+        segment = judge(heard, chunk, self.calibration)
+        code = made_up(heard, chunk.voice_between(heard.start, heard.end))
+        code = code or self._again(segment.text)
+        if code:
+            self.dropped.append(replace(segment, codes=(code,), confidence=0.0))
+            return None
+        return replace(segment, id=self.number())
+
+    def _again(self, text: str) -> str:
+        """The code of a loop that repeats a whole segment; else empty."""
+        self._last = [*self._last[-MOST_ALIKE:], text]
+        alike = len(self._last) > MOST_ALIKE and len(set(self._last)) == 1
+        return "repetition" if alike else ""
+
+
+def guide_of(request: Request) -> Guide:
+    """What a request asks of the transcriber; mostly nothing."""
+    guide: Guide = {}
+    if request.hint:
+        guide["hint"] = request.hint
+    if request.temperature:
+        guide["temperature"] = request.temperature
+    return guide
+
+
+def judge(heard: Heard, chunk: Chunk, calibration: Calibration) -> Segment:
+    """A segment without an id yet: loops said once, with the confidence of its words."""
+    voice = chunk.voice_between(heard.start, heard.end)
+    around = chunk.cut(heard.start - AROUND_S, heard.end + AROUND_S)
+    features = features_of(heard, voice, signal_to_noise(around))
+    text, words, looping = without_loops(heard)
+    confidence, error = judge_features(calibration, features, looping=looping)
+    return Segment(
+        id=-1,
+        start=heard.start,
+        end=heard.end,
+        text=text,
+        words=words,
+        confidence=confidence,
+        expected_error=error,
+        language=heard.language,
+        codes=("repetition",) * looping,
+        features=features,
+    )
+
+
+def moved(heard: Heard, chunk: Chunk) -> Heard:
+    """Times count from the start of the whole sound; none is after the end of the chunk."""
+    last = chunk.start + chunk.seconds
+    words = tuple(
+        replace(
+            word, start=min(last, word.start + chunk.start), end=min(last, word.end + chunk.start)
+        )
+        for word in heard.words
+    )
+    start = min(last, heard.start + chunk.start)
+    return replace(heard, start=start, end=min(last, heard.end + chunk.start), words=words)
+
+
+def audio_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> Audio:
+    """A segment's sound as a WAV."""
+    return audio_from(chunk.cut(*span_of(segment, neighbours, chunk)))
+
+
+def span_of(segment: Segment, neighbours: Sequence[Segment], chunk: Chunk) -> tuple[float, float]:
+    """From when to when the sound of a segment is sent."""
+    return span_between(segment, neighbours, chunk.start, chunk.start + chunk.seconds)
+
+
+def span_between(
+    segment: Segment, neighbours: Sequence[Segment], first: float = 0.0, last: float = math.inf
+) -> tuple[float, float]:
+    """From when to when the sound of a segment is sent: some context, but nobody else's words."""
+    before = [other.end for other in neighbours if other.end <= segment.start]
+    after = [other.start for other in neighbours if other.start >= segment.end]
+    room_before = segment.start - max(before, default=first)
+    room_after = min(after, default=last) - segment.end
+    start = segment.start - _context(room_before)
+    return max(0.0, start), segment.end + _context(room_after)
+
+
+def audio_from(samples: Samples) -> Audio:
+    return Audio(as_wav(samples), "audio/wav", len(samples) / RATE)
+
+
+def _context(room: float) -> float:
+    """Half the gap to the neighbour's words: their times are not exact either."""
+    return max(LEAST_CONTEXT_S, min(CONTEXT_S, room / 2))
+
+
+def is_nonsense(text: str, seconds: float) -> bool:
+    """Whether a transcription loops, or has more words than anybody can say in that time."""
+    words = text.split()
+    looping = loop_in(words) is not None or compression(text) > MOST_COMPRESSED
+    return looping or len(words) > 3 + MOST_WORDS_PER_SECOND * seconds
+
+
+def without_neighbours(text: str, segment: Segment, neighbours: Sequence[Segment]) -> str:
+    """The text without the words at its edges that belong to the neighbours."""
+    own = plain(segment.text)
+    before = [plain(each.text) for each in neighbours if each.end <= segment.start + 0.01]
+    after = [plain(each.text) for each in neighbours if each.start >= segment.end - 0.01]
+    tokens = text.split()
+    words = [plain(token)[0] if plain(token) else "" for token in tokens]
+    for count in (3, 2, 1):
+        if len(words) > count and before and words[:count] == before[-1][-count:] != own[:count]:
+            tokens, words = tokens[count:], words[count:]
+        if len(words) > count and after and words[-count:] == after[0][:count] != own[-count:]:
+            tokens, words = tokens[:-count], words[:-count]
+    return " ".join(tokens)
+
+
+def plain(text: str) -> list[str]:
+    return re.findall(r"[\w']+", text.casefold())
+
+
+def corrected(segment: Segment, text: str) -> Segment:
+    """The cloud's text in place of the device's. Times stay; words share them by length."""
+    return replace(
+        segment,
+        text=text,
+        words=spread_words(text, segment.start, segment.end),
+        source="cloud",
+        replaced=segment.text,
+        error="",
+    )
+
+
+def spread_words(text: str, start: float, end: float) -> tuple[Word, ...]:
+    tokens = text.split()
+    total = sum(len(token) + 1 for token in tokens)
+    words, now = [], start
+    for token in tokens:
+        following = now + (end - start) * (len(token) + 1) / total
+        words.append(Word(token, round(now, 3), round(following, 3)))
+        now = following
+    return tuple(words)

@@ -19,20 +19,20 @@ PLAIN_TEMPLATE = (
 )
 
 
-class Turn(TypedDict):
+class PromptTurn(TypedDict):
     """One turn as a template takes it."""
 
     role: str
     content: str
 
 
-def plain_turns(messages: Sequence[Message]) -> list[Turn]:
+def plain_turns(messages: Sequence[Message]) -> list[PromptTurn]:
     """Calls and their results become text, in the turn of the user who asked.
 
     As separate turns, a model of this size repeats them instead of answering. Of several wordings
-    that were tried, this one gives the plainest answers (docs/function-conversations.md).
+    that were tried, this one gives the plainest answers (docs/guide/functions.md).
     """
-    turns: list[Turn] = []
+    turns: list[PromptTurn] = []
     names: dict[str, str] = {}
     read: list[str] = []
     for message in messages:
@@ -49,14 +49,16 @@ def plain_turns(messages: Sequence[Message]) -> list[Turn]:
     return turns
 
 
-def with_system(turns: list[Turn], system: str) -> list[Turn]:
+def with_system(turns: list[PromptTurn], system: str) -> list[PromptTurn]:
     """The turns with a system prompt in front, unless they have one."""
     if not system or any(turn["role"] == "system" for turn in turns):
         return turns
     return [{"role": "system", "content": system}, *turns]
 
 
-def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[dict[str, Any]]:
+def pictured_turns(
+    turns: Sequence[PromptTurn], messages: Sequence[Message]
+) -> list[dict[str, Any]]:
     """Turns with the user's pictures before the words."""
     asked = [message for message in messages if message.role == "user"]
     pictured: list[dict[str, Any]] = []
@@ -72,7 +74,9 @@ def pictured_turns(turns: Sequence[Turn], messages: Sequence[Message]) -> list[d
     return pictured
 
 
-def render_turns(template: str, turns: Sequence[Turn], *, bos: str = "", eos: str = "") -> str:
+def render_turns(
+    template: str, turns: Sequence[PromptTurn], *, bos: str = "", eos: str = ""
+) -> str:
     """The prompt that a model's own template makes of the turns, ready for the answer."""
     return _fill(template or PLAIN_TEMPLATE, messages=turns, bos_token=bos, eos_token=eos)
 
@@ -123,7 +127,7 @@ def _now(form: str) -> str:
     return datetime.datetime.now(tz=datetime.UTC).astimezone().strftime(form)
 
 
-def _put_into_question(turns: list[Turn], read: Sequence[str]) -> None:
+def _put_into_question(turns: list[PromptTurn], read: Sequence[str]) -> None:
     if not read:
         return
     words = "Read this: " + "\n".join(read)

@@ -5,7 +5,7 @@ any. In each step it lets the runtime read the next tokens of every request, and
 its logits. `Job` is one request: it chooses tokens and proposes drafts. A draft is verified in the
 same pass: a drafted token counts only if the model chooses it as well, so the answer is the same as
 without a draft. `Runtime` is what the loop needs of a runtime: llama.cpp is one
-(llama_runtime.py), and any `Steps` is another (engines/logits_loop.py).
+(llama_runtime.py), and any `Steps` of packages/edgewise-engines is another (logits_loop.py).
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgewise.errors import GenerationFailed
-from edgewise.local.forks import abandon
-from edgewise.local.generation import Channel
-from edgewise.types.tokens import Finish, FinishReason, Token
+from edgewise.local.backend import Channel, abandon
+from edgewise.types.replies import Finish, FinishReason, Token
 
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 BATCH = 128  # tokens in one pass: about half a second of a small model on one core
@@ -126,7 +125,7 @@ class Words(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlotPart:
     """A slot's tokens in one pass, from a position on. The last `answers` of them give logits."""
 
     slot: int
@@ -171,7 +170,7 @@ class Runtime(Protocol):
     @property
     def vocabulary(self) -> Words: ...
 
-    def read(self, parts: Sequence[Part], layers: set[int]) -> Iterator[Rows]:
+    def read(self, parts: Sequence[SlotPart], layers: set[int]) -> Iterator[Rows]:
         """One pass. Yields the answers part by part; what it does not yield was called off.
 
         `layers` are those whose input somebody wants.
@@ -555,10 +554,12 @@ class Decoder:
         self._closed = False
 
     def submit(self, job: Job) -> None:
+        job.runtime = self._runtime.name
         with self._lock:
             if self._closed:
-                raise GenerationFailed(f"{self._runtime.name} was closed")
-            job.runtime = self._runtime.name
+                error = GenerationFailed(f"{self._runtime.name} was closed")
+                self._end(job, error)
+                raise error
             job.answer.interrupt = self._runtime.interrupt
             self._waiting.append(job)
             if self._worker is None:
@@ -611,16 +612,16 @@ class Decoder:
         for job in list(self._waiting):
             if job.answer.cancelled.is_set():
                 self._waiting.remove(job)
-                job.drop()
+                self._end(job)
                 continue
             free = [slot for slot in self._slots if slot.job is None]
             if not free:
-                return
+                continue  # a later one may have been called off
             self._waiting.remove(job)
             try:
                 self._place(job, free)
             except Exception as error:  # noqa: BLE001  # its reader raises it
-                job.fail(error)
+                self._end(job, error)
 
     def _place(self, job: Job, free: Sequence[Slot]) -> None:
         """Give a job the slot that has most of its prompt, or fill one from what was kept."""
@@ -693,7 +694,7 @@ class Decoder:
         else:
             tokens, whole = [job.written[-1]], True
         drafted, copied = job.proposal(room - len(tokens)) if whole else ([], False)
-        part = Part(slot.number, have, [*tokens, *drafted], len(drafted) + 1 if whole else 0)
+        part = SlotPart(slot.number, have, [*tokens, *drafted], len(drafted) + 1 if whole else 0)
         return _Plan(slot, part, drafted, copied)
 
     def _hear(self, plan: _Plan, rows: Rows) -> None:
@@ -733,12 +734,16 @@ class Decoder:
         job, slot.job, slot.used = slot.job, None, self.passes
         self._cut(slot, len(slot.tokens))
         if job is not None:
-            if job.grammar is not None:
-                job.grammar.close()
-            if error is not None:
-                job.fail(error)
-            elif not job.done:
-                job.drop()
+            self._end(job, error)
+
+    def _end(self, job: Job, error: BaseException | None = None) -> None:
+        """Its grammar is memory of the runtime, also where it never had a slot."""
+        if job.grammar is not None:
+            job.grammar.close()
+        if error is not None:
+            job.fail(error)
+        elif not job.done:
+            job.drop()
 
     def _cut(self, slot: Slot, length: int) -> None:
         """Forget what a slot holds from here on."""
@@ -757,7 +762,7 @@ class _Plan:
     """A slot's part of one pass, and the draft at its end."""
 
     slot: Slot
-    part: Part
+    part: SlotPart
     drafted: list[int]
     copied: bool  # the draft is a copy of the prompt
 

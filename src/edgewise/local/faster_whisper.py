@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.local.backend import SPEECH_RATE, DeviceFacts
-from edgewise.local.lazy_model import LazyTranscriber
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.backend import SPEECH_RATE, DeviceFacts, LazyTranscriber
+from edgewise.local.store import InstalledModel
 from edgewise.types.transcripts import Heard, Word
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
 """A local model in a process of its own: a crash of its runtime ends that process, not this one.
 
-Read from the bottom: `IsolatedModel` is the model as flows see it. `Supervisor` starts the process
-(model_process.py), hands it requests and reads what it says, on one thread. If the process dies,
-the supervisor starts another and finds the request that was to blame: if it was alone, it is that
-one; if not, each runs again, alone, and goes on where it was. The one to blame is refused if it
-comes again.
+`IsolatedModel` is the model as flows see it. `Supervisor` starts the process (model_process.py),
+hands it requests and reads what it says, on one thread. If the process dies, the supervisor starts
+another and finds the request that was to blame: if it was alone, it is that one; if not, each runs
+again, alone, and goes on where it was. The one to blame is refused if it comes again.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from edgewise import errors
+from edgewise.children import child_environment, python_child
 from edgewise.errors import (
     ContextExceeded,
     CrashedBefore,
@@ -43,9 +43,15 @@ from edgewise.errors import (
     RuntimeDown,
 )
 from edgewise.local import model_process
-from edgewise.local.backend import DeviceFacts, TokenStream
-from edgewise.local.forks import abandon, forget_at_fork
-from edgewise.local.generation import Channel, Generation
+from edgewise.local.backend import (
+    CallToWrite,
+    Channel,
+    DeviceFacts,
+    Generation,
+    TokenStream,
+    abandon,
+    forget_at_fork,
+)
 from edgewise.local.model_process import (
     ALIVE,
     BEGUN,
@@ -58,7 +64,7 @@ from edgewise.local.model_process import (
     LOADED,
 )
 from edgewise.types.messages import Request, Tool
-from edgewise.types.tokens import Finish, Token
+from edgewise.types.replies import Finish, Token
 
 log = logging.getLogger("edgewise")
 
@@ -79,189 +85,124 @@ _PLACE = re.compile(r'^(Fatal Python error: [\w ]+|  File "[^"]*", line \d+ in \
 NONSENSE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _FACTS = {each.name for each in fields(DeviceFacts)}
 
+_FROM_OUTSIDE = {
+    getattr(signal, name, -1) for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+}
 _Frame = tuple[int, bytes, bytes]  # kind, JSON, hidden state
 
 
-class CrashMemory:
-    """Salted hashes of requests that crashed a runtime: so many, for so long, never on disk."""
+def isolating(opener: Callable[..., Any]) -> Callable[..., Any]:
+    """The same opener for a model in a process of its own, where one can be started.
+
+    A program that was frozen into one file has no interpreter to start.
+    """
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return opener
+    return functools.wraps(opener)(functools.partial(IsolatedModel, opener))
+
+
+class IsolatedModel:
+    """Fulfils ChatBackend, TokenCounter and CallBackend for a model in a process of its own."""
 
     def __init__(
         self,
-        most: int = REMEMBERED,
-        seconds: float = REMEMBERED_S,
-        clock: Callable[[], float] = time.monotonic,
+        opener: Callable[..., Any],
+        *arguments: Any,
+        memory: CrashMemory | None = None,
+        start: Callable[[], Any] | None = None,
+        **options: Any,
     ) -> None:
-        self._most, self._seconds, self._clock = most, seconds, clock
-        self._salt = secrets.token_bytes(16)
-        self._seen: OrderedDict[bytes, float] = OrderedDict()
-        self._lock = threading.Lock()
+        """`opener` makes the model, over there: a function that can be imported by its name.
 
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def key(self, parts: Iterable[bytes]) -> bytes:
-        digest = hashlib.blake2b(key=self._salt, digest_size=16)
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.digest()
-
-    def remember(self, key: bytes) -> None:
-        with self._lock:
-            self._seen.pop(key, None)
-            self._seen[key] = self._clock()
-            while len(self._seen) > self._most:
-                self._seen.popitem(last=False)
-
-    def forget(self, keys: Iterable[bytes]) -> None:
-        with self._lock:
-            for key in keys:
-                self._seen.pop(key, None)
-
-    def left_s(self, key: bytes) -> float:
-        """How long a request is still refused; 0 if it is not."""
-        with self._lock:
-            since = self._seen.get(key)
-            if since is None:
-                return 0.0
-            left = since + self._seconds - self._clock()
-            if left <= 0:
-                del self._seen[key]
-            return max(0.0, left)
-
-
-_MEMORY = CrashMemory()  # of this process: a model that is opened again still knows
-
-
-@dataclass(eq=False, slots=True)
-class _Call:
-    """One request to the process, until its reader leaves and the process is done with it."""
-
-    method: str
-    arguments: tuple[Any, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
-    channel: Channel[_Frame] = field(default_factory=Channel)
-    number: int = field(default_factory=itertools.count(1).__next__)
-    packed: bytes = b""  # until the process has it
-    begun: bool = False  # the process has it
-    told: list[bytes] = field(default_factory=list)  # the items that its reader gets
-    repeated: int = 0  # how many of them this run has brought
-    continued: int = 0  # how many of them this run was given as its beginning
-    left: bool = False  # nobody reads it any more
-
-    def identity(self, model: str) -> Iterator[bytes]:
-        """What makes two requests the same, as far as a crash is concerned."""
-        yield model.encode()
-        first = self.arguments[0] if self.arguments else None
-        if not isinstance(first, Request):
-            yield from (str(each).encode() for each in (first, self.options.get("grammar", "")))
-            return
-        yield repr(first.messages).encode("utf-8", "replace")
-        yield from (image.data for message in first.messages for image in message.images)
-        if first.response_format is not None:
-            yield repr(first.response_format.schema).encode("utf-8", "replace")
-
-    @property
-    def blamable(self) -> bool:
-        return bool(self.arguments)
-
-    def pack(self) -> None:
-        """Make ready to be sent. Raises GenerationFailed for values that only exist here."""
-        try:
-            self.packed = self._packed(self.arguments, self.options)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise GenerationFailed(
-                f"the request cannot be handed to the local model's process: {error}"
-            ) from error
-
-    def pack_again(self) -> None:
-        """The same after a crash: an answer in words goes on where it was, others begin again."""
-        request = self.arguments[0] if self.arguments else None
-        rest = request.max_tokens - len(self.told) if isinstance(request, Request) else 0
-        self.repeated, self.begun = 0, False
-        if (
-            self.method != "generate"
-            or not isinstance(request, Request)
-            or request.response_format is not None
-            or rest < 1
-            or not self.told
-        ):
-            self.packed = self._packed(self.arguments, self.options)
-            return
-        self.repeated = self.continued = len(self.told)
-        text = self.options.get("already", "") + "".join(map(_text_of, self.told))
-        # The state behind the prompt came with the first token.
-        options = {**self.options, "already": text, "prompt_layer": 0}
-        self.packed = self._packed((replace(request, max_tokens=rest),), options)
-
-    def _packed(self, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> bytes:
-        return _framed(pickle.dumps((self.number, self.method, arguments, options)))
-
-    def brings(self, kind: int, told: bytes) -> bool:
-        """Whether the reader has not had this yet. Raises if a second run took another course."""
-        same = True
-        if kind == ITEM:
-            self.repeated += 1
-            if self.repeated > len(self.told):
-                self.told.append(told)
-                return True
-            same = _text_of(told) == _text_of(self.told[self.repeated - 1])
-        elif kind == END:
-            same = self.repeated >= len(self.told)
-        if not same:
-            raise GenerationFailed(
-                "the local model's process crashed, and the answer came out differently when it "
-                "was written again"
-            )
-        return kind != ITEM
-
-
-def _framed(body: bytes) -> bytes:
-    return LENGTH.pack(len(body)) + body
-
-
-def _text_of(told: bytes) -> str:
-    return str(json.loads(told)[0])
-
-
-@dataclass(eq=False, slots=True)
-class _Child:
-    """One life of the process."""
-
-    process: subprocess.Popen[bytes]
-    outbox: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
-    frames: int = 0
-    opened: bool = False
-    loaded: bool = False
-    hung: bool = False
-
-    def write(self) -> None:
-        """On a thread of its own: a process that hangs reads nothing, and nobody may wait for it.
-
-        Closing the pipe tells the process to end.
+        `start` gives the process, or what stands for one that was there before.
         """
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError), self.process.stdin as pipe:
-            while (frame := self.outbox.get()) is not None:
-                pipe.write(frame)
-                pipe.flush()
+        memory = _MEMORY if memory is None else memory
+        self.supervisor = Supervisor(opener, arguments, options, memory, start or _start_process)
+        self.supervisor.open()
+        # Also at the interpreter's exit, and if nobody closes it.
+        self._end = weakref.finalize(self, self.supervisor.close)
 
-    def end_hanging(self) -> None:
-        """It makes no progress: ask it where, then end it."""
-        self.hung = True
-        if sys.platform != "win32":
-            self.process.send_signal(signal.SIGABRT)  # its fault handler writes the stack
-        timer = threading.Timer(ABORTING_S, self.process.kill)
-        timer.daemon = True
-        timer.start()
+    def facts(self) -> DeviceFacts:
+        facts = self.supervisor.facts
+        assert facts is not None, "open has returned"
+        return facts
 
-    def how_it_ended(self) -> str:
-        code = self.process.returncode
-        if self.hung:
-            return f"it made no progress for {LOOK_S * HANGS_AFTER:g} s"
-        if code is not None and code < 0:
-            with contextlib.suppress(ValueError):
-                return signal.Signals(-code).name
-        return f"exit code {code}"
+    def generate(self, request: Request, **options: Any) -> Generation:
+        return self._stream(_ProcessCall("generate", (plain_request(request),), options))
+
+    def write_call(self, call: CallToWrite) -> Generation:
+        return self._stream(_ProcessCall("write_call", (call,)))
+
+    def count_tokens(self, request: Request) -> int | None:
+        """None if the runtime cannot count."""
+        count = self._value(_ProcessCall("count_tokens", (plain_request(request),)))
+        return None if count is None else int(count)
+
+    def load(self) -> None:
+        self._value(_ProcessCall("load"))
+
+    def close(self) -> None:
+        """End the process and all that runs in it. The next request starts it again."""
+        self.supervisor.close()
+
+    def _stream(self, call: _ProcessCall) -> Generation:
+        return Generation(self._tokens(call), call.channel.abort)
+
+    def _tokens(self, call: _ProcessCall) -> TokenStream:
+        for kind, told, state in self._frames(call):
+            item: Token | Finish
+            try:
+                news = json.loads(told)
+                if kind == ITEM:
+                    item = as_token(news, state)
+                else:
+                    self.supervisor.learn(news["facts"])
+                    item = as_finish(news["finish"], state, call.continued)
+            except NONSENSE as error:
+                raise GenerationFailed("the local model's process makes no sense") from error
+            yield item
+
+    def _value(self, call: _ProcessCall) -> Any:
+        for _, told, _ in self._frames(call):
+            return json.loads(told)["value"]
+
+    def _frames(self, call: _ProcessCall) -> Iterator[_Frame]:
+        """What the process says about a call, its END included. Raises what went wrong."""
+        supervisor, seen, quiet = self.supervisor, None, 0
+        supervisor.submit(call)
+        try:
+            while True:
+                try:
+                    item = call.channel.queue.get(timeout=LOOK_S)
+                except Empty:
+                    quiet, seen = supervisor.look(quiet, seen)
+                    continue
+                quiet = 0
+                if isinstance(item, EdgewiseError):
+                    raise item
+                if isinstance(item, BaseException) or item is None:
+                    raise GenerationFailed(f"the local model: {item}")
+                if item[0] == ERROR:
+                    raise as_error(json.loads(item[1]))
+                yield item
+                if item[0] == END:
+                    return
+        finally:
+            supervisor.leave(call)
+
+
+def plain_request(request: Request) -> Request:
+    """What a model reads of a request: functions of the user's program stay here."""
+    wanted = request.response_format
+    return replace(
+        request,
+        context={},
+        tools=tuple(Tool(each.name, each.description, each.parameters) for each in request.tools),
+        response_format=None if wanted is None else replace(wanted, parse=None),
+    )
+
+
+# -- the process, its lives, and who ends them -----------------------------------------------------
 
 
 class Supervisor:
@@ -273,7 +214,9 @@ class Supervisor:
         arguments: tuple[Any, ...],
         options: Mapping[str, Any],
         memory: CrashMemory,
+        start: Callable[[], Any],
     ) -> None:
+        self._start_process = start
         self._opening = (opener.__module__, opener.__qualname__, arguments, dict(options))
         self._memory = memory
         self._suspicions = CrashMemory()  # of requests that were left before a crash
@@ -293,13 +236,13 @@ class Supervisor:
         self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._closing = False
-        self._running: dict[int, _Call] = {}
-        self._waiting: deque[_Call] = deque()
-        self._suspects: deque[_Call] = deque()  # they run alone, before all others
+        self._running: dict[int, _ProcessCall] = {}
+        self._waiting: deque[_ProcessCall] = deque()
+        self._suspects: deque[_ProcessCall] = deque()  # they run alone, before all others
         self._on_trial = False  # the one that runs is a suspect
         self._was_loaded = False
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """The process is the parent's: the next call in this one starts another."""
         abandon(self._child)  # its pipe may hold half a frame, which must not be written twice
         calls = (*self._running.values(), *self._suspects, *self._waiting)
@@ -323,7 +266,7 @@ class Supervisor:
                 return self.facts
         raise self._failure or ModelNotFound("the local model's process did not start")
 
-    def submit(self, call: _Call) -> None:
+    def submit(self, call: _ProcessCall) -> None:
         """Hand a call to the process as soon as it may run. Raises CrashedBefore, RuntimeDown."""
         if len(self._memory) and call.blamable:
             left = self._memory.left_s(self._key(call))
@@ -342,7 +285,7 @@ class Supervisor:
             self._start()
             self._hand_out()
 
-    def leave(self, call: _Call) -> None:
+    def leave(self, call: _ProcessCall) -> None:
         """Nobody reads this call any more. Returns at once."""
         with self._lock:
             if call.left:
@@ -366,6 +309,7 @@ class Supervisor:
                 return 0, None
             if child.frames != seen:
                 return 0, child.frames
+            child.go_on()
             if quiet + 1 >= HANGS_AFTER and not child.hung:
                 child.end_hanging()
             return quiet + 1, seen
@@ -442,12 +386,12 @@ class Supervisor:
         while self._waiting:
             self._give(child, self._waiting.popleft())
 
-    def _give(self, child: _Child, call: _Call) -> None:
+    def _give(self, child: _Child, call: _ProcessCall) -> None:
         self._running[call.number] = call
         child.outbox.put(call.packed)
         call.packed = b""
 
-    def _key(self, call: _Call) -> bytes:
+    def _key(self, call: _ProcessCall) -> bytes:
         return self._memory.key(call.identity(self.facts.model if self.facts else ""))
 
     def _down(self, wait: float) -> RuntimeDown:
@@ -485,16 +429,7 @@ class Supervisor:
                 self.restarts += 1
 
     def _spawn(self) -> _Child:
-        process = subprocess.Popen(
-            # -P: the current folder must not provide modules.
-            [sys.executable, "-P", "-m", model_process.__name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=None if sys.platform == "win32" else 0,  # Ctrl-C is not for it
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-        child = _Child(process)
+        child = _Child(self._start_process())
         child.outbox.put(_framed(json.dumps(sys.path).encode()))
         child.outbox.put(_framed(pickle.dumps(self._opening)))
         threading.Thread(target=child.write, name="edgewise-to-model", daemon=True).start()
@@ -565,7 +500,7 @@ class Supervisor:
                 self.learn(json.loads(told)["facts"])
                 child.opened = True
                 if self._was_loaded and self._streak <= FREE_RESTARTS:
-                    load = _Call("load", left=True)
+                    load = _ProcessCall("load", left=True)
                     load.pack()
                     self._give(child, load)
                 self._hand_out()
@@ -599,7 +534,13 @@ class Supervisor:
         else:
             self._suspect([call for call in accused if call.left], how)
         self._on_trial = False
-        pause = self._pause()
+        over = self._streak - FREE_RESTARTS - 1
+        pause = 0.0 if over < 0 else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(over, 20))
+        # Whoever kills it does so again, whatever we do. One that is killed while it loads for
+        # somebody may be too large for this machine, if the system does not say otherwise: that
+        # gets worse by haste.
+        if child.was_killed and (child.loaded or not running or child.had_memory()):
+            pause = min(pause, PATIENCE_S)
         self._down_until = time.monotonic() + pause
         if pause > PATIENCE_S:
             self.trouble = f"the local model's process keeps crashing ({how})"
@@ -608,11 +549,7 @@ class Supervisor:
             self._streak_keys.clear()
             self._fail_all(self._down(pause))
 
-    def _pause(self) -> float:
-        over = self._streak - FREE_RESTARTS - 1
-        return 0.0 if over < 0 else min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(over, 20))
-
-    def _suspect(self, calls: Iterable[_Call], how: str) -> None:
+    def _suspect(self, calls: Iterable[_ProcessCall], how: str) -> None:
         """Nobody reads these any more, so they do not run again. The second time they are to blame.
 
         Else whoever sends such a request and leaves could end the process at will.
@@ -623,7 +560,7 @@ class Supervisor:
                 self._blame(call, how)
             self._suspicions.remember(key)
 
-    def _blame(self, call: _Call, how: str) -> None:
+    def _blame(self, call: _ProcessCall, how: str) -> None:
         if call.blamable:
             key = self._key(call)
             self._memory.remember(key)
@@ -647,6 +584,238 @@ class Supervisor:
             line.clear()
         self._running.clear()
         self._on_trial = False
+
+
+def _start_process() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        python_child("-m", model_process.__name__),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment(),
+        process_group=None if sys.platform == "win32" else 0,  # Ctrl-C is not for it
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+
+
+@dataclass(eq=False, slots=True)
+class _Child:
+    """One life of the process."""
+
+    process: subprocess.Popen[bytes]
+    outbox: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
+    frames: int = 0
+    opened: bool = False
+    loaded: bool = False
+    hung: bool = False
+    killed_before: int | None = field(default_factory=lambda: _killed_for_memory())
+
+    def had_memory(self) -> bool:
+        """Whether the system has ended nothing for lack of memory while it lived."""
+        return self.killed_before is not None and self.killed_before == _killed_for_memory()
+
+    def write(self) -> None:
+        """On a thread of its own: a process that hangs reads nothing, and nobody may wait for it.
+
+        Closing the pipe tells the process to end.
+        """
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError), self.process.stdin as pipe:
+            while (frame := self.outbox.get()) is not None:
+                pipe.write(frame)
+                pipe.flush()
+
+    def end_hanging(self) -> None:
+        """It makes no progress: ask it where, then end it."""
+        self.hung = True
+        if sys.platform != "win32":
+            self.process.send_signal(signal.SIGABRT)  # its fault handler writes the stack
+        timer = threading.Timer(ABORTING_S, self.process.kill)
+        timer.daemon = True
+        timer.start()
+
+    def go_on(self) -> None:
+        """If somebody stopped it (SIGSTOP, a debugger), it goes on: nobody else would notice."""
+        if sys.platform == "linux":
+            stopped = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+            with contextlib.suppress(OSError):  # it has ended
+                if os.waitid(os.P_PID, self.process.pid, stopped) is not None:
+                    log.warning("the local model's process was stopped by a signal; it goes on")
+                    self.process.send_signal(signal.SIGCONT)
+
+    @property
+    def was_killed(self) -> bool:
+        """By a signal that no runtime sends itself."""
+        return not self.hung and -(self.process.returncode or 0) in _FROM_OUTSIDE
+
+    def how_it_ended(self) -> str:
+        code = self.process.returncode
+        if self.hung:
+            return f"it made no progress for {LOOK_S * HANGS_AFTER:g} s"
+        if code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                return signal.Signals(-code).name
+        return f"exit code {code}"
+
+
+def _killed_for_memory() -> int | None:
+    """How many processes of this machine were, since it started; None where nobody says."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text("ascii").splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return None
+
+
+# -- a request to it -------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class _ProcessCall:
+    """One request to the process, until its reader leaves and the process is done with it."""
+
+    method: str
+    arguments: tuple[Any, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    channel: Channel[_Frame] = field(default_factory=Channel)
+    number: int = field(default_factory=itertools.count(1).__next__)
+    packed: bytes = b""  # until the process has it
+    begun: bool = False  # the process has it
+    told: list[bytes] = field(default_factory=list)  # the items that its reader gets
+    repeated: int = 0  # how many of them this run has brought
+    continued: int = 0  # how many of them this run was given as its beginning
+    left: bool = False  # nobody reads it any more
+
+    def identity(self, model: str) -> Iterator[bytes]:
+        """What makes two requests the same, as far as a crash is concerned."""
+        yield model.encode()
+        first = self.arguments[0] if self.arguments else None
+        if isinstance(first, CallToWrite):
+            yield from (first.prompt.encode(), first.grammar.encode())
+        if not isinstance(first, Request):
+            return
+        yield repr(first.messages).encode("utf-8", "replace")
+        yield from (image.data for message in first.messages for image in message.images)
+        if first.response_format is not None:
+            yield repr(first.response_format.schema).encode("utf-8", "replace")
+
+    @property
+    def blamable(self) -> bool:
+        return bool(self.arguments)
+
+    def pack(self) -> None:
+        """Make ready to be sent. Raises GenerationFailed for values that only exist here."""
+        try:
+            self.packed = self._packed(self.arguments, self.options)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise GenerationFailed(
+                f"the request cannot be handed to the local model's process: {error}"
+            ) from error
+
+    def pack_again(self) -> None:
+        """The same after a crash: an answer in words goes on where it was, others begin again."""
+        request = self.arguments[0] if self.arguments else None
+        rest = request.device_tokens - len(self.told) if isinstance(request, Request) else 0
+        self.repeated, self.begun = 0, False
+        if (
+            self.method != "generate"
+            or not isinstance(request, Request)
+            or request.response_format is not None
+            or rest < 1
+            or not self.told
+        ):
+            self.packed = self._packed(self.arguments, self.options)
+            return
+        self.repeated = self.continued = len(self.told)
+        text = self.options.get("already", "") + "".join(map(_text_of, self.told))
+        # The state behind the prompt came with the first token.
+        options = {**self.options, "already": text, "prompt_layer": 0}
+        self.packed = self._packed((replace(request, max_tokens=rest),), options)
+
+    def _packed(self, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> bytes:
+        return _framed(pickle.dumps((self.number, self.method, arguments, options)))
+
+    def brings(self, kind: int, told: bytes) -> bool:
+        """Whether the reader has not had this yet. Raises if a second run took another course."""
+        same = True
+        if kind == ITEM:
+            self.repeated += 1
+            if self.repeated > len(self.told):
+                self.told.append(told)
+                return True
+            same = _text_of(told) == _text_of(self.told[self.repeated - 1])
+        elif kind == END:
+            same = self.repeated >= len(self.told)
+        if not same:
+            raise GenerationFailed(
+                "the local model's process crashed, and the answer came out differently when it "
+                "was written again"
+            )
+        return kind != ITEM
+
+
+def _framed(body: bytes) -> bytes:
+    return LENGTH.pack(len(body)) + body
+
+
+def _text_of(told: bytes) -> str:
+    return str(json.loads(told)[0])
+
+
+# -- what crashed it before ------------------------------------------------------------------------
+
+
+class CrashMemory:
+    """Salted hashes of requests that crashed a runtime: so many, for so long, never on disk."""
+
+    def __init__(
+        self,
+        most: int = REMEMBERED,
+        seconds: float = REMEMBERED_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most, self._seconds, self._clock = most, seconds, clock
+        self._salt = secrets.token_bytes(16)
+        self._seen: OrderedDict[bytes, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def key(self, parts: Iterable[bytes]) -> bytes:
+        digest = hashlib.blake2b(key=self._salt, digest_size=16)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.digest()
+
+    def remember(self, key: bytes) -> None:
+        with self._lock:
+            self._seen.pop(key, None)
+            self._seen[key] = self._clock()
+            while len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+
+    def forget(self, keys: Iterable[bytes]) -> None:
+        with self._lock:
+            for key in keys:
+                self._seen.pop(key, None)
+
+    def left_s(self, key: bytes) -> float:
+        """How long a request is still refused; 0 if it is not."""
+        with self._lock:
+            since = self._seen.get(key)
+            if since is None:
+                return 0.0
+            left = since + self._seconds - self._clock()
+            if left <= 0:
+                del self._seen[key]
+            return max(0.0, left)
+
+
+_MEMORY = CrashMemory()  # of this process: a model that is opened again still knows
+
+
+# -- what it says ----------------------------------------------------------------------------------
 
 
 def as_error(told: Mapping[str, Any]) -> EdgewiseError:
@@ -695,109 +864,3 @@ def _floats(state: bytes) -> Any:
     import numpy as np  # noqa: PLC0415 - only hidden states need it
 
     return np.frombuffer(state, "<f4")
-
-
-def plain_request(request: Request) -> Request:
-    """What a model reads of a request: functions of the user's program stay here."""
-    wanted = request.response_format
-    return replace(
-        request,
-        context={},
-        tools=tuple(Tool(each.name, each.description, each.parameters) for each in request.tools),
-        response_format=None if wanted is None else replace(wanted, parse=None),
-    )
-
-
-def isolating(opener: Callable[..., Any]) -> Callable[..., Any]:
-    """The same opener for a model in a process of its own, where one can be started.
-
-    A program that was frozen into one file has no interpreter to start.
-    """
-    if getattr(sys, "frozen", False) or not sys.executable:
-        return opener
-    return functools.wraps(opener)(functools.partial(IsolatedModel, opener))
-
-
-class IsolatedModel:
-    """Fulfils ChatBackend, TokenCounter and CallBackend for a model in a process of its own."""
-
-    def __init__(
-        self,
-        opener: Callable[..., Any],
-        *arguments: Any,
-        memory: CrashMemory = _MEMORY,
-        **options: Any,
-    ) -> None:
-        """`opener` makes the model, over there: a function that can be imported by its name."""
-        self.supervisor = Supervisor(opener, arguments, options, memory)
-        self.supervisor.open()
-        # Also at the interpreter's exit, and if nobody closes it.
-        self._end = weakref.finalize(self, self.supervisor.close)
-
-    def facts(self) -> DeviceFacts:
-        facts = self.supervisor.facts
-        assert facts is not None, "open has returned"
-        return facts
-
-    def generate(self, request: Request, **options: Any) -> Generation:
-        return self._stream(_Call("generate", (plain_request(request),), options))
-
-    def write_call(self, prompt: str, **options: Any) -> Generation:
-        return self._stream(_Call("write_call", (prompt,), options))
-
-    def count_tokens(self, request: Request) -> int | None:
-        """None if the runtime cannot count."""
-        count = self._value(_Call("count_tokens", (plain_request(request),)))
-        return None if count is None else int(count)
-
-    def load(self) -> None:
-        self._value(_Call("load"))
-
-    def close(self) -> None:
-        """End the process and all that runs in it. The next request starts it again."""
-        self.supervisor.close()
-
-    def _stream(self, call: _Call) -> Generation:
-        return Generation(self._tokens(call), call.channel.abort)
-
-    def _tokens(self, call: _Call) -> TokenStream:
-        for kind, told, state in self._frames(call):
-            try:
-                item = self._item(kind, json.loads(told), state, call.continued)
-            except NONSENSE as error:
-                raise GenerationFailed("the local model's process makes no sense") from error
-            yield item
-
-    def _item(self, kind: int, told: Any, state: bytes, continued: int) -> Token | Finish:
-        if kind == ITEM:
-            return as_token(told, state)
-        self.supervisor.learn(told["facts"])
-        return as_finish(told["finish"], state, continued)
-
-    def _value(self, call: _Call) -> Any:
-        for _, told, _ in self._frames(call):
-            return json.loads(told)["value"]
-
-    def _frames(self, call: _Call) -> Iterator[_Frame]:
-        """What the process says about a call, its END included. Raises what went wrong."""
-        supervisor, seen, quiet = self.supervisor, None, 0
-        supervisor.submit(call)
-        try:
-            while True:
-                try:
-                    item = call.channel.queue.get(timeout=LOOK_S)
-                except Empty:
-                    quiet, seen = supervisor.look(quiet, seen)
-                    continue
-                quiet = 0
-                if isinstance(item, EdgewiseError):
-                    raise item
-                if isinstance(item, BaseException) or item is None:
-                    raise GenerationFailed(f"the local model: {item}")
-                if item[0] == ERROR:
-                    raise as_error(json.loads(item[1]))
-                yield item
-                if item[0] == END:
-                    return
-        finally:
-            supervisor.leave(call)

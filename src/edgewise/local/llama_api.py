@@ -1,8 +1,9 @@
-"""llama.cpp's C API, called in the library that the `xllamacpp` wheel carries.
+"""llama.cpp's C API, called in the library of the `xllamacpp` wheel, or in one of the user's own.
 
 The wheel promises its Python module, not these functions. So only known releases are used, and
 before the first call every default of the structs is read back. If anything differs, `load_api`
-raises ApiMissing, and the runtime is driven through its server API instead (llama_cpp.py).
+raises ApiMissing, and the runtime is driven through its server API instead (llama_cpp.py). A
+library of the user's own is checked in the same way, and refused.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import (
     POINTER,
     Structure,
@@ -36,7 +38,8 @@ from typing import Any, ClassVar
 
 from edgewise.errors import LocalError
 
-RELEASES = ("2026.10.11549",)  # whose layouts are written down here
+RELEASES = ("2026.10.11549",)  # of the wheel, whose layouts are written down here
+OWN_RELEASES = ("0.5", "0.6")  # of llama.cpp itself, for libraries of the user's own
 # Architectures whose graph can give a layer's input. Asking another one aborts the process.
 LAYER_ARCHITECTURES = frozenset({"llama"})
 
@@ -56,8 +59,8 @@ class ModelParams(Structure):
     ]
 
 
-class ContextParams(Structure):
-    _fields_: ClassVar[Any] = [
+def _context_params(pointers: str) -> _Fields:
+    return [
         *_named(c_uint32, "n_ctx n_batch n_ubatch n_seq_max n_rs_seq"),
         *_named(c_uint32, "n_outputs_max n_outputs_max_per_seq"),
         *_named(c_int32, "n_threads n_threads_batch ctx_type rope_scaling_type"),
@@ -68,12 +71,22 @@ class ContextParams(Structure):
         ("defrag_thold", c_float),
         *_named(c_void_p, "cb_eval cb_eval_data"),
         *_named(c_int32, "type_k type_v"),
-        *_named(c_void_p, "unnamed abort_callback abort_data"),
+        *_named(c_void_p, pointers),
         *_named(c_bool, "embeddings offload_kqv no_perf op_offload swa_full kv_unified"),
         ("samplers", c_void_p),
         ("n_samplers", c_size_t),
         ("ctx_other", c_void_p),
     ]
+
+
+class ContextParams(Structure):
+    _fields_: ClassVar[Any] = _context_params("unnamed abort_callback abort_data")
+
+
+class ContextParams05(Structure):
+    """As llama.cpp 0.5 has it."""
+
+    _fields_: ClassVar[Any] = _context_params("abort_callback abort_data")
 
 
 class Batch(Structure):
@@ -88,7 +101,7 @@ class Batch(Structure):
     ]
 
 
-class Candidate(Structure):
+class TokenData(Structure):
     """A token that a sampler may choose, with its logit and probability."""
 
     _fields_: ClassVar[Any] = [("id", c_int32), ("logit", c_float), ("p", c_float)]
@@ -96,14 +109,17 @@ class Candidate(Structure):
 
 class Candidates(Structure):
     _fields_: ClassVar[Any] = [
-        ("data", POINTER(Candidate)),
+        ("data", POINTER(TokenData)),
         ("size", c_size_t),
         ("selected", ctypes.c_int64),
         ("sorted", c_bool),
     ]
 
 
-_SIZES = {ModelParams: 80, ContextParams: 168, Batch: 56, Candidate: 12, Candidates: 32}
+_SIZES = {
+    ModelParams: 80, ContextParams: 168, ContextParams05: 160, Batch: 56, TokenData: 12,
+    Candidates: 32,
+}  # fmt: skip
 # Every default that is not zero. A field that moved shows here.
 _MODEL_DEFAULTS = {"n_gpu_layers": -1, "split_mode": 1, "load_mode": -1, "lazy_mode": 1,
                    "use_extra_bufts": True}  # fmt: skip
@@ -169,11 +185,22 @@ class ApiMissing(LocalError):
 
 
 class Api:
-    """The library's functions under their C names without the prefix `llama_`."""
+    """The library's functions under their C names without the prefix `llama_`.
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
-        for name, (result, *arguments) in _FUNCTIONS.items():
+    `release` tells what one build wrote from what another one did.
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        *,
+        release: str = "",
+        context_params: type[Structure] = ContextParams,
+    ) -> None:
+        self._library, self.release = library, release
+        for name, kinds in _FUNCTIONS.items():
+            known = [context_params if kind is ContextParams else kind for kind in kinds]
+            result, *arguments = known
             try:
                 function = getattr(library, name)
             except AttributeError:
@@ -192,23 +219,72 @@ def _short(name: str) -> str:
 
 
 @functools.cache
-def load_api() -> Api:
-    """The library, checked and started once per process. Raises ApiMissing."""
-    api = Api(_open_library())
-    check_layout(api)
+def load_api(own: str = "") -> Api:
+    """The library, checked and started once per process. Raises ApiMissing.
+
+    `own` is the path of a library of the user's own, in place of the wheel's.
+    """
+    if own:
+        api = _own_api(Path(own).expanduser())
+    else:
+        api = Api(_open_library(), release=f"{RELEASES}")
+        check_layout(api)
     # The runtime would print requests to stderr. `abs` takes the level and does nothing.
     api.log_set(c_function("abs"), None)
     api.backend_init()
     return api
 
 
-def why_no_api() -> str:
+def why_no_api(own: str = "") -> str:
     """Why the C API cannot be used on this machine; empty if it can."""
     try:
-        load_api()
+        load_api(own)
     except ApiMissing as error:
         return str(error)
     return ""
+
+
+def _own_api(path: Path) -> Api:
+    """A library of the user's own: a distribution's, Homebrew's, an own build.
+
+    Its processor's variants are libraries beside it, which ggml loads from their folder.
+    """
+    if sys.platform == "win32":
+        raise ApiMissing("no library of one's own was tried on Windows")
+    if not path.is_file():
+        raise ApiMissing(f"there is no file {str(path)!r}")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ApiMissing(f"it could not be opened: {error}") from error
+    version, build = (_text(library, name) for name in ("llama_version", "ggml_commit"))
+    if ".".join(version.split(".")[:2]) not in OWN_RELEASES:
+        known = " and ".join(OWN_RELEASES)
+        raise ApiMissing(f"it is llama.cpp {version or 'before 0.5'}; known are {known}")
+    with contextlib.suppress(AttributeError):  # one library for all processors has no variants
+        load_variants = library.ggml_backend_load_all_from_path
+        load_variants.restype, load_variants.argtypes = None, [c_char_p]
+        with quiet():  # it tells which ones it tried
+            load_variants(os.fsencode(path.resolve().parent))
+    why = ""
+    for layout in (ContextParams, ContextParams05):
+        api = Api(library, release=f"{path} {version} {build}", context_params=layout)
+        try:
+            check_layout(api)
+        except ApiMissing as error:
+            why = why or str(error)
+            continue
+        return api
+    raise ApiMissing(why)
+
+
+def _text(library: ctypes.CDLL, name: str) -> str:
+    """What a function without arguments says of the library; empty if it has none."""
+    function = getattr(library, name, None)
+    if function is None:
+        return ""
+    function.restype, function.argtypes = c_char_p, []
+    return (function() or b"").decode("utf-8", "replace")
 
 
 def check_layout(api: Any) -> None:
@@ -284,3 +360,32 @@ def _c_stderr() -> tuple[c_void_p | None, int | None]:
 def c_function(name: str) -> c_void_p:
     """A function of the C library, as a callback that needs no Python and no GIL."""
     return ctypes.cast(getattr(ctypes.CDLL(None), name), c_void_p)
+
+
+# -- what of a model fits a GPU --------------------------------------------------------------------
+
+
+_KINDS = ("GPU", "IGPU")  # of ggml's devices; the others are the processor
+
+
+def find_gpus() -> list[Mapping[str, Any]]:
+    """The runtime's GPUs. Its wheel must be built for them; the usual one knows Metal only."""
+    xllamacpp: Any = importlib.import_module("xllamacpp")
+    devices: Sequence[Mapping[str, Any]] = xllamacpp.get_device_info()
+    return [each for each in devices if each["type"].name.rpartition("_")[2] in _KINDS]
+
+
+def layers_on_gpu(gpu: str, path: Path, *, context_tokens: int, slots: int, batch: int) -> int:
+    """`off` is none, a number is that many, `auto` is as many as fit into the memory left."""
+    if gpu == "off":
+        return 0
+    if gpu != "auto":
+        return int(gpu)
+    gpus = find_gpus()
+    if not gpus:
+        return 0
+    xllamacpp: Any = importlib.import_module("xllamacpp")
+    estimate = xllamacpp.estimate_gpu_layers(
+        gpus, str(path), [], context_tokens * slots, batch, slots, "f16"
+    )
+    return int(estimate.layers)

@@ -14,14 +14,13 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from edgewise.errors import GenerationFailed
-from edgewise.local.decoder import BATCH, Floats, Part, PrefixFiles, Rules, Saver
+from edgewise.local.decoder import BATCH, Floats, PrefixFiles, Rules, Saver, SlotPart
 from edgewise.local.llama_api import (
     LAYER_ARCHITECTURES,
-    RELEASES,
     Api,
     Batch,
-    Candidate,
     Candidates,
+    TokenData,
     c_function,
     quiet,
 )
@@ -124,7 +123,7 @@ class Grammar(Rules):
     def allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         rows = np.zeros(len(tokens), _CANDIDATE)
         rows["id"] = tokens
-        pointer = rows.ctypes.data_as(ctypes.POINTER(Candidate))
+        pointer = rows.ctypes.data_as(ctypes.POINTER(TokenData))
         self._api.sampler_apply(
             self._pointer, ctypes.byref(Candidates(pointer, len(rows), -1, False))
         )
@@ -174,7 +173,9 @@ class LlamaRuntime:
         self._batch = _Arrays(BATCH)
         self.saver: Saver | None = self
         self.repeatable = True
-        self.prefixes = PrefixFiles(weights.path, f"{RELEASES} {params.type_k}/{params.type_v}")
+        self.prefixes = PrefixFiles(
+            weights.path, f"{weights.api.release} {params.type_k}/{params.type_v}"
+        )
         self._views: dict[tuple[int, int], Floats] = {}
         self._layers: set[int] = set()
 
@@ -190,7 +191,7 @@ class LlamaRuntime:
         if found != (BATCH, BATCH, slots, threads):
             raise GenerationFailed(f"llama.cpp took other settings than it was given: {found}")
 
-    def read(self, parts: Sequence[Part], layers: set[int]) -> Iterator[LlamaRows]:
+    def read(self, parts: Sequence[SlotPart], layers: set[int]) -> Iterator[LlamaRows]:
         """All parts in one pass."""
         batch, rows = self._batch, list[LlamaRows]()
         batch.clear()

@@ -10,23 +10,30 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from edgewise.calls.grammar import PLAIN_BYTES
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, SchemaUnsupported
-from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.grammar.answers import compile_answer
+from edgewise.grammar.tools import PLAIN_BYTES
+from edgewise.local.backend import (
+    CallToWrite,
+    Channel,
+    DeviceFacts,
+    Generation,
+    TokenStream,
+    abandon,
+    forget_at_fork,
+    with_speeds,
+)
 from edgewise.local.chat_prompt import pictured_turns, plain_turns, with_system
-from edgewise.local.forks import abandon, forget_at_fork
-from edgewise.local.generation import Channel, Generation, with_speeds
-from edgewise.local.gpu import layers_on_gpu
-from edgewise.local.response_grammar import compile_answer
-from edgewise.local.store.gguf_header import spelt_bytes
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.gguf import spelt_bytes
+from edgewise.local.llama_api import layers_on_gpu
+from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish, FinishReason, Token
+from edgewise.types.replies import Finish, FinishReason, Token
 
 ALTERNATIVES = 5  # best tokens reported with each token; enough for margin and entropy
 PREFILL_BATCH = 128  # a prompt can be cancelled after each batch: about half a second on one core
@@ -118,26 +125,16 @@ class LlamaServer:
         body = self._chat_body(request, already) | self._reuse.of(request.owner)
         return self._stream("handle_chat_completions", body, alternatives=request.evidence)
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),  # this runtime writes token by token
-        prefix: str = "",  # it keeps its last prompt anyway
-        owner: str = "",
-    ) -> Generation:
+    def write_call(self, call: CallToWrite) -> Generation:
         """A raw completion, greedy. Log-probabilities are those before the grammar's mask.
 
         The runtime reports them like this unless `post_sampling_probs` is set. Then all would be 0,
-        because greedy sampling leaves one candidate.
+        because greedy sampling leaves one candidate. It writes token by token, so drafts are no
+        help, and it keeps its last prompt anyway.
         """
-        if grammar and not self._spells_plain_text:
+        if call.grammar and not self._spells_plain_text:
             raise GenerationFailed(f"{self._facts.model} has no token for every byte of text")
-        body = call_body(prompt + already, grammar, max_tokens, seed) | self._reuse.of(owner)
+        body = call_body(call) | self._reuse.of(call.owner)
         # The alternatives of the first token say how likely `none` was.
         return self._stream("handle_completions", body, alternatives=True)
 
@@ -148,7 +145,7 @@ class LlamaServer:
             self._server = None
             self._reuse = Reuse()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         abandon(self._server)
         self._loading, self._server = threading.Lock(), None
         self._reuse = Reuse()
@@ -248,7 +245,7 @@ class LlamaServer:
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
         body = chat_body(request, already, self._system)
         if request.response_format is not None:
-            body["grammar"] = compile_answer(request.response_format.schema)
+            body["grammar"] = compile_answer(request.response_format.device_schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
         return body | STREAMED | (GREEDY if request.temperature == 0 else {})
@@ -265,7 +262,7 @@ def chat_body(request: Request, already: str, system: str = "") -> dict[str, Any
         messages = pictured_turns(messages, request.messages)
     return {
         "messages": messages,
-        "max_tokens": request.max_tokens,
+        "max_tokens": request.device_tokens,
         "temperature": request.temperature,
         "seed": request.seed,
         "stop": list(request.stop),
@@ -274,10 +271,15 @@ def chat_body(request: Request, already: str, system: str = "") -> dict[str, Any
     }
 
 
-def call_body(prompt: str, grammar: str, max_tokens: int, seed: int) -> dict[str, Any]:
+def call_body(call: CallToWrite) -> dict[str, Any]:
     """A raw completion, greedy and streamed."""
-    body = {"prompt": prompt, "max_tokens": max_tokens, "seed": seed, "logprobs": ALTERNATIVES}
-    return body | ({"grammar": grammar} if grammar else {}) | STREAMED | GREEDY
+    body = {
+        "prompt": call.prompt + call.already,
+        "max_tokens": call.max_tokens,
+        "seed": 0,
+        "logprobs": ALTERNATIVES,
+    }
+    return body | ({"grammar": call.grammar} if call.grammar else {}) | STREAMED | GREEDY
 
 
 def read_tokens(choice: Mapping[str, Any], *, alternatives: bool = False) -> Iterator[Token]:

@@ -19,13 +19,11 @@ import signal
 import struct
 import sys
 import threading
-import time
-import traceback
 from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
-from edgewise.errors import ContextExceeded, EdgewiseError
-from edgewise.types.tokens import Finish, Token
+from edgewise.errors import ContextExceeded, EdgewiseError, place_of
+from edgewise.types.replies import Finish, Token
 
 HEADER = struct.Struct("<IBII")  # number of the request, kind, bytes of JSON, raw bytes
 LENGTH = struct.Struct("<Q")  # of what comes in
@@ -63,9 +61,22 @@ class ModelService:
     _loaded: bool = False
     _told: dict[str, Any] = field(default_factory=dict)  # facts as they were sent
     _running: dict[int, _Work] = field(default_factory=dict)
+    _over: threading.Event = field(default_factory=threading.Event)
 
     def serve(self, source: BinaryIO) -> None:
-        """Until the other process closes the pipe, or is gone."""
+        """Until the other process closes the pipe, or is gone. What still runs is called off."""
+        try:
+            self._take(source)
+        finally:
+            self._over.set()
+            for work in [*self._running.values()]:
+                work.cancel()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running)
+
+    def _take(self, source: BinaryIO) -> None:
         self._send(0, OPENED, self._news())
         threading.Thread(target=self._beat, name="edgewise-beat", daemon=True).start()
         while (frame := read_pickle(source)) is not None:
@@ -134,8 +145,7 @@ class ModelService:
         """Say that there is progress: passes through the model, or that it is being loaded."""
         passes = getattr(self.model, "passes", lambda: 0)
         seen = 0
-        while True:
-            time.sleep(BEAT_S)
+        while not self._over.wait(BEAT_S):
             now = passes()
             if now != seen or self._loading.locked():
                 self._send(0, ALIVE, {})
@@ -143,7 +153,8 @@ class ModelService:
 
     def _send(self, number: int, kind: int, told: Any, state: bytes = b"") -> None:
         text = json.dumps(told).encode()
-        with self._writing, contextlib.suppress(OSError):  # the reader is gone: so are we, soon
+        # The reader is gone, or the file is closed: so are we, soon.
+        with self._writing, contextlib.suppress(OSError, ValueError):
             self.output.write(HEADER.pack(number, kind, len(text), len(state)) + text + state)
             self.output.flush()
 
@@ -184,9 +195,7 @@ def told_error(error: Exception) -> dict[str, Any]:
         if isinstance(error, ContextExceeded):
             told["tokens"] = [error.prompt_tokens, error.context_tokens, error.counted]
         return told
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    words = f"{type(error).__name__} in {os.path.basename(place.filename)}:{place.lineno}"
-    return {"error": "GenerationFailed", "words": words}
+    return {"error": "GenerationFailed", "words": place_of(error)}
 
 
 def raw(state: Any) -> bytes:
@@ -239,10 +248,14 @@ def _outlive_nobody() -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     if sys.platform == "linux":  # elsewhere the closed pipe is all that tells it
         ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
+    without_cores()
+
+
+def without_cores() -> None:
+    """Writing the memory of a crash to disk takes seconds, and it holds what people asked."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415 - not on Windows
 
-        # Writing the memory of a crash to disk takes seconds, and it holds what people asked.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

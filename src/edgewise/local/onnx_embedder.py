@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.local.backend import DeviceFacts, nothing
-from edgewise.local.lazy_model import LazyModel
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.backend import DeviceFacts, LazyModel, nothing
+from edgewise.local.store import InstalledModel
 from edgewise.types.embeddings import Embedded
 
 if TYPE_CHECKING:

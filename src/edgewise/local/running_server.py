@@ -25,9 +25,9 @@ from typing_extensions import override
 
 from edgewise.calls.formats import call_format_of
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, ModelNotFound
-from edgewise.local.backend import DeviceFacts, TokenStream
+from edgewise.grammar.answers import compile_answer
+from edgewise.local.backend import CallToWrite, DeviceFacts, Generation, TokenStream, with_speeds
 from edgewise.local.chat_prompt import plain_turns
-from edgewise.local.generation import Generation, with_speeds
 from edgewise.local.llama_server import (
     ALTERNATIVES,
     FINISH,
@@ -39,9 +39,8 @@ from edgewise.local.llama_server import (
     map_error,
     read_tokens,
 )
-from edgewise.local.response_grammar import compile_answer
 from edgewise.types.messages import Message, Request
-from edgewise.types.tokens import Finish, FinishReason, Token
+from edgewise.types.replies import Finish, FinishReason, Token
 
 OWNERS = {"llamacpp": "llama-server", "library": "ollama", "vllm": "vllm"}  # `owned_by` of a model
 CONNECT_S = 2.0
@@ -110,21 +109,10 @@ class RunningServer:
         path, body = self._dialect.chat(self._facts, request, already)
         return self._stream(path, body, request.evidence, request.owner)
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),  # it writes token by token
-        prefix: str = "",  # it keeps its last prompt anyway
-        owner: str = "",
-    ) -> Generation:
-        body = call_body(prompt + already, grammar, max_tokens, seed)
-        body |= self._dialect.reuse.of(owner)
-        return self._stream("/v1/completions", body, True, owner)
+    def write_call(self, call: CallToWrite) -> Generation:
+        """Written token by token, without drafts. The server keeps its last prompt anyway."""
+        body = call_body(call) | self._dialect.reuse.of(call.owner)
+        return self._stream("/v1/completions", body, True, call.owner)
 
     def close(self) -> None:
         """Close our connections. The server goes on."""
@@ -133,7 +121,7 @@ class RunningServer:
     def _stream(
         self, path: str, body: Mapping[str, Any], alternatives: bool, owner: str
     ) -> Generation:
-        line = Line()
+        line = ServerLine()
         tokens = self._tokens(path, body, alternatives, line)
         return Generation(self._without_others(tokens, owner), line.cut)
 
@@ -147,7 +135,7 @@ class RunningServer:
                 yield item
 
     def _tokens(
-        self, path: str, body: Mapping[str, Any], alternatives: bool, line: Line
+        self, path: str, body: Mapping[str, Any], alternatives: bool, line: ServerLine
     ) -> TokenStream:
         began, first, count = time.monotonic(), 0.0, 0
         try:
@@ -177,7 +165,7 @@ class RunningServer:
         )
 
 
-class Line:
+class ServerLine:
     """The connection of one request. Another thread can cut it, and the server's slot is free."""
 
     def __init__(self) -> None:
@@ -223,7 +211,9 @@ class Http:
         return self._client.post(path, json=body)
 
     @contextlib.contextmanager
-    def stream(self, path: str, body: Mapping[str, Any], line: Line) -> Iterator[Iterator[str]]:
+    def stream(
+        self, path: str, body: Mapping[str, Any], line: ServerLine
+    ) -> Iterator[Iterator[str]]:
         """The lines of the answer. Raises what the server refuses with."""
         tracing = {"trace": line.trace}
         with self._client.stream("POST", path, json=body, extensions=tracing) as response:
@@ -392,7 +382,7 @@ class LlamaServerDialect(OpenAI):
             "chat_template_kwargs": {"enable_thinking": False},
         }
         if request.response_format is not None:
-            body["grammar"] = compile_answer(request.response_format.schema)
+            body["grammar"] = compile_answer(request.response_format.device_schema)
         return "/v1/chat/completions", body | (GREEDY if request.temperature == 0 else {})
 
 
@@ -441,7 +431,9 @@ class Ollama(Dialect):
         users = [message for message in request.messages if message.role == "user"]
         for turn, message in zip(asked, users, strict=False):
             if message.images:
-                turn["images"] = [_in_text(image.data) for image in message.images]
+                turn["images"] = [
+                    base64.b64encode(image.data).decode("ascii") for image in message.images
+                ]
         if already:  # it goes on with the assistant's last message
             messages.append({"role": "assistant", "content": already})
         body: dict[str, Any] = {
@@ -453,7 +445,7 @@ class Ollama(Dialect):
             "options": {
                 "temperature": request.temperature,
                 "seed": request.seed,
-                "num_predict": request.max_tokens,
+                "num_predict": request.device_tokens,
                 "num_ctx": facts.context_tokens,
                 "stop": list(request.stop),
             },
@@ -513,10 +505,6 @@ def _leaves(model: str, host: str) -> ModelNotFound:
 def _plain(name: str) -> str:
     """A model's name for people: of a file, without its folder and ending."""
     return PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
-
-
-def _in_text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
 
 
 def _release(version: str) -> tuple[int, ...]:

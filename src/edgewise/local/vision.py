@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.local.backend import DeviceFacts, VisionBackend
-from edgewise.local.lazy_model import LazyModel
-from edgewise.local.store.catalogue import GRAPH_TEXT, OBJECT_FINDER
-from edgewise.local.store.store import InstalledModel
+from edgewise.local.backend import DeviceFacts, LazyModel, VisionBackend
+from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
+from edgewise.local.store import InstalledModel
 from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.vision.question import CLASSES
 

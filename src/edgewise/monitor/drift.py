@@ -7,37 +7,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from edgewise.decide.drift import MOST_ROWS, Audited, Drift, Reference, Seen, find_drift
+from edgewise.decide.drift import MOST_ROWS, Audited, Drift, Reference, SeenConfidence, find_drift
 from edgewise.decide.drift import read_reference as parse_reference
 from edgewise.errors import LedgerError
-from edgewise.monitor.open_streams import OpenStreams
+from edgewise.monitor.verdicts import Verdicts
 from edgewise.monitor.why import document_of
-from edgewise.record.book import Book
-from edgewise.record.recorder import (
-    Every,
-    Watcher,
-)
+from edgewise.record.ledger import Book, Every, Watcher
+from edgewise.record.report import Traffic
+from edgewise.record.rows import Budget, BudgetState, Payer
 from edgewise.settings import Settings
-from edgewise.types.messages import Request
-from edgewise.types.replies import Reply
+from edgewise.types.messages import Money, Request, Steering
+from edgewise.types.replies import TYPED, UNTYPED, Reply
 
 _log = logging.getLogger("edgewise")
 
 EVERY = 50  # answers between two checks
 END_S = 2.0  # how long closing an engine waits for a running check
 NOTE = "drift"
+TO_DO = "`edgewise doctor` says what to do, and this is not said again"
 # For these tasks the ledger holds the confidence that the calibration's quantiles describe. A
 # transcript's row is the mean of its segments, and hard function calls are never measured.
 COMPARED = ("chat",)
-
-
-def open_watch(settings: Settings, ledger: Book, streams: OpenStreams) -> DriftWatch:
-    """A watch that ends with its engine."""
-    watch = DriftWatch(settings, ledger)
-    streams.add(watch)
-    return watch
 
 
 class DriftWatch:
@@ -81,7 +75,7 @@ class DriftWatch:
         self.found[name] = found
         # Log once over all processes, not at every question on the command line.
         if self._ledger.note(NOTE, name, found.words) and found.drifted:
-            _log.warning("drift: calibration %s no longer fits: %s", name, found.words)
+            _log.warning("drift: calibration %s no longer fits: %s; %s", name, found.words, TO_DO)
         return found
 
     def compare_all(self) -> Iterator[Drift]:
@@ -95,7 +89,9 @@ class DriftWatch:
         if reference is None:  # an uncalibrated model promises nothing
             return Drift(calibration=name)
         rows = self._ledger.confidences(task, name, MOST_ROWS) if task in COMPARED else []
-        seen = [Seen(row.confidence, row.threshold if row.gated else None) for row in rows]
+        seen = [
+            SeenConfidence(row.confidence, row.threshold if row.gated else None) for row in rows
+        ]
         audited = [
             Audited(each.confidence, each.threshold, each.right)
             for each in self._ledger.audits(task=task, most=MOST_ROWS)
@@ -107,7 +103,10 @@ class DriftWatch:
 
 
 def read_reference(settings: Settings, task: str, name: str) -> Reference | None:
-    """What the calibration was measured on; None if it is missing or cannot be read."""
+    """What the calibration was measured on; None if it is missing or cannot be read, and for typed
+    answers: the quantiles of a file are those of answers in words."""
+    if name.endswith((TYPED, UNTYPED)):
+        return None
     data = document_of(settings, task, name)
     try:
         return None if data is None else parse_reference(data)
@@ -123,3 +122,74 @@ def in_figures(found: Drift) -> str:
     if found.audited_error is not None:
         told.append(f"{found.audited_error:.0%} of {found.audits} audited answers wrong")
     return ", ".join(told)
+
+
+# -- budgets that last -----------------------------------------------------------------------------
+
+
+FRESH_S = 60.0  # how long an expectation is valid; what is left is read every time
+
+
+class Steer:
+    """Adds to a request what moves its threshold. If the ledger fails, nothing is moved."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Book,
+        watch: DriftWatch,
+        verdicts: Verdicts,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._watch = watch
+        self._verdicts = verdicts
+        self._clock = clock
+        self._looked = False
+        self._expected: dict[Budget, tuple[float, Traffic]] = {}
+
+    def __call__(self, request: Request) -> Request:
+        try:
+            drifted, money = self._drifted(request), self._money(request.budget_key)
+            learnt = self._verdicts.learnt(request)
+        except LedgerError as error:
+            _log.warning("nothing is paced, and no drift or verdict is acted on: %s", error)
+            return request
+        if not drifted and money is None and not learnt:
+            return request
+        on_drift = self._settings.on_drift
+        steering = Steering(money=money, on_drift=on_drift, drifted=drifted, learnt=learnt)
+        return replace(request, steering=steering)
+
+    def _drifted(self, request: Request) -> dict[str, str]:
+        told = self._settings.on_drift
+        if told == "report" or (told == "risk" and request.max_error is None):
+            return {}
+        if not self._looked:  # what an earlier process has seen counts from the first request on
+            self._looked = True
+            for task, name in self._ledger.calibrations():
+                self._watch.check(task, name)
+        found = list(self._watch.found.items())
+        return {name: drift.words for name, drift in found if drift.drifted}
+
+    def _money(self, key: str) -> Money | None:
+        """Of the budget that allows the least."""
+        if not self._settings.pace_budget:
+            return None
+        payer = Payer(key)
+        states = [each for each in self._ledger.remaining() if each.budget.applies_to(payer)]
+        return min(map(self._left, states), key=lambda one: one.allowed_share, default=None)
+
+    def _left(self, state: BudgetState) -> Money:
+        now = self._clock()
+        since, expected = self._expected.get(state.budget, (-FRESH_S, Traffic(0.0, 0.0)))
+        if state.budget not in self._expected or now - since >= FRESH_S:
+            expected = self._ledger.traffic(state)
+            self._expected[state.budget] = (now, expected)
+        return Money(
+            state.remaining,
+            1 + expected.requests_left,
+            expected.handoff_microdollars,
+            f"a budget of {state.budget.in_words()}",
+        )

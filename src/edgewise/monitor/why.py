@@ -7,25 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.assembly.calibrations import (
-    find_document,
-    read_document,
-    shipped_document,
-)
-from edgewise.decide.calibration import STATE, state_document
-from edgewise.decide.explain import (
-    Case,
-    Explanation,
-    Known,
-    explain,
-)
-from edgewise.decide.score import Score
+from edgewise.calibrations import find_document, read_document, shipped_document
+from edgewise.decide.calibration import STATE, Score, read_measured, state_document
+from edgewise.decide.explain import Case, Explanation, Known, explain
 from edgewise.errors import SettingsError
 from edgewise.record.rows import mask_secrets
 from edgewise.settings import Settings
-from edgewise.types.measured import BORROWED, read_measured
 from edgewise.types.messages import Task
-from edgewise.types.replies import Decision, Reply
+from edgewise.types.replies import BORROWED, TYPED, UNTYPED, Decision, Reply
 
 # The kinds of calibration that a task may use; a chat may have been about pictures.
 _KINDS: Mapping[str, tuple[str, ...]] = {
@@ -92,7 +81,7 @@ def document_of(settings: Settings, task: str, name: str) -> Mapping[str, Any] |
 
 def _document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:
     """The file, or its part for hidden states, that holds a calibration of exactly this name."""
-    name = name.removesuffix(BORROWED)
+    name = name.removesuffix(TYPED).removesuffix(UNTYPED).removesuffix(BORROWED)
     key = name.removesuffix(STATE).partition(OWN)[0]  # files are named after the model only
     places: list[Callable[[], Mapping[str, Any] | None]] = [
         lambda: find_document(settings, key, kind),

@@ -1,4 +1,7 @@
-"""Turns requests, replies and attempts into rows. Texts only on request, and masked."""
+"""Turns requests, replies and attempts into rows, and reads what budgets have left.
+
+Texts only on request, and masked.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,25 @@ import math
 import re
 import sqlite3
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-from edgewise.errors import EdgewiseError
-from edgewise.types.messages import Message, Request, ToolCall
+from edgewise.errors import (
+    BudgetExceeded,
+    EdgewiseError,
+    LedgerUnavailable,
+    SettingsError,
+    TooSoon,
+    place_of,
+)
+from edgewise.types.messages import Message, Request, Task, ToolCall
 from edgewise.types.replies import Attempt, Reply
 
 Row = dict[str, Any]
 Window = Literal["day", "month"]
+People = Literal["", "user", "group"]
+MOST_PEOPLE = 200  # of one rule that are listed
 LARGEST_AMOUNT = 2**62  # micro-dollars; the sum of two still fits SQLite's integers
 # Anything that looks like a secret is masked before a text is written to disk.
 MASK = "[masked]"
@@ -70,45 +83,48 @@ _SECRETS = tuple(
 STORED_CHARS = 200_000
 
 
+# The columns of a row that are the reply's own words for it.
+_OF_REPLY = (
+    *("source", "model", "degraded", "needs_cloud_handoff", "cloud_handoff"),
+    *("first_token_ms", "total_ms", "finish_reason"),
+)
+_OF_DECISION = (
+    *("degraded_code", "truncated", "threshold", "kept_from", "decided_after_tokens"),
+    *("calibration", "kept_at"),
+)
+_OF_USAGE = ("input_tokens", "output_tokens", "cost_microdollars", "audio_seconds")
+
+
 def reply_row(request: Request, reply: Reply, now: float, avoided: int) -> Row:
     """All but the texts, which `stored_texts` adds if a request asks for it."""
-    decision = reply.decision
-    confidence = reply.confidence if reply.confidence is not None else decision.confidence
+    told = Reply.to_dict(reply)
+    decision, usage = told["decision"], told["usage"]
+    confidence = decision["confidence"] if reply.confidence is None else reply.confidence
     return _asked(request, now) | {
-        "source": reply.source,
-        "model": reply.model,
-        "decision_code": decision.code,
-        "reason": masked_start(decision.reason)[0],
-        "degraded": reply.degraded,
-        "degraded_code": decision.degraded_code,
-        "needs_cloud_handoff": reply.needs_cloud_handoff,
-        "cloud_handoff": reply.cloud_handoff,
-        "truncated": decision.truncated,
+        **{name: told[name] for name in _OF_REPLY},
+        **{name: decision[name] for name in _OF_DECISION},
+        **{name: usage[name] for name in _OF_USAGE},
+        "decision_code": decision["code"],
+        "reason": masked_start(decision["reason"])[0],
         "confidence": confidence,
-        "threshold": decision.threshold,
-        "decided_after_tokens": decision.decided_after_tokens,
         "features": json.dumps(
-            {name: bindable(value) for name, value in decision.features.items()},
+            {name: bindable(value) for name, value in decision["features"].items()},
             ensure_ascii=False,
             default=str,
         ),
-        "calibration": decision.calibration,
-        "input_tokens": reply.usage.input_tokens,
-        "output_tokens": reply.usage.output_tokens,
-        "cost_microdollars": reply.usage.cost_microdollars,
         "cost_avoided_microdollars": avoided,
-        "first_token_ms": reply.first_token_ms,
-        "total_ms": reply.total_ms,
-        "finish_reason": reply.finish_reason,
+        "price_guessed": reply.price_guessed,
         "error_code": "",
         "error": "",
-        "audio_seconds": reply.usage.audio_seconds,
     }
 
 
 def failure_row(
     request: Request, error: BaseException, attempts: Sequence[Attempt], now: float
 ) -> Row:
+    code, words = type(error).__name__, place_of(error)
+    if isinstance(error, EdgewiseError):
+        code, words = error.code, short_error(str(error))
     return _asked(request, now) | {
         "source": "none",
         "model": "",
@@ -127,20 +143,36 @@ def failure_row(
         "cost_microdollars": sum(attempt.cost_microdollars for attempt in attempts),
         "cost_avoided_microdollars": 0,
         "finish_reason": "",
-        "error_code": error.code if isinstance(error, EdgewiseError) else type(error).__name__,
-        "error": short_error(str(error)),
+        "error_code": code,
+        "error": words,
         "audio_seconds": sum(attempt.audio_seconds for attempt in attempts),
     }
 
 
+class Payer(NamedTuple):
+    """Whose money it is: a key, and the person behind it with a group, where they are known."""
+
+    key: str = ""
+    user: str = ""
+    group: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> Payer:
+        return cls(request.budget_key, request.user, request.group)
+
+    @property
+    def columns(self) -> Row:
+        return {"budget_key": self.key, "user_name": self.user, "group_name": self.group}
+
+
 def opened_attempt(
-    attempt_id: str, request_id: str, budget_key: str, now: float, microdollars: int
+    attempt_id: str, request_id: str, payer: Payer, now: float, microdollars: int
 ) -> Row:
     """What every attempt has from the start, before anything came back."""
     return {
         "id": attempt_id,
         "request_id": request_id,
-        "budget_key": budget_key,
+        **payer.columns,
         "started_at": now,
         # The window is recorded once, here: the check, the charge and a late settlement can then
         # never disagree about the day.
@@ -156,6 +188,7 @@ def opened_attempt(
         "reserved_microdollars": microdollars,
         "cost_microdollars": microdollars,
         "estimated": True,
+        "claim": "",
     }
 
 
@@ -180,6 +213,7 @@ def settled_columns(attempt: Attempt, now: float) -> Row:
         "estimated": attempt.estimated,
         "audio_seconds": attempt.audio_seconds,
         "redacted": json.dumps(dict(attempt.redacted)),
+        "price_guessed": attempt.price_guessed,
     }
 
 
@@ -222,6 +256,11 @@ def checked_amount(microdollars: int) -> int:
     if not 0 <= microdollars <= LARGEST_AMOUNT:
         raise ValueError(f"not an amount in micro-dollars: {microdollars!r}")
     return microdollars
+
+
+def refuse_known(attempt_id: str) -> NoReturn:
+    """One reservation for one attempt, or several calls would be paid once."""
+    raise LedgerUnavailable(f"{attempt_id!r} was paid for before: another request has this id")
 
 
 def insert_once(connection: sqlite3.Connection, table: str, row: Row) -> bool:
@@ -279,7 +318,7 @@ def _asked(request: Request, now: float) -> Row:
         "policy": request.policy,
         "handoff": request.handoff,
         "private": request.private,
-        "budget_key": request.budget_key,
+        **Payer.of(request).columns,
     }
 
 
@@ -310,3 +349,271 @@ def _tool_calls(calls: Sequence[ToolCall]) -> str:
 
 def _json(value: Sequence[object]) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+# -- budgets: a limit per calendar day or month, and what is left of it ----------------------------
+
+_BUDGET = re.compile(r"\$\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*/\s*([a-z]+)")
+_AMOUNT = re.compile(r"(?:\$?\s*([0-9]{1,9})(?:\.([0-9]{1,6}))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most this much per window. Key "" counts all requests, any other key only its own.
+
+    Of the people behind a key, `of` says whether it counts each user or each group, and `name`
+    which one; as a rule without a name it is for each of them that no rule names.
+    """
+
+    limit_microdollars: int
+    window: Window
+    key: str = ""
+    of: People = ""
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.limit_microdollars < 0:
+            raise SettingsError(f"a budget cannot be negative: {self.limit_microdollars!r}")
+        if self.window not in get_args(Window):
+            raise SettingsError(f"a budget is per 'day' or 'month', not per {self.window!r}")
+
+    def applies_to(self, payer: Payer) -> bool:
+        if not self.of:
+            return self.key in ("", payer.key)
+        name = payer.user if self.of == "user" else payer.group
+        return self.key == payer.key and bool(name) and self.name in ("", name)
+
+    def in_words(self) -> str:
+        key = f" for key {self.key!r}" if self.key else ""
+        who = f" for each {self.of}" if self.of and not self.name else ""
+        who = f" for {self.of} {self.name!r}" if self.name else who
+        return f"{dollars(self.limit_microdollars)} per {self.window}{who}{key}"
+
+
+def budgets_for(budgets: Sequence[Budget], payer: Payer) -> list[Budget]:
+    """Those that one request must fit, each with the name of whom it counts."""
+    found = [each for each in budgets if each.applies_to(payer)]
+    named = {(each.of, each.window) for each in found if each.name}
+    return [
+        replace(each, name=payer.user if each.of == "user" else payer.group) if each.of else each
+        for each in found
+        if not each.of or each.name or (each.of, each.window) not in named
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """One budget in its current window; amounts in micro-dollars, `resets_at` in Unix seconds."""
+
+    budget: Budget
+    spent: int
+    reserved: int
+    remaining: int
+    resets_at: float
+
+
+def parse_budget(text: str, *, key: str = "") -> Budget:
+    """Read "$3/day" or, for requests with that budget key, "app: $0.50/month".
+
+    With `key` it is that key's, and the text is the amount alone. Raises SettingsError.
+    """
+    whole = text
+    if not key:
+        key, _, text = (part.strip() for part in text.rpartition(":"))
+    match = _BUDGET.fullmatch(text.strip())
+    window = match[3] if match else ""
+    if match is None or window not in get_args(Window):
+        near = f"; did you mean '${text}'?" if _BUDGET.fullmatch(f"${text}") else ""
+        raise SettingsError(
+            f"cannot read the budget {whole!r}: write an amount with at most six decimals and "
+            f"a window, like '$3/day' or '$0.50/month'{near}"
+        )
+    microdollars = int(match[1]) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
+    return Budget(microdollars, "day" if window == "day" else "month", key)
+
+
+def parse_amount(text: str) -> int:
+    """Read "$0.50" as micro-dollars; empty is nothing. Raises SettingsError."""
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None:
+        raise SettingsError(
+            f"store_away_allowance = {text!r}: write an amount with at most six decimals, "
+            "like '$0.50'"
+        )
+    return int(match[1] or 0) * 1_000_000 + int((match[2] or "").ljust(6, "0"))
+
+
+def dollars(microdollars: int) -> str:
+    """Exact, with two to six decimals: 3_000_000 → "$3.00", 125 → "$0.000125"."""
+    whole, fraction = divmod(abs(microdollars), 1_000_000)
+    digits = f"{fraction:06d}"
+    sign = "-" if microdollars < 0 else ""
+    return f"{sign}${whole}.{digits[:2]}{digits[2:].rstrip('0')}"
+
+
+def window_end(now: float, window: Window) -> float:
+    """When the window of this moment ends, and the budget resets."""
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if window == "day":
+        return (today + timedelta(days=1)).timestamp()
+    # The 28th plus four days is always in the next month.
+    return (today.replace(day=28) + timedelta(days=4)).replace(day=1).timestamp()
+
+
+def budget_states(
+    connection: sqlite3.Connection, budgets: Sequence[Budget], now: float
+) -> list[BudgetState]:
+    """What each budget has left. Inside a transaction the answer holds until it ends.
+
+    Of a rule for each user or group: those who have spent most in its window.
+    """
+    return [
+        _state(connection, one, now)
+        for budget in budgets
+        for one in (_each(connection, budget, now) if budget.of and not budget.name else (budget,))
+    ]
+
+
+def _each(connection: sqlite3.Connection, budget: Budget, now: float) -> list[Budget]:
+    found = connection.execute(
+        f"SELECT {budget.of}_name FROM spend_of_people"
+        f" WHERE window_name = ? AND budget_key = ? AND {budget.of}_name <> ''"
+        " GROUP BY 1 ORDER BY SUM(settled_microdollars + reserved_microdollars) DESC, 1 LIMIT ?",
+        (window_name(now, budget.window), bindable(budget.key), MOST_PEOPLE),
+    )
+    return [replace(budget, name=name) for (name,) in found]
+
+
+def _state(connection: sqlite3.Connection, budget: Budget, now: float) -> BudgetState:
+    facts = [window_name(now, budget.window), bindable(budget.key)]
+    query = (
+        "SELECT settled_microdollars, reserved_microdollars FROM spend"
+        " WHERE window_name = ? AND budget_key = ?"
+    )
+    if budget.of:
+        query = (
+            "SELECT COALESCE(SUM(settled_microdollars), 0),"
+            " COALESCE(SUM(reserved_microdollars), 0) FROM spend_of_people"
+            f" WHERE window_name = ? AND budget_key = ? AND {budget.of}_name = ?"
+        )
+        facts.append(bindable(budget.name))
+    row = connection.execute(query, facts).fetchone()
+    spent, reserved = row or (0, 0)
+    return BudgetState(
+        budget=budget,
+        spent=spent,
+        reserved=reserved,
+        remaining=max(0, budget.limit_microdollars - spent - reserved),
+        resets_at=window_end(now, budget.window),
+    )
+
+
+def refuse_if_over(states: Sequence[BudgetState], microdollars: int) -> None:
+    """Raise BudgetExceeded if a reservation would pass a limit; names the last budget to reset."""
+    over = [
+        state
+        for state in states
+        if state.spent + state.reserved + microdollars > state.budget.limit_microdollars
+    ]
+    if not over:
+        return
+    state = max(over, key=lambda each: each.resets_at)
+    resets_at = datetime.fromtimestamp(state.resets_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    raise BudgetExceeded(
+        f"the budget of {state.budget.in_words()} does not cover this call: "
+        f"{dollars(state.spent)} spent, {dollars(state.reserved)} reserved, "
+        f"this call may cost {dollars(microdollars)}; "
+        f"it resets at {resets_at}"
+    )
+
+
+# -- intervals between handoffs --------------------------------------------------------------------
+
+
+# A handoff that failed and that nobody charges for does not count. One that still runs does.
+_LATEST = """
+SELECT started_at FROM attempts
+WHERE place = 'cloud' AND handoff <> :own AND started_at > :since AND started_at < :until
+    AND (:key = '' OR budget_key = :key) AND (:task = '' OR task = :task)
+    AND (state = 'reserved' OR outcome IN ('answered', 'abandoned')
+        OR cost_microdollars > 0 OR input_tokens > 0 OR output_tokens > 0)
+ORDER BY started_at DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """At least this long between the starts of two handoffs, of those that have the key and task.
+
+    Empty: of all.
+    """
+
+    seconds: float
+    key: str = ""
+    task: str = ""
+
+    def applies_to(self, request: Request) -> bool:
+        return self.key in ("", request.budget_key) and self.task in ("", request.task)
+
+    def in_words(self) -> str:
+        whose = f" for key {self.key!r}" if self.key else f" for {self.task}" if self.task else ""
+        return f"one handoff every {self.seconds:g} s{whose}"
+
+
+def parse_interval(text: str) -> Interval:
+    """Read "30", "app: 60" for a budget key, or "task transcribe: 5". Raises SettingsError."""
+    whose, colon, amount = text.rpartition(":")
+    try:
+        seconds = float(amount)
+    except ValueError:
+        seconds = math.nan
+    word, _, task = whose.strip().partition(" ")
+    is_task = word == "task"
+    known = not is_task or task.strip() in get_args(Task)
+    if not seconds >= 0 or math.isinf(seconds) or not known or (colon and not whose.strip()):
+        tasks = ", ".join(get_args(Task))
+        raise SettingsError(
+            f"cloud_every_s = {text!r}: write seconds, as '30', 'app: 60' for the budget key app, "
+            f"or 'task chat: 10' (tasks: {tasks})"
+        )
+    if is_task:
+        return Interval(seconds, task=task.strip())
+    return Interval(seconds, key=whose.strip())
+
+
+def handoff_of(request: Request) -> str:
+    """What counts as one handoff: a request, whatever it takes; of speech, each piece of sound.
+
+    Live captions are one request that may last for hours.
+    """
+    return f"{request.id}/{request.part}" if request.task == "transcribe" else request.id
+
+
+def wait_s(
+    connection: sqlite3.Connection, intervals: Sequence[Interval], request: Request, now: float
+) -> tuple[float, str]:
+    """Seconds until a request may leave, and the interval that says so in words; 0 if it may."""
+    longest, words = 0.0, ""
+    for interval in intervals:
+        if not interval.applies_to(request):
+            continue
+        latest = connection.execute(
+            _LATEST,
+            {
+                "own": bindable(handoff_of(request)),
+                "since": now - interval.seconds,
+                # A clock that was set back must not close the cloud for longer than that.
+                "until": now + interval.seconds,
+                "key": bindable(interval.key),
+                "task": interval.task,
+            },
+        ).fetchone()
+        wait = latest[0] + interval.seconds - now if latest else 0.0
+        if wait > longest:
+            longest, words = wait, interval.in_words()
+    return longest, words
+
+
+def refuse_if_too_soon(wait: float, words: str) -> None:
+    if wait > 0:
+        raise TooSoon(f"{words}: the next may leave in {wait:.1f} s")

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from edgewise.bridge import Cancellation
+from edgewise.engine import run
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
-from edgewise.local.backend import DeviceFacts
-from edgewise.server.access import Client
-from edgewise.server.access_log import Served
+from edgewise.local.backend import Described
+from edgewise.server.access import Client, Served
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
-from edgewise.server.routing import LOCAL, no_other, read_routing, resolve_model, stricter
+from edgewise.server.forward import Verbatim, noted, original, untranslated
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
+    AUTO,
+    CLOUD,
+    HEADER,
     JSON,
+    LOCAL,
     Ask,
     Head,
     Opening,
+    Pings,
+    Report,
     Wire,
     Work,
     Writer,
+    meant,
+    no_other,
+    read_routing,
     report,
     report_headers,
+    resolve_model,
+    stricter,
     to_json,
     whole,
 )
 from edgewise.types.messages import Request
-from edgewise.types.replies import Event, Finished, Switched, TextDelta
+from edgewise.types.replies import Event, Finished, Raw, Reply, Switched, TextDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,8 @@ class Incoming:
     client: Client
     cancellation: Cancellation
     path: Mapping[str, str]  # the parts of the path that the route names
+    pings: Pings = field(default_factory=Pings)
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
@@ -51,37 +64,44 @@ def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     def work() -> Work:
         ask, options = _understood(state, wire, incoming, served)
         if ask.loaded is not None:
-            yield from _loaded(state, ask.loaded, options, served)
+            yield from _loaded(state, ask, options, served, incoming.client.own)
             return
-        request = state.engine._request(ask.messages, **options)
+        request = state.engine.parts.request(ask.messages, **options)
+        request = replace(request, original=original(wire, ask, incoming.headers))
         served.id = request.id
-        answered = _streamed if ask.stream else _whole
-        yield from answered(state, wire, ask, request, served, incoming.cancellation)
+        try:
+            if ask.stream:
+                yield from _streamed(state, wire, ask, request, served, incoming)
+            else:
+                yield from _whole(state, wire, ask, request, served, incoming.cancellation)
+        finally:
+            if options.get("policy") != "cloud_only":
+                state.keep(options.get("model", ""), ask.keep_s, incoming.client.own)
 
-    yield from noted(state, served, incoming.cancellation, work, wire.error)
+    yield from logged(state, served, incoming.cancellation, work, wire.error, incoming.pings)
 
 
-def noted(
+def logged(
     state: ServerState,
     served: Served,
     cancellation: Cancellation,
     work: Callable[[], Work],
     error_body: Callable[[Fault], Mapping[str, Any]],
+    pings: Pings | None = None,
 ) -> Work:
     """What `work` yields, in the access log however it ends. A fault at its start is a response."""
     fault: Fault | None = None
     state.access_log.begin(served)
     try:
         yield from work()
-    except EdgewiseError as error:
-        fault = fault_to_tell(error, cancellation)
-        served.left = fault is None
     except GeneratorExit:
         served.left = True
         raise
-    except Exception:
-        fault = BROKEN
-        raise
+    except Exception as error:
+        fault = fault_to_tell(error, cancellation)
+        served.left = fault is None
+        if not isinstance(error, EdgewiseError):
+            raise
     finally:
         begun = served.status != 0
         if fault is not None:
@@ -89,15 +109,39 @@ def noted(
         if served.left:
             served.code = Cancelled.code
         state.access_log.note(served)
-    if fault is not None and not begun:
-        yield whole(fault.status, JSON | fault.all_headers(), to_json(error_body(fault)))
+    if fault is None or begun:
+        return
+    if pings is not None and pings.begin() and pings.failed is not None:
+        yield pings.failed(fault)
+    else:
+        body = fault.body or to_json(error_body(fault))
+        yield whole(fault.status, JSON | fault.all_headers(), body)
 
 
-def fault_to_tell(error: EdgewiseError, cancellation: Cancellation) -> Fault | None:
+def telling(
+    served: Served,
+    cancellation: Cancellation,
+    work: Work,
+    failed: Callable[[Fault], Iterable[bytes]],
+) -> Work:
+    """A stream. Whatever breaks it after its head is told in it: it must not look whole.
+
+    The head is sent with the first text: until then a fault can still have its own status.
+    """
+    try:
+        yield from work
+    except Exception as error:
+        fault = fault_to_tell(error, cancellation)
+        if served.status and fault is not None:
+            yield fault.event or b"".join(failed(fault))
+        raise
+
+
+def fault_to_tell(error: Exception, cancellation: Cancellation) -> Fault | None:
     """What to tell the client; None where it is gone."""
     if isinstance(error, Cancelled):
         return LATE if cancellation.late else None
-    return fault_of(error)
+    return fault_of(error) if isinstance(error, EdgewiseError) else BROKEN
 
 
 def _understood(
@@ -110,14 +154,18 @@ def _understood(
 
 
 def _loaded(
-    state: ServerState, body: Mapping[str, Any], options: Mapping[str, Any], served: Served
+    state: ServerState, ask: Ask, options: Mapping[str, Any], served: Served, own: str
 ) -> Work:
-    """Nothing is asked: load the local model, unless only the cloud may answer."""
+    """Nothing is asked: load the local model or let it go, unless only the cloud may answer."""
     model = options.get("model", "")
-    if (model or state.local_model) and options.get("policy") != "cloud_only":
-        state.engine.load(model)
     served.status, served.code = 200, "loaded"
-    yield whole(200, JSON, to_json(body))
+    if (model or state.local_model) and options.get("policy") != "cloud_only":
+        if ask.keep_s == 0:
+            served.code = "unloaded"
+        else:
+            state.load(model)
+        state.keep(model, ask.keep_s, own)
+    yield whole(200, JSON, to_json(ask.loaded))
 
 
 def _whole(
@@ -128,16 +176,32 @@ def _whole(
     served: Served,
     cancellation: Cancellation,
 ) -> Work:
-    with closing(state.engine._run(request, live=False)) as events:
+    raw: Raw | None = None
+    with closing(run(state.engine.parts, request, live=False)) as events:
         for event in events:
             cancellation.check()
             if isinstance(event, TextDelta) and served.first_s is None:
                 served.first_s = time.perf_counter() - served.started
+            if isinstance(event, TextDelta) and event.raw is not None:
+                raw = event.raw
             if isinstance(event, Finished):
                 reply = event.reply
     served.reply, served.status, served.code = reply, 200, reply.decision.code
-    body = to_json(wire.whole(ask, reply, report(reply)))
-    yield whole(200, JSON | report_headers(reply), body)
+    if raw is not None:
+        headers = {**JSON, **raw.headers, **report_headers(reply)}
+        yield whole(200, headers, noted(raw, "", report(reply)).written)
+        return
+    told = _report(ask, reply)
+    headers = JSON | report_headers(reply, told.get("not_translated", ()))
+    yield whole(200, headers, to_json(wire.whole(ask, reply, told)))
+
+
+def _report(ask: Ask, reply: Reply) -> Report:
+    """Of an answer that was not passed on as it came: with what its cloud was not told."""
+    told = report(reply)
+    if reply.source in ("cloud", "mixed") and (missing := untranslated(ask)):
+        told["not_translated"] = missing
+    return told
 
 
 def _streamed(
@@ -146,56 +210,79 @@ def _streamed(
     ask: Ask,
     request: Request,
     served: Served,
-    cancellation: Cancellation,
+    incoming: Incoming,
 ) -> Work:
-    """The head is sent with the first text: until then a fault can still have its own status."""
-    writer = wire.writer(ask, request.id)
-    switched: Switched | None = None
-    try:
-        with closing(state.engine._run(request, live=True)) as events:
+    writer, cancellation = wire.writer(ask, request.id), incoming.cancellation
+    waiting = Head(200, {**wire.stream_head, HEADER + "id": request.id})
+    incoming.pings.arm(waiting, wire.ping, lambda fault: b"".join(writer.failed(fault)))
+    verbatim: Verbatim | None = None
+
+    def events() -> Work:
+        nonlocal verbatim
+        switched: Switched | None = None
+        with closing(run(state.engine.parts, request, live=True)) as events:
             for event in events:
                 cancellation.check()
                 if served.status == 0:
                     if isinstance(event, Switched):
                         switched = event
                         continue
-                    opening = Opening(request.id, _source(event), switched)
+                    opening = Opening(request.id, _source(event), switched, _answering(served))
                     served.first_s = time.perf_counter() - served.started
                     served.status = 200
-                    yield Head(200, {**wire.stream_head, **opening.headers()})
-                    yield b"".join(writer.begin(opening))
-                yield b"".join(_written(writer, event, served))
-    except EdgewiseError as error:
-        fault = fault_to_tell(error, cancellation)
-        if served.status and fault is not None:
-            yield b"".join(writer.failed(fault))
-        raise
+                    raw = event.raw if isinstance(event, TextDelta) else None
+                    missing = [] if raw or opening.source == "local" else untranslated(ask)
+                    sent = {**(raw.headers if raw else {}), **opening.headers(missing)}
+                    if not incoming.pings.begin():
+                        yield Head(200, {**wire.stream_head, **sent})
+                    if raw is not None:
+                        verbatim = Verbatim(wire, opening)
+                    else:
+                        yield b"".join(writer.begin(opening))
+                if verbatim is None:
+                    yield b"".join(_written(writer, ask, event, served))
+                elif written := _passed_on(verbatim, event, served):
+                    yield written
+
+    yield from telling(served, cancellation, events(), writer.failed)
 
 
-def _written(writer: Writer, event: Event, served: Served) -> Iterator[bytes]:
+def _passed_on(verbatim: Verbatim, event: Event, served: Served) -> bytes:
+    if isinstance(event, TextDelta):
+        return verbatim.piece(event.raw) if event.raw else b""
+    if isinstance(event, Switched):
+        return b""
+    served.reply, served.code = event.reply, event.reply.decision.code
+    return verbatim.end(report(event.reply))
+
+
+def _written(writer: Writer, ask: Ask, event: Event, served: Served) -> Iterator[bytes]:
     if isinstance(event, TextDelta):
         return writer.text(event)
     if isinstance(event, Switched):
         return writer.switched(event)
     served.reply, served.code = event.reply, event.reply.decision.code
-    return writer.end(event.reply, report(event.reply))
+    return writer.end(event.reply, _report(ask, event.reply))
+
+
+def _answering(served: Served) -> str:
+    """Who writes at the moment; empty where nobody does."""
+    now = served.progress
+    where = f"{LOCAL}/" if now.place == "local" else f"{CLOUD}/{now.backend}/"
+    return where + now.model if now.model else ""
 
 
 def _source(event: TextDelta | Finished) -> str:
     return event.source if isinstance(event, TextDelta) else event.reply.source
 
 
-class Described(Protocol):
-    """Any local model."""
-
-    def facts(self) -> DeviceFacts: ...
-
-
 def chat_options(
     state: ServerState, incoming: Incoming, model: str, metadata: Mapping[str, Any]
 ) -> dict[str, Any]:
     """As below, for chat: every pulled chat model may be named."""
-    return _routed(state, incoming, model, metadata, state.local_model, other=state.find_pulled)
+    aliased = meant(model, state.settings.models)
+    incoming.client.check_model(model or AUTO, aliased or AUTO)
+    return _routed(state, incoming, aliased, metadata, state.local_model, other=state.find_pulled)
 
 
 def routed_options(
@@ -210,6 +297,7 @@ def routed_options(
 
     `device` is asked only where a local model is named.
     """
+    incoming.client.check_model(model or AUTO)
     return _routed(state, incoming, model, metadata, _name(model, device), path)
 
 
@@ -224,8 +312,16 @@ def _routed(
 ) -> dict[str, Any]:
     """The cancellation learns which cloud is wanted: the engine looks there."""
     any_model = state.server.any_model
-    route = resolve_model(model, local_model=local_model, any_model=any_model, other=other)
+    route = resolve_model(
+        model,
+        local_model=local_model,
+        any_model=any_model,
+        other=other,
+        provider=no_other if other is no_other else state.provider_of,
+    )
     options = stricter(read_routing(metadata, incoming.headers, path), route.options)
+    if policy := incoming.client.policy_for(options.get("policy", "")):
+        options["policy"] = policy
     if incoming.client.budget_key:
         options["budget_key"] = incoming.client.budget_key
     for name in ("redact", "private_kinds"):

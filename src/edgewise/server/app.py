@@ -7,10 +7,15 @@ its events, happens on a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import importlib
 import logging
 import threading
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -20,29 +25,25 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
-from edgewise.bridge import Cancellation, Worker
-from edgewise.server.access import Guard, send_fault
+from edgewise.bridge import Cancellation, NoThread, Worker
+from edgewise.server import dashboard, gemini, ollama, residency
+from edgewise.server.access import GOOGLE_KEY, Guard, send_fault
 from edgewise.server.answer import Incoming, answer
-from edgewise.server.anthropic.count_tokens import count_tokens
-from edgewise.server.anthropic.messages import MessagesWire
-from edgewise.server.dashboard import overview
-from edgewise.server.dashboard.events import events
-from edgewise.server.dashboard.page import page
+from edgewise.server.anthropic import MessagesWire, count_tokens
+from edgewise.server.chat import ChatWire, model_list, one_model
+from edgewise.server.embeddings import embeddings
 from edgewise.server.errors import BROKEN, Fault, Refusal, error_body, refuse
 from edgewise.server.metrics import CONTENT_TYPE
-from edgewise.server.ollama import models as ollama
-from edgewise.server.ollama.chat import OllamaChatWire, OllamaGenerateWire
-from edgewise.server.openai import models as catalogue
-from edgewise.server.openai.chat import ChatWire
-from edgewise.server.openai.embeddings import embeddings
-from edgewise.server.openai.responses import ResponsesWire
-from edgewise.server.openai.transcriptions import transcriptions
 from edgewise.server.openapi import description
 from edgewise.server.realtime import Realtime
+from edgewise.server.responses import ResponsesWire
 from edgewise.server.state import HeldBody, ServerState
-from edgewise.server.wire import Head, Wire, Work, send_head, whole
+from edgewise.server.transcriptions import transcriptions
+from edgewise.server.wire import Head, Pings, Wire, Work, send_head, whole
 
 log = logging.getLogger("edgewise.server")
+
+PING_S = 15.0  # of silence in a stream; some proxies cut after 30
 
 Answerer = Callable[[ServerState, Incoming], Work]
 
@@ -85,8 +86,8 @@ def make_app(state: ServerState) -> Starlette:
         Route("/readyz", ready, methods=["GET"]),
         WebSocketRoute("/v1/realtime", Realtime(state)),
         Route("/openapi.json", description, methods=["GET"]),
-        Route("/", page, methods=["GET"]),
-        Route("/dashboard/{name}", page, methods=["GET"]),
+        Route("/", dashboard.page, methods=["GET"]),
+        Route("/dashboard/{name}", dashboard.page, methods=["GET"]),
     ]
     middleware = [
         Middleware(
@@ -94,7 +95,7 @@ def make_app(state: ServerState) -> Starlette:
             server=state.server,
             clients=state.clients,
             log=state.access_log,
-            own_id=state.engine._id,
+            own_id=state.engine.parts.id,
         )
     ]
     if state.server.origins:  # no other origin comes past the guard
@@ -120,8 +121,19 @@ def _chat(wire: Wire) -> Answerer:
     return lambda state, incoming: answer(state, wire, incoming)
 
 
-def _metrics(state: ServerState, _: Incoming) -> Work:
-    yield whole(200, {"content-type": CONTENT_TYPE}, state.metrics.written())
+def _metrics(state: ServerState, incoming: Incoming) -> Work:
+    written = state.metrics.written(incoming.client.own)
+    yield whole(200, {"content-type": CONTENT_TYPE}, written)
+
+
+def _either(openais: Answerer, googles: Answerer) -> Answerer:
+    """Both list their models at one path; only Google's clients send this header."""
+
+    def work(state: ServerState, incoming: Incoming) -> Work:
+        mine = googles if GOOGLE_KEY in incoming.headers else openais
+        return mine(state, incoming)
+
+    return work
 
 
 # Method, path, name in logs and counts, and who answers on a thread.
@@ -133,10 +145,14 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/messages/count_tokens", "messages.count_tokens", count_tokens),
     ("POST", "/v1/embeddings", "embeddings", embeddings),
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
-    ("GET", "/v1/models", "models", catalogue.model_list),
-    ("GET", "/v1/models/{model:path}", "models", catalogue.one_model),
-    ("POST", "/api/chat", "ollama.chat", _chat(OllamaChatWire())),
-    ("POST", "/api/generate", "ollama.generate", _chat(OllamaGenerateWire())),
+    ("GET", "/v1/models", "models", _either(model_list, gemini.list_models)),
+    ("GET", "/v1/models/{model:path}", "models", _either(one_model, gemini.one_model)),
+    ("POST", "/v1/models/{model:path}", "gemini", gemini.generate),
+    ("POST", "/v1beta/models/{model:path}", "gemini", gemini.generate),
+    ("GET", "/v1beta/models", "models", gemini.list_models),
+    ("GET", "/v1beta/models/{model:path}", "models", gemini.one_model),
+    ("POST", "/api/chat", "ollama.chat", _chat(ollama.OllamaChatWire())),
+    ("POST", "/api/generate", "ollama.generate", _chat(ollama.OllamaGenerateWire())),
     ("POST", "/api/embed", "ollama.embed", ollama.embed),
     ("POST", "/api/embeddings", "ollama.embed", ollama.embeddings),
     ("POST", "/api/show", "ollama.show", ollama.show),
@@ -144,12 +160,45 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("GET", "/api/ps", "ollama.ps", ollama.running),
     ("GET", "/api/version", "ollama.version", ollama.version),
     ("GET", "/metrics", "metrics", _metrics),
-    ("GET", "/edgewise/overview/{since}", "dashboard", overview.overview),
-    ("GET", "/edgewise/confidences/{since}", "dashboard", overview.confidences),
-    ("GET", "/edgewise/requests", "dashboard", overview.recent),
-    ("GET", "/edgewise/requests/{id}", "dashboard", overview.one_request),
-    ("GET", "/edgewise/events", "dashboard", events),
+    ("GET", "/edgewise/overview/{since}", "dashboard", dashboard.overview),
+    ("GET", "/edgewise/confidences/{since}", "dashboard", dashboard.confidences),
+    ("GET", "/edgewise/usage/{by}/{every}/{since}", "dashboard", dashboard.usage),
+    ("GET", "/edgewise/models", "dashboard", residency.residences),
+    ("POST", "/edgewise/models", "models.change", residency.change),
+    ("GET", "/edgewise/requests", "dashboard", dashboard.recent),
+    ("GET", "/edgewise/requests/{id}", "dashboard", dashboard.one_request),
+    ("POST", "/edgewise/feedback", "feedback", dashboard.feedback),
+    ("GET", "/edgewise/events", "dashboard", dashboard.events),
 )
+
+
+def unpacked(body: bytes, encoding: str, most: int) -> bytes:
+    """A body as it was before it was packed. Raises Refusal: it is too large, or not so packed."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip" | "deflate":
+            reader: Any = zlib.decompressobj(zlib.MAX_WBITS | 32)  # it looks which of the two
+        case "zstd":
+            reader = _zstd_reader()
+        case _:
+            raise refuse(415, "unknown_encoding", "the body may be packed with gzip or zstd")
+    try:
+        plain: bytes = reader.decompress(body, most + 1)
+    except Exception as error:  # each library has errors of its own
+        raise refuse(400, "invalid_request", "the body is not packed as it says") from error
+    if len(plain) > most:
+        raise refuse(413, "request_too_large", f"the body may have {most:,} bytes")
+    if not reader.eof:
+        raise refuse(400, "invalid_request", "the packed body does not end")
+    return plain
+
+
+def _zstd_reader() -> Any:
+    for name in ("compression.zstd", "backports.zstd"):  # the first is Python's own, from 3.14
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name).ZstdDecompressor()
+    raise refuse(415, "missing_extra", "zstd needs backports.zstd, which the extra 'server' brings")
 
 
 class ClientGone(Exception):
@@ -170,11 +219,21 @@ class Endpoint:
         held = HeldBody(self._state.bodies)
         try:
             body = await self._read(headers.get("content-length", ""), receive, held)
+            if packed := headers.get("content-encoding", ""):
+                most = self._state.server.body_bytes
+                body = await asyncio.to_thread(unpacked, body, packed, most)
+                if not held.grow(len(body)):
+                    raise Refusal(FULL)
             cancellation = Cancellation(client.name, via=scope["edgewise.via"])
-            incoming = Incoming(headers, body, client, cancellation, scope["path_params"])
+            cancellation.user, cancellation.group = client.user, client.group
+            query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+            incoming = Incoming(
+                headers, body, client, cancellation, scope["path_params"], Pings(), query
+            )
             del body  # its request holds it, and no longer than it must
             await self._serve(incoming, scope["path"], receive, send, held)
         except Refusal as refusal:
+            held.free()
             fault = refusal.fault
             self._state.access_log.refused(self._name, fault.status, fault.code, client.name)
             await send_fault(send, scope["path"], fault)
@@ -235,7 +294,9 @@ class Endpoint:
             server.total_s, lambda: worker.leave(late=True)
         )
         try:
-            if not await _send_all(worker, send, server.stall_s):
+            if not await _send_all(worker, send, server.stall_s, incoming.pings):
+                if isinstance(worker.failure, NoThread):
+                    raise Refusal(FULL)
                 await send_fault(send, path, BROKEN)
         except TimeoutError:
             log.warning("a client took nothing for %g s and was let go", server.stall_s)
@@ -245,10 +306,29 @@ class Endpoint:
             worker.leave()  # does nothing to work that has ended
 
 
-async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float) -> bool:
-    """False where the work broke before it began to answer, and somebody still listens."""
+async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float, pings: Pings) -> bool:
+    """False where the work broke before it began to answer, and somebody still listens.
+
+    If it broke later, the body has no end and the connection is cut: nobody may take it as whole.
+    """
     begun = ended = False
-    async for batch in worker.batches():
+    batches = worker.batches()
+    while True:
+        following = asyncio.ensure_future(anext(batches, None))
+        try:
+            while not (await asyncio.wait({following}, timeout=PING_S))[0]:
+                opening, ping = pings.due()
+                if opening is not None:
+                    begun = True
+                    await send_head(send, opening)
+                if ping and begun and not ended:
+                    async with asyncio.timeout(stall_s):
+                        await send({"type": "http.response.body", "body": ping, "more_body": True})
+        except BaseException:
+            following.cancel()
+            raise
+        if (batch := following.result()) is None:
+            break
         if isinstance(head := batch[0], Head):
             begun = True
             await send_head(send, head)
@@ -259,7 +339,7 @@ async def _send_all(worker: Worker[Head | bytes], send: Send, stall_s: float) ->
             async with asyncio.timeout(stall_s):
                 body = b"".join(batch)  # type: ignore[arg-type]
                 await send({"type": "http.response.body", "body": body, "more_body": not ended})
-    if begun and not ended and not worker.cancellation.gone:
+    if begun and not ended and not worker.cancellation.gone and worker.failure is None:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     return begun or worker.cancellation.gone
 

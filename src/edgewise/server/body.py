@@ -10,8 +10,11 @@ import base64
 import binascii
 import json
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from annotated_types import Ge, GroupedMetadata, Le
@@ -30,6 +33,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    create_model,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
@@ -50,6 +54,7 @@ LONGEST_TEXT = 100_000  # bytes of a form's field that is not a file
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 # A tag is a piece of an error's place that is no field's name.
 TAG = "~"
+_ENTRY = re.compile(r"metadata\[([^][]+)\]")
 # The parser of forms would write a line for each form that it cannot read.
 _SILENT = logging.Logger("edgewise.server.form", logging.CRITICAL + 1)
 
@@ -60,6 +65,38 @@ class BadField(InvalidRequest):
     def __init__(self, path: str, words: str) -> None:
         super().__init__(f"{path}: {words}" if path else words)
         self.path, self.words = path, words
+
+
+# What keeps a request in, as people write it, and the setting that they mean. Said where nobody
+# reads it, it would be passed over, and let out what was to stay.
+KEEPERS = {
+    "private": "privacy",
+    "privacy": "privacy",
+    "policy": "policy",
+    "localonly": "policy",
+    "redact": "redact",
+    "privatekinds": "private_kinds",
+}
+METADATA = ("metadata",)  # where most APIs say it
+# The names in these are those of the client's own data.
+_DATA = {"properties", "$defs", "definitions", "variables", "context", "arguments"}
+
+
+def check_place(name: str, path: str = "", read_at: str = METADATA[0]) -> None:
+    """Raises BadField for a name of ours that stands where it does not count."""
+    if (meant := _meant(name[:80])) is not None:
+        raise BadField(
+            f"{path}{name[:80]}",
+            f"does not count here; say it as {read_at}.{meant}, or in the header "
+            f"x-edgewise-{meant.replace('_', '-')}",
+        )
+
+
+@lru_cache(maxsize=4096)
+def _meant(name: str) -> str | None:
+    plain = re.sub("[^a-z]", "", name.lower()).removeprefix("x")
+    ours = plain.startswith("edgewise")
+    return KEEPERS.get(plain.removeprefix("edgewise"), "privacy" if ours else None)
 
 
 class Model(BaseModel):
@@ -103,33 +140,73 @@ class _FirstWrong(GroupedMetadata):
         yield FailFast()
 
 
+class Other(Model):
+    """What we do not know, and a provider may: it is passed on, and nothing is read of it."""
+
+    type: str
+
+
 class OneOf:
     """Chooses among the models of a union by a field that holds different words in each.
 
-    A model in which the field may be left out is the one that is meant without it.
+    A model in which the field may be left out is the one that is meant without it. With `other`,
+    unknown words are an `Other`.
     """
 
-    def __init__(self, field: str) -> None:
-        self.field = field
+    def __init__(self, field: str, *, other: bool = False) -> None:
+        self.field, self.other = field, other
 
     def __get_pydantic_core_schema__(self, union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        models: tuple[type[Model], ...] = get_args(union)
+        models: tuple[type[Model], ...] = get_args(union) or (union,)
         known = {
             word: TAG + model.__name__
             for model in models
             for word in _words_of(model.model_fields[self.field].annotation)
         }
 
+        choices = {TAG + model.__name__: handler.generate_schema(model) for model in models}
+        if self.other:
+            choices[TAG + Other.__name__] = handler.generate_schema(
+                other_than(*filter(None, known))
+            )
+
         def choose(value: Any) -> str | None:
             found = value.get(self.field) if isinstance(value, dict) else {}
+            if self.other and isinstance(found, str) and found not in known:
+                return TAG + Other.__name__
             return known.get(found) if isinstance(found, str | None) else None
 
         return core_schema.tagged_union_schema(
-            {TAG + model.__name__: handler.generate_schema(model) for model in models},
+            choices,
             choose,
             custom_error_type="one_of",
             custom_error_message=f"{self.field}: expected one of {', '.join(filter(None, known))}",
         )
+
+
+def other_than(*known: str) -> type[Other]:
+    """An `Other` whose type is none of these."""
+    word = WithJsonSchema({"type": "string", "not": {"enum": list(known)}})
+    name = "OtherThan_" + "_".join(known)
+    return create_model(name, __base__=Other, type=(Annotated[str, Strict(), word], ...))
+
+
+class Malformed(dict[str, Any]):
+    """Stands for an object that cannot be read."""
+
+
+def foreign(read: Any) -> Iterator[str]:
+    """What stands in a request that we do not know, by name."""
+    if isinstance(read, Other):
+        yield read.type[:80]
+    elif isinstance(read, Malformed):
+        yield "malformed arguments"
+    elif isinstance(read, BaseModel):
+        for _, each in read:
+            yield from foreign(each)
+    elif isinstance(read, list):
+        for each in read:
+            yield from foreign(each)
 
 
 def _words_of(annotation: Any) -> Iterator[str | None]:
@@ -181,11 +258,17 @@ TextOrMany = Annotated[
 ]
 
 
-def parse_body(body: bytes) -> dict[str, Any]:
-    """The object in a request's body, not nested too deeply. Raises BadField."""
+def parse_body(
+    body: bytes, *, read_at: tuple[str, ...] = METADATA, depth: int = 2
+) -> dict[str, Any]:
+    """The object in a request's body, not nested too deeply. Raises BadField.
+
+    `read_at` are the objects in it that say where the request may go. Elsewhere, so deep, a name
+    that would say it is refused; and everywhere one that is given twice, since only one counts.
+    """
     try:
         Spare().take(body)
-        value = _parsed(body.decode("utf-8"))
+        value = _parsed(body.decode("utf-8"), _each_once)
     except UnicodeDecodeError as error:
         raise BadField("", f"the body is not UTF-8: {error.reason}") from error
     except json.JSONDecodeError as error:
@@ -194,7 +277,34 @@ def parse_body(body: bytes) -> dict[str, Any]:
         raise BadField("", f"the body has {error}") from error
     if not isinstance(value, dict):
         raise BadField("", f"the body must be a JSON object, not {_kind(value)}")
+    _check_places(value, "", read_at, depth)
     return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise BadField(twice[:80], "is given twice in one object")
+    return found
+
+
+def _check_places(value: Any, path: str, read_at: tuple[str, ...], depth: int) -> None:
+    """Lists count as what is in them."""
+    if isinstance(value, list):
+        for number, each in enumerate(value):
+            if isinstance(each, dict):
+                _check_places(each, f"{path.removesuffix('.')}[{number}].", read_at, depth)
+        return
+    for name, inner in value.items():
+        if f"{path}{name}" in read_at:
+            continue
+        if inner is not None:
+            check_place(name, path, read_at[0])
+        if depth and isinstance(inner, dict | list) and name not in _DATA:
+            _check_places(inner, f"{path}{name}.", read_at, depth - 1)
 
 
 def parse_inner(text: str, info: ValidationInfo) -> Any:
@@ -232,10 +342,13 @@ def _count_marks(written: bytes) -> int:
     return 1 + sum(written.count(mark) for mark in (b",", b"[", b"{"))
 
 
-def _parsed(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, which says what the text has."""
+def _parsed(
+    text: str, make: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None
+) -> Any:
+    """The value of a JSON text, its objects made by `make`. Raises ValueError, which says what the
+    text has."""
     try:
-        value = json.loads(text, parse_constant=_no_constant)
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=make)
         if "\\ud" in text.lower():
             # Half a surrogate pair is legal JSON, but no text that can be stored or sent on.
             json.dumps(value, ensure_ascii=False).encode()
@@ -365,7 +478,10 @@ class Form:
     files: dict[str, Upload] = field(default_factory=dict)
 
     def text(self, name: str, default: str = "") -> str:
-        return self.texts.get(name, [default])[-1]
+        texts = self.texts.get(name, [default])
+        if len(texts) > 1:
+            raise BadField(name[:80], "is given twice")
+        return texts[0]
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Under `name` and `name[]`: clients write lists either way."""
@@ -456,7 +572,21 @@ def parse_form(content_type: str, body: bytes) -> Form:
         raise BadField("", f"the form cannot be read: {error}") from error
     if not reader.ended:
         raise BadField("", "the form does not end")
+    for name in (*reader.form.texts, *reader.form.files):
+        _check_form_name(name, reader.form)
     return reader.form
+
+
+def _check_form_name(name: str, form: Form) -> None:
+    """As `_check_places`: in a form `metadata[privacy]` counts, and nothing else."""
+    entry = _ENTRY.fullmatch(name)
+    if name == METADATA[0]:
+        raise BadField(name, "a form says it entry by entry, as metadata[privacy]")
+    if entry is None:
+        for piece in re.split(r"[][.]+", name):
+            check_place(piece)
+    elif name in form.files or len(form.texts[name]) > 1:
+        raise BadField(name, "expected one text")
 
 
 def read_picture(url: str, path: str, *, remote: bool) -> Image:

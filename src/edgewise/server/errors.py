@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from annotated_types import MinLen
 from pydantic import Field
@@ -35,6 +36,7 @@ from edgewise.errors import (
 )
 from edgewise.record.rows import masked_start, short_error
 from edgewise.server.body import BadField
+from edgewise.types.replies import Raw
 
 # OpenAI's words for the kind of an error, and Anthropic's.
 _KINDS = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
@@ -56,12 +58,27 @@ _ANTHROPIC_KINDS: dict[int, AnthropicKind] = {
     413: "request_too_large",
     429: "rate_limit_error",
     503: "overloaded_error",
+    529: "overloaded_error",
     504: "timeout_error",
 }
+_GOOGLE_KINDS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_GOOGLE_METHOD = re.compile(r"/v1/models/.*:[A-Za-z]+")
+OVERLOADED = 529  # Anthropic's status of its own
 _CLOSED = {
     "private": 400,
     "private_kind": 400,
     "not_redactable": 400,
+    "parts_unsupported": 400,
     "budget_spent": 429,
     "cooldown": 429,
 }
@@ -86,7 +103,8 @@ _NOT_WORTH_RETRYING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One error, before it is written in the shape of an API."""
+    """One error, before it is written in the shape of an API. `raw`: in the provider's own words,
+    which are in that shape already."""
 
     status: int
     code: str
@@ -94,7 +112,26 @@ class Fault:
     param: str = ""
     retry_after_s: float | None = None
     retry: bool = True
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: Raw | None = None
+
+    @property
+    def theirs(self) -> Any:
+        """The provider's own error object, if it said one."""
+        value = self.raw.value if self.raw is not None else None
+        return value if isinstance(value, dict) and isinstance(value.get("error"), dict) else None
+
+    @property
+    def body(self) -> bytes:
+        """The provider's own body; empty: it is ours to write."""
+        written = b"" if self.theirs is None or self.raw is None else self.raw.written
+        return written if written.lstrip().startswith(b"{") else b""
+
+    @property
+    def event(self) -> bytes:
+        """The provider's own event; empty, as above."""
+        written = b"" if self.raw is None else self.raw.written
+        return b"" if written.lstrip().startswith(b"{") else written
 
     @property
     def kind(self) -> str:
@@ -106,7 +143,7 @@ class Fault:
 
     def all_headers(self) -> dict[str, str]:
         headers = dict(self.headers)
-        if self.retry_after_s is not None:
+        if self.retry_after_s is not None and "retry-after" not in headers:
             headers["retry-after"] = str(max(1, math.ceil(self.retry_after_s)))
         if not self.retry:
             headers["x-should-retry"] = "false"
@@ -139,6 +176,19 @@ class AnthropicError(TypedDict):
     error: AnthropicErrorDetails
 
 
+class GoogleErrorDetails(TypedDict):
+    code: int
+    message: str
+    status: Annotated[str, MinLen(1)]
+    details: list[dict[str, Any]]
+
+
+class GoogleError(TypedDict):
+    """Google's shape. Our code is the reason among the details."""
+
+    error: GoogleErrorDetails
+
+
 class OllamaError(TypedDict):
     """Ollama's shape, with our code beside it."""
 
@@ -147,6 +197,8 @@ class OllamaError(TypedDict):
 
 
 def openai_error(fault: Fault) -> Error:
+    if fault.theirs is not None:
+        return cast(Error, fault.theirs)
     return {
         "error": {
             "message": fault.message,
@@ -158,6 +210,8 @@ def openai_error(fault: Fault) -> Error:
 
 
 def anthropic_error(fault: Fault) -> AnthropicError:
+    if fault.theirs is not None:
+        return cast(AnthropicError, fault.theirs)
     other: AnthropicKind = "api_error" if fault.status >= 500 else "invalid_request_error"
     kind = _ANTHROPIC_KINDS.get(fault.status, other)
     return {
@@ -170,10 +224,40 @@ def ollama_error(fault: Fault) -> OllamaError:
     return {"error": fault.message, "code": fault.code}
 
 
-def error_body(path: str, fault: Fault) -> Error | AnthropicError | OllamaError:
+def google_error(fault: Fault) -> GoogleError:
+    if fault.theirs is not None:
+        return cast(GoogleError, fault.theirs)
+    other = "INTERNAL" if fault.status >= 500 else "INVALID_ARGUMENT"
+    reason: Any = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": fault.code,
+        "domain": "edgewise",
+    }
+    details: list[dict[str, Any]] = [reason]
+    if fault.retry_after_s is not None:
+        wait = {"retryDelay": f"{max(0.0, fault.retry_after_s):g}s"}
+        details.append({"@type": "type.googleapis.com/google.rpc.RetryInfo", **wait})
+    return {
+        "error": {
+            "code": fault.status,
+            "message": fault.message,
+            "status": _GOOGLE_KINDS.get(fault.status, other),
+            "details": details,
+        }
+    }
+
+
+def is_google(path: str) -> bool:
+    """Whether a path is of Gemini's API, in either of its versions."""
+    return path.startswith("/v1beta/") or bool(_GOOGLE_METHOD.fullmatch(path))
+
+
+def error_body(path: str, fault: Fault) -> Error | AnthropicError | OllamaError | GoogleError:
     """An error in the shape of the API that a path belongs to."""
     if path.startswith("/api/"):
         return ollama_error(fault)
+    if is_google(path):
+        return google_error(fault)
     return anthropic_error(fault) if path.startswith("/v1/messages") else openai_error(fault)
 
 
@@ -183,6 +267,16 @@ class Refusal(EdgewiseError):
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
         self.fault = fault
+
+
+def _for_clients(error: Exception) -> str:
+    """The line that installs something is for whoever keeps the server: it names folders."""
+    if isinstance(error, ExtraMissing):
+        return (
+            f"{error.package} is not installed on this server: it comes with the extra "
+            f"{error.extra!r}; `edgewise doctor` says there how to add it"
+        )
+    return str(error)
 
 
 def without_folders(text: str) -> str:
@@ -205,13 +299,19 @@ def fault_of(error: EdgewiseError) -> Fault:
         return error.fault
     code = "context_length_exceeded" if isinstance(error, ContextExceeded) else error.code
     own = isinstance(error, InvalidRequest)  # it quotes what the client sent
+    raw: Raw | None = getattr(error, "raw", None)
+    status = getattr(error, "status", None) if raw is not None else None
     return Fault(
-        status=_status(error),
+        status=status or _status(error),
         code=code,
-        message=short_error(str(error)) if own else without_folders(short_error(str(error))),
+        message=short_error(str(error))
+        if own
+        else without_folders(short_error(_for_clients(error))),
         param=error.path if isinstance(error, BadField) else "",
         retry_after_s=_wait(error),
         retry=error.code not in _NOT_WORTH_RETRYING,
+        headers=raw.headers if raw is not None else {},
+        raw=raw,
     )
 
 
@@ -251,4 +351,6 @@ def _cloud_status(error: CloudError) -> int:
         return LOOP_STATUS
     if isinstance(error, CloudRejected):
         return error.status if error.status and 400 <= error.status < 500 else 400
+    if error.status == OVERLOADED:
+        return OVERLOADED
     return 503 if isinstance(error, CloudAuthFailed) else 502

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,6 +23,8 @@ GAUGES = {
     "edgewise_model_resident_bytes": "Memory of a local model's own process, by model.",
     "edgewise_model_up": "0 while a local model's own process keeps crashing, by model.",
     "edgewise_model_restarts_total": "New processes of a local model after crashes, by model.",
+    "edgewise_device_joules_total": "Of the processor while the device worked; where it tells.",
+    "edgewise_device_answers_total": "Answers of the device meanwhile.",
     "edgewise_threads": "Threads of the process.",
     "edgewise_slots_busy": "Local requests handed to the model, by model.",
     "edgewise_slots": "Local requests that can be worked on at once, by model.",
@@ -29,6 +34,13 @@ GAUGES = {
     "edgewise_drift_distance": "Of the latest confidences from the calibration's own.",
     "edgewise_drift_bound": "The distance above which it is called drift.",
     "edgewise_budget_remaining_microdollars": "Left in a budget's current window.",
+    "edgewise_key_requests_total": "Requests of a key, as the ledger has them: of all servers.",
+    "edgewise_key_kept_total": "Of those, answered by the device alone.",
+    "edgewise_key_doubtful_total": "Of the kept ones, those where a better answer was wanted.",
+    "edgewise_key_cloud_total": "Requests of a key that the cloud answered.",
+    "edgewise_key_failed_total": "Requests of a key that ended with an error.",
+    "edgewise_key_spent_microdollars_total": "Spent on cloud calls of a key.",
+    "edgewise_key_avoided_microdollars_total": "What a key's kept answers would have cost.",
 }
 
 Gauge = tuple[str, Mapping[str, str], float]  # name, labels, value
@@ -104,9 +116,16 @@ class Metrics(Collector):
             "endpoint",
         )
 
-    def written(self) -> bytes:
-        """All of it in Prometheus's text form, that of the others included."""
-        return generate_latest(_Together([*self.collect(), *self.others()]))
+    def written(self, key: str = "") -> bytes:
+        """All of it in Prometheus's text form, that of the others included. A `key` of its own sees
+        its own series and the budgets of all, and nothing of the others."""
+        found = [*self.collect(), *self.others()]
+        if key:
+            for metric in found:
+                metric.samples = [
+                    each for each in metric.samples if each.labels.get("key") in ("", key)
+                ]
+        return generate_latest(_Together(each for each in found if each.samples or not key))
 
     def own(self) -> bytes:
         """The same without the others."""
@@ -135,6 +154,74 @@ class Metrics(Collector):
                 families[name] = kind(name, GAUGES[name], labels=tuple(labels))
             families[name].add_metric(tuple(labels.values()), value)
         yield from families.values()
+
+
+RAPL = Path("/sys/class/powercap")
+LOOK_AT_ENERGY_S = 1.0
+
+
+class Energy:
+    """Joules of the processor's packages while the device works, and the answers it gave meanwhile.
+
+    Of the whole package, idle power included: what else runs there is counted, too. Only machines
+    whose counters this process may read tell it (RAPL, on Linux mostly by root alone).
+    """
+
+    def __init__(self, working: Callable[[], bool], folder: Path = RAPL) -> None:
+        self._working = working
+        self._packages = [
+            each
+            for each in sorted(folder.glob("intel-rapl:*"))
+            if each.name.count(":") == 1 and _microjoules(each) is not None
+        ]
+        self._lock = threading.Lock()
+        self._before: list[int | None] = []
+        self.joules = 0.0
+        self.answers = 0
+
+    @property
+    def told(self) -> bool:
+        """Whether this machine tells it."""
+        return bool(self._packages)
+
+    @property
+    def joules_per_answer(self) -> float | None:
+        return self.joules / self.answers if self.joules and self.answers else None
+
+    def answered(self) -> None:
+        """The device gave an answer."""
+        with self._lock:
+            self.answers += 1
+        self.look()
+
+    def look(self) -> None:
+        """Count what was used since the last look, if the device was at work."""
+        with self._lock:
+            now = [_microjoules(each) for each in self._packages]
+            before, self._before = self._before, now
+            if not before or not self._working():
+                return
+            for each, old, new in zip(self._packages, before, now, strict=True):
+                if old is not None and new is not None:
+                    used = new - old if new >= old else new - old + _range(each)  # it starts anew
+                    self.joules += max(0, used) / 1e6
+
+    def watch(self, closed: threading.Event) -> None:
+        """Look again and again, on a thread of its own."""
+        while not closed.wait(LOOK_AT_ENERGY_S):
+            self.look()
+
+
+def _microjoules(package: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int((package / "energy_uj").read_text("ascii"))
+    return None
+
+
+def _range(package: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int((package / "max_energy_range_uj").read_text("ascii"))
+    return 0
 
 
 class _Together(Collector):

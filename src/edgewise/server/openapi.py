@@ -17,41 +17,54 @@ from starlette.responses import Response
 from typing_extensions import TypedDict, override
 
 import edgewise
-from edgewise.server.anthropic.count_tokens import TokenCount
-from edgewise.server.anthropic.messages import AnswerMessage, CountRequest, MessagesRequest
-from edgewise.server.dashboard.overview import Confidences, LedgerRequest, Overview, Recent
-from edgewise.server.dashboard.page import KINDS, files
-from edgewise.server.errors import AnthropicError, Error, OllamaError
+from edgewise.server.anthropic import AnswerMessage, CountRequest, MessagesRequest, TokenCount
+from edgewise.server.chat import ChatCompletion, ChatRequest, ModelEntry, ModelList
+from edgewise.server.dashboard import (
+    KINDS,
+    Confidences,
+    Feedback,
+    FeedbackRequest,
+    LedgerRequest,
+    Overview,
+    Recent,
+    UsageTable,
+    files,
+)
+from edgewise.server.embeddings import EmbeddingList, EmbeddingsRequest
+from edgewise.server.errors import AnthropicError, Error, GoogleError, OllamaError
+from edgewise.server.forward import Forwarded
+from edgewise.server.gemini import (
+    GeminiEntry,
+    GeminiModels,
+    GeminiTokens,
+    GenerateContentRequest,
+    GenerateContentResponse,
+)
 from edgewise.server.metrics import CONTENT_TYPE
-from edgewise.server.ollama.chat import (
+from edgewise.server.ollama import (
+    LoadedModels,
     OllamaChatAnswer,
     OllamaChatRequest,
-    OllamaGenerateAnswer,
-    OllamaGenerateRequest,
-)
-from edgewise.server.ollama.models import (
-    LoadedModels,
     OllamaEmbedding,
     OllamaEmbeddingRequest,
     OllamaEmbeddings,
     OllamaEmbedRequest,
+    OllamaGenerateAnswer,
+    OllamaGenerateRequest,
     OllamaModels,
     OllamaVersion,
     ShownModel,
     ShowRequest,
 )
-from edgewise.server.openai.chat import ChatCompletion, ChatRequest
-from edgewise.server.openai.embeddings import EmbeddingList, EmbeddingsRequest
-from edgewise.server.openai.models import ModelEntry, ModelList
-from edgewise.server.openai.responses import Response as ResponsesAnswer
-from edgewise.server.openai.responses import ResponseRequest
-from edgewise.server.openai.transcriptions import (
+from edgewise.server.residency import Residence, ResidenceRequest, Residences
+from edgewise.server.responses import Response as ResponsesAnswer
+from edgewise.server.responses import ResponseRequest
+from edgewise.server.transcriptions import (
     Transcription,
     TranscriptionForm,
     VerboseTranscription,
 )
-from edgewise.server.routing import HEADER, Routing
-from edgewise.server.wire import NotEmpty, to_json
+from edgewise.server.wire import HEADER, NotEmpty, Routing, to_json
 from edgewise.types.messages import Source
 
 Schema = dict[str, Any]
@@ -66,6 +79,7 @@ WORDS = {
     "401": "no key, or a wrong one",
     "403": "Host or Origin not allowed",
     "404": "no such thing",
+    "409": "it cannot be changed here",
     "408": "the body took too long to arrive",
     "413": "the body is too large",
     "429": "busy, too often, or the budget is spent; Retry-After where waiting helps",
@@ -78,14 +92,16 @@ WORDS = {
 }
 GUARDED = ("401", "403", "429")
 SHOWN = ("400", *GUARDED, "404", "408", "413", "500")
+STAYS = (*SHOWN, "409", "503")
 READ = (*GUARDED, "500")  # by a thread, from the ledger or from memory
 ANSWERED = ("400", *GUARDED, "404", "408", "413", "4XX", "500", "501", "502", "503", "504")
 INTRODUCTION = (
-    "Any client of OpenAI's, Anthropic's or Ollama's API, answered on the device where it is sure "
-    "and by your cloud where it is not. Fields that are not described are ignored, a described one "
-    "of the wrong type is a 400 that names it, and bodies may be nested 64 deep. "
-    "`/v1/realtime` is a WebSocket and beyond this description: see docs/server.md."
+    "Any client of OpenAI's, Anthropic's, Gemini's or Ollama's API, answered on the device where "
+    "it is sure and by your cloud where it is not. Fields that are not described are ignored, a "
+    "described one of the wrong type is a 400 that names it, and bodies may be nested 64 deep. "
+    "`/v1/realtime` is a WebSocket and beyond this description: see docs/guide/server.md."
 )
+TARGET: Schema = {"type": "string", "pattern": "^.+:(generateContent|countTokens)$"}
 SINCE: Schema = {
     "description": "30m, 24h, 7d, or a date or time in UTC",
     "anyOf": [
@@ -110,16 +126,19 @@ SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
     "validation": (
         *(ChatRequest, ResponseRequest, MessagesRequest, CountRequest),
         *(EmbeddingsRequest, TranscriptionForm, Routing),
-        *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest),
-        *(OllamaEmbedRequest, OllamaEmbeddingRequest),
+        *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest, FeedbackRequest),
+        ResidenceRequest,
+        *(OllamaEmbedRequest, OllamaEmbeddingRequest, GenerateContentRequest),
     ),
     "serialization": (
-        *(ChatCompletion, ResponsesAnswer, AnswerMessage, TokenCount, EmbeddingList),
+        *(ChatCompletion, ResponsesAnswer, AnswerMessage, Forwarded, TokenCount, EmbeddingList),
         *(Transcription, VerboseTranscription, ModelList, ModelEntry),
         *(OllamaChatAnswer, OllamaGenerateAnswer, OllamaEmbeddings, OllamaEmbedding),
         *(OllamaModels, LoadedModels, ShownModel, OllamaVersion),
-        *(Overview, Confidences, Recent, LedgerRequest, Alive, Ready),
-        *(Error, AnthropicError, OllamaError),
+        *(Overview, Confidences, Recent, UsageTable, LedgerRequest, Feedback, Alive, Ready),
+        *(Residence, Residences),
+        *(GenerateContentResponse, GeminiTokens, GeminiModels, GeminiEntry),
+        *(Error, AnthropicError, OllamaError, GoogleError),
     ),
 }
 
@@ -192,7 +211,7 @@ def _schemas() -> dict[str, Schema]:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """Of a field that may be left out: what it holds where it is there, numbers as numbers."""
+    """The schema of an optional field when it is given, without null; numbers stay numbers."""
     kept = [each for each in schema["anyOf"] if each != {"type": "null"}]
     first: Schema = kept[0]["anyOf"][0] if "anyOf" in kept[0] else kept[0]
     words = {"description": schema["description"]} if "description" in schema else {}
@@ -302,27 +321,60 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         """A request of Ollama's without words only loads the model, and nobody answers."""
         return asking(name, words, *shapes, error=OllamaError, other=other, always_told=False)
 
+    stream = (EVENTS,)
+
+    def google(name: str) -> dict[str, Any]:
+        found = asking(
+            name,
+            "Gemini's MODEL:generateContent, :streamGenerateContent?alt=sse or :countTokens",
+            GenerateContentRequest,
+            GenerateContentResponse,
+            GeminiTokens,
+            Forwarded,
+            error=GoogleError,
+            other=stream,
+            always_told=False,
+        )
+        model = {"name": "model", "in": "path", "required": True, "schema": TARGET}
+        query = {"name": "alt", "in": "query", "schema": {"enum": ["json", "sse"]}}
+        found["parameters"] = [model, query, *found["parameters"]]
+        return found
+
+    newer = google("gemini_v1")  # a path without a method there is OpenAI's
+    either = {"anyOf": [_named(GoogleError), _named(Error)]}
+    newer["responses"]["404"]["content"] = _json(either)
     show = looking("ollama_show", "One of those models", shape(ShownModel), SHOWN, OllamaError)
     show["requestBody"] = {"required": True, "content": shape(ShowRequest)}
+    judge = looking("feedback", "A verdict on an answer", shape(Feedback), (*SHOWN, "503"))
+    judge["requestBody"] = {"required": True, "content": shape(FeedbackRequest)}
+    reside = looking(
+        "change_residence", "Load a local model, pin it or let it go", shape(Residence), STAYS
+    )
+    reside["requestBody"] = {"required": True, "content": shape(ResidenceRequest)}
     ready = looking("ready", "Whether it takes requests", shape(Ready), ("403",))
     ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
-    stream = (EVENTS,)
     form = "multipart/form-data"
     space = {"type": "string", "maxLength": 128}  # empty: any
     page = {"text/html": {"schema": TEXT}}
     file = {each.partition(";")[0]: {"schema": TEXT} for each in KINDS.values()}
     return {
         ("post", "/v1/chat/completions"): asking(
-            "chat", "OpenAI's chat", ChatRequest, ChatCompletion, other=stream
+            "chat", "OpenAI's chat", ChatRequest, ChatCompletion, Forwarded, other=stream
         ),
         ("post", "/v1/responses"): asking(
-            "respond", "OpenAI's responses", ResponseRequest, ResponsesAnswer, other=stream
+            "respond",
+            "OpenAI's responses",
+            ResponseRequest,
+            ResponsesAnswer,
+            Forwarded,
+            other=stream,
         ),
         ("post", "/v1/messages"): asking(
             "message",
             "Anthropic's messages",
             MessagesRequest,
             AnswerMessage,
+            Forwarded,
             error=AnthropicError,
             other=stream,
         ),
@@ -349,6 +401,19 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         ("get", "/v1/models"): looking("models", "The names a request may use", shape(ModelList)),
         ("get", "/v1/models/{model}"): looking(
             "model", "One of those names", shape(ModelEntry), (*READ, "404"), model=WORD
+        ),
+        ("post", "/v1beta/models/{model}"): google("gemini"),
+        ("post", "/v1/models/{model}"): newer,
+        ("get", "/v1beta/models"): looking(
+            "gemini_models", "The models, in Google's words", shape(GeminiModels), READ, GoogleError
+        ),
+        ("get", "/v1beta/models/{model}"): looking(
+            "gemini_model",
+            "One of those models",
+            shape(GeminiEntry),
+            (*READ, "404"),
+            GoogleError,
+            model=WORD,
         ),
         ("post", "/api/chat"): ollama(
             "ollama_chat", "Ollama's chat", OllamaChatRequest, OllamaChatAnswer, other=(LINES,)
@@ -388,10 +453,24 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         ("get", "/edgewise/confidences/{since}"): looking(
             "confidences", "Judged requests", shape(Confidences), (*READ, "400"), since=SINCE
         ),
+        ("get", "/edgewise/usage/{by}/{every}/{since}"): looking(
+            "usage",
+            "What each key, user or group asked, spent and saved",
+            shape(UsageTable) | {"text/csv": {"schema": TEXT}},
+            (*READ, "400", "404"),
+            by={"enum": ["key", "user", "group"]},
+            every={"enum": ["all", "day", "week"]},
+            since=SINCE,
+        ),
         ("get", "/edgewise/requests"): looking("requests", "The latest", shape(Recent)),
         ("get", "/edgewise/requests/{id}"): looking(
             "request", "One with its attempts", shape(LedgerRequest), (*READ, "404"), id=WORD
         ),
+        ("get", "/edgewise/models"): looking(
+            "residences", "Which local models are in memory", shape(Residences)
+        ),
+        ("post", "/edgewise/models"): reside,
+        ("post", "/edgewise/feedback"): judge,
         ("get", "/edgewise/events"): looking(
             "events", "Requests as they end, until you leave", {EVENTS: {}}
         ),

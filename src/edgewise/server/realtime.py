@@ -8,6 +8,7 @@ import binascii
 import contextlib
 import itertools
 import queue
+import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -15,16 +16,15 @@ from typing import Annotated, Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
-from edgewise.bridge import Cancellation, Worker, current
+from edgewise.bridge import Cancellation, NoThread, Worker, current
 from edgewise.errors import EdgewiseError
-from edgewise.server.access_log import Served
+from edgewise.server.access import Served, take_one
 from edgewise.server.answer import Incoming, fault_to_tell, only, routed_options
 from edgewise.server.body import BadField, Between, Model, Object, Text, parse_body, read_model
-from edgewise.server.errors import fault_of, openai_error
-from edgewise.server.openai.transcriptions import full_report, segment_report
-from edgewise.server.routing import PREFIX, check_names
+from edgewise.server.errors import BROKEN, Refusal, fault_of, openai_error
 from edgewise.server.state import ServerState
-from edgewise.server.wire import to_json
+from edgewise.server.transcriptions import full_report, segment_report
+from edgewise.server.wire import PREFIX, check_names, kept_in, stricter, to_json
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
 
 BUFFER = "input_audio_buffer."
@@ -37,7 +37,10 @@ WAITING = 256  # messages that wait to be heard before no more are read
 WAITING_BYTES = MESSAGE_BYTES  # and their bytes
 BEHIND = 20  # of them: then only whole utterances are heard
 LOOK_S = 0.25
-NORMAL, GOING_AWAY, BUSY = 1000, 1001, 1013
+OURS, METADATA = "session.edgewise", "session.metadata"  # what says where the sound may go
+KEEPS_IN = re.compile(rb"priva|policy|local|redact|edgewise", re.IGNORECASE)
+DEPTH = 5  # of a message: nothing in it is the client's own data
+NORMAL, GOING_AWAY, INTERNAL_ERROR, BUSY = 1000, 1001, 1011, 1013
 
 Event = dict[str, Any]
 
@@ -89,6 +92,7 @@ class Realtime:
             return
         state, client = self._state, scope["edgewise.client"]
         cancellation = Cancellation(client.name, via=scope["edgewise.via"])
+        cancellation.user, cancellation.group = client.user, client.group
         incoming = Incoming(scope["edgewise.headers"], b"", client, cancellation, {})
         inbox = Inbox()
         worker = Worker(
@@ -110,12 +114,18 @@ class Realtime:
                 async for event in worker.pieces():
                     await send({"type": "websocket.send", "text": event})
                 if not cancellation.left:
-                    code = GOING_AWAY if state.draining else NORMAL
+                    code = _close_code(worker.failure, draining=state.draining)
                     await send({"type": "websocket.close", "code": code})
         finally:
             reader.cancel()
             worker.leave()
             inbox.close()
+
+
+def _close_code(failure: Exception | None, *, draining: bool) -> int:
+    if failure is not None:
+        return BUSY if isinstance(failure, NoThread) else INTERNAL_ERROR
+    return GOING_AWAY if draining else NORMAL
 
 
 class Inbox:
@@ -191,6 +201,9 @@ def _answers(state: ServerState, incoming: Incoming, inbox: Inbox) -> Generator[
         with contextlib.suppress(Ended):
             for event in events():
                 yield to_json(event).decode()
+    except Exception as error:
+        yield to_json(session.broken(error)).decode()
+        raise
     finally:
         current.set(None)  # leaving has been heard: what was said is still to be recorded
         session.close()
@@ -208,8 +221,10 @@ class LiveSession:
         self._id = f"sess_{uuid.uuid4().hex[:20]}"
         self._events = itertools.count(1)
         self._options: dict[str, Any] | None = None  # until a session is described
+        self._refused = False  # the last description: it may have said that the sound must stay
         self._rate, self._language, self._hint, self._model = RATE, "", "", "auto"
         self._live: Any = None
+        self._recorded = False  # something was heard before
         self._served: Served | None = None
         self._items = self._new_items()
 
@@ -224,17 +239,22 @@ class LiveSession:
             f"{BUFFER}commit": self._commit,
             f"{BUFFER}clear": self._clear,
         }
+        kind = UPDATES[0] if b"session" in sent else ""  # as far as is known before it is read
         try:
-            message = parse_body(sent)
+            message = parse_body(sent, read_at=(OURS, METADATA), depth=DEPTH)
             kind = str(message.get("type"))
             if kind not in known:
                 raise BadField("type", f"expected one of {', '.join(known)}, got {kind[:60]!r}")
             yield from known[kind](message, hurry)
         except BadField as error:
+            if kind in UPDATES:
+                self._refuse(sent)
+            yield self._fault(error)
+        except Refusal as error:  # it asks too often: what is sent now is lost, later it may go on
             yield self._fault(error)
         except EdgewiseError as error:
             yield self._fault(error)
-            if self._live is None:  # otherwise what was heard is noted when it is closed
+            if self._live is None:  # otherwise what was heard is logged when it is closed
                 self._note(None, error=error)
             raise Ended from error
 
@@ -242,6 +262,12 @@ class LiveSession:
         """Between two messages: corrections that have come meanwhile."""
         if self._live is not None and self._items.outstanding:
             yield from self._items.told(self._live.process(b""))
+
+    def broken(self, error: Exception) -> Event:
+        """Nobody foresaw it, and the session ends."""
+        if self._live is None:  # otherwise what was heard is logged when it is closed
+            self._note(None, error=error)
+        return self._fault(error)
 
     def close(self) -> None:
         """The client is gone: what was heard is recorded, and the cloud is not waited for."""
@@ -267,28 +293,38 @@ class LiveSession:
         self._language = heard_by.language or ""
         self._hint = heard_by.prompt or ""
         self._model = heard_by.model or "auto"
-        if session.edgewise is not None:
-            own = (name.removeprefix(PREFIX) for name in session.edgewise)
-            check_names(own, "", "session.edgewise.")
-            self._route(session.edgewise, "session.edgewise")
-        else:
-            self._route(session.metadata or {}, "session.metadata")
+        own = (name.removeprefix(PREFIX) for name in session.edgewise or {})
+        check_names(own, "", "session.edgewise.")
+        self._options = stricter(
+            stricter(kept_in(self._options or {}), self._route(session.metadata, METADATA)),
+            self._route(session.edgewise, OURS),
+        )
+        self._refused = False
         name = message["type"].replace(".update", ".updated")
         yield self._event(name, session=self._described())
 
-    def _route(self, metadata: Object, path: str) -> dict[str, Any]:
+    def _refuse(self, update: bytes) -> None:
+        """Sound may follow before the client reads of it, and another update that says less."""
+        self._refused = True
+        if KEEPS_IN.search(update):
+            self._options = {**(self._options or {}), "private": True}
+
+    def _route(self, metadata: Object | None = None, path: str = METADATA) -> dict[str, Any]:
         options = routed_options(
             self._state,
             self._incoming,
             self._model,
-            metadata,
-            self._state.engine._open_transcriber,
+            metadata or {},
+            self._state.engine.parts.transcriber,
             path,
         )
-        self._options = only(options, without=("deadline_ms",))
-        return self._options
+        return only(options, without=("deadline_ms",))
 
     def _hear(self, message: Object, hurry: bool) -> Iterator[Event]:
+        if self._refused:
+            raise BadField(
+                "session", "the last update was refused: nothing is heard until one is accepted"
+            )
         try:
             data = base64.b64decode(read_model(Append, message).audio, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -303,7 +339,11 @@ class LiveSession:
             yield from self._commit(message, hurry)
 
     def _start(self) -> None:
-        routed = self._options if self._options is not None else self._route({}, "metadata")
+        client = self._incoming.client
+        if self._recorded:  # the first one was paid for when the connection was opened
+            take_one(client, client.allowance)
+        self._recorded = True
+        routed = self._options if self._options is not None else self._route()
         guide = {"language": self._language, "hint": self._hint}
         options: Any = routed | guide | {"rate": self._rate}
         self._served = Served(
@@ -344,14 +384,14 @@ class LiveSession:
         transcript: Transcript | None,
         *,
         left: bool = False,
-        error: EdgewiseError | None = None,
+        error: Exception | None = None,
     ) -> None:
         served, self._served = self._served, None
         if served is None:
             return
         served.left, served.status = left, 200
         if error is not None:
-            fault = fault_of(error)
+            fault = fault_of(error) if isinstance(error, EdgewiseError) else BROKEN
             served.status, served.code = fault.status, fault.code
         if transcript is not None:
             served.reply, served.id = transcript, transcript.id
@@ -372,7 +412,7 @@ class LiveSession:
             "audio": {"input": sound | {"transcription": transcription}},
         }
 
-    def _fault(self, error: EdgewiseError) -> Event:
+    def _fault(self, error: Exception) -> Event:
         fault = fault_to_tell(error, self._incoming.cancellation)
         told = openai_error(fault)["error"] if fault else {"message": "left", "code": "cancelled"}
         return self._event("error", error=told)

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 import json
 import logging
+import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from edgewise.errors import ExtraMissing, SettingsError
+from edgewise.errors import EdgewiseError, ExtraMissing, SettingsError
 
 try:
     import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from edgewise.server.access import Clients
     from edgewise.server.app import make_app
+    from edgewise.server.patience import protocol_with
     from edgewise.server.realtime import MESSAGE_BYTES
     from edgewise.server.state import ServerState
     from edgewise.server.tracing import export_over_http, trace_requests
 except ImportError as error:
     raise ExtraMissing("server", error.name or str(error)) from error
+from edgewise.local import warm
+from edgewise.parts import find_function_model, find_model
 from edgewise.settings import ServerSettings, Settings
 
-TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-WASTEFUL = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 START_S = 30.0
 HEADER_BYTES = 65_536
-LEAST_JUDGED = 512  # bytes: of fewer, half may be the lengths of chunks
-SLICE_BYTES = 16_384  # of what comes over a connection: parsed at a time
 BACKLOG = 2048
 
 log = logging.getLogger("edgewise.server")
@@ -50,7 +48,8 @@ def serve(settings: Settings, announce: Callable[[str], None], **parts: Any) -> 
         state = prepared(settings, listener, parts)
         take_all_descriptors()
         announce(url_of(listener))
-        run_until_stopped(state, listener)
+        with lending(state):
+            run_until_stopped(state, listener)
 
 
 def run_until_stopped(
@@ -104,6 +103,55 @@ def running(
             thread.join(settings.server.drain_s + START_S)
 
 
+@contextlib.contextmanager
+def lending(state: ServerState) -> Iterator[None]:
+    """While inside, `edgewise ask` and the like of the same user borrow the models of this server.
+
+    They wait their turn as clients do. Whether their words may leave is their own affair: only the
+    model is asked.
+    """
+    settings, parts = state.settings, state.engine.parts
+    unasked = settings.with_changes(fetch_default_model=False)
+    ways = ((find_model, parts.backend), (find_function_model, parts.function_model))
+
+    def has(asked: Mapping[str, Any]) -> bool:
+        model = opened(str(asked["path"]))
+        return (
+            model is not None
+            and model.facts().context_tokens == asked["context_tokens"]
+            and asked["projector"] == settings.projector
+            and all(getattr(settings, name) == value for name, value in asked["settings"].items())
+        )
+
+    def opened(path: str) -> Any:
+        for find, open_model in ways:
+            with contextlib.suppress(EdgewiseError):
+                if str(find(unasked).path.absolute()) == path:
+                    return open_model()
+        return None
+
+    @contextlib.contextmanager
+    def lend(opening: Any, _keep_s: float) -> Iterator[Any]:
+        yield opened(str(opening[2][0].path))
+
+    def status() -> list[dict[str, Any]]:
+        return [{"model": name} for name in sorted(parts.opened_models)]
+
+    lender = None
+    if settings.keep_warm_s != 0:
+        with contextlib.suppress(OSError):  # then commands load their own
+            place = warm.folder() / f"serve-{os.getpid()}-{warm.home_mark(settings.data_dir)}"
+            lender = warm.Lender(place, "serve", lend, has, status)
+            lender.open()
+            thread = threading.Thread(target=lender.serve, args=(lambda: False,), daemon=True)
+            thread.start()
+    try:
+        yield
+    finally:
+        if lender is not None:
+            lender.close()
+
+
 def log_to(handler: logging.Handler | None = None) -> None:
     """For `edgewise serve`: a library must not touch anybody's logging. JSON to standard error,
     unless you bring a handler."""
@@ -133,18 +181,31 @@ def url_of(listener: socket.socket) -> str:
 
 
 def require_key(settings: Settings) -> None:
-    """Raises SettingsError if strangers could ask."""
-    if not Clients(settings).keyed and not _is_loopback(settings.server.host):
-        raise SettingsError(
-            f"listening on {settings.server.host!r} lets others in: set a key first "
-            "(--key, EDGEWISE_SERVER_KEY or [server.keys])"
-        )
+    """Raises SettingsError if strangers could ask, and nobody has said that they may."""
+    if is_loopback(settings.server.host) or settings.server.open or Clients(settings).keyed:
+        return
+    raise SettingsError(
+        f"listening on {settings.server.host!r} lets others in: make a key first "
+        "(edgewise keys add NAME, --key, EDGEWISE_SERVER_KEY or [server.keys]), or say --open"
+    )
+
+
+def who_may_ask(settings: Settings) -> str:
+    """What to warn of when the server starts; empty: only this machine reaches it."""
+    host = settings.server.host
+    if is_loopback(host):
+        return ""
+    every = host in ("0.0.0.0", "::")
+    where = "every network that this machine is in" if every else f"all who reach {host}"
+    if Clients(settings).keyed:
+        return f"open to {where}, with a key; without TLS, unless a proxy adds it"
+    return f"open to {where}, WITHOUT A KEY: whoever finds it can ask, and spend"
 
 
 def prepared(settings: Settings, listener: socket.socket, parts: dict[str, Any]) -> ServerState:
     """What the endpoints share, made and checked before the first request."""
     state = ServerState(settings, **parts)
-    state.engine._cloud_for("chat")  # a chain that cannot be read is said now, not to a client
+    state.engine.parts.cloud("chat")  # a chain that cannot be read is said now, not to a client
     for lane in state.lanes():
         base_url = lane.config.base_url
         if _is_own_address(base_url, listener):
@@ -163,11 +224,11 @@ def _is_own_address(url: str, listener: socket.socket) -> bool:
         return False
     everywhere = ipaddress.ip_address(host).is_unspecified
     return parts.hostname == host or (
-        _is_loopback(parts.hostname) and (everywhere or _is_loopback(host))
+        is_loopback(parts.hostname) and (everywhere or is_loopback(host))
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
@@ -222,72 +283,6 @@ def _runner(state: ServerState) -> uvicorn.Server:
             date_header=True,
         )
     )
-
-
-class PatientProtocol(H11Protocol):
-    """uvicorn's own, with a clock that runs from the first byte (or none) to the last header.
-
-    A body in tiny chunks is refused: each costs the event loop as much as a large one, and 256 KB
-    of them would stop it for seconds.
-    """
-
-    header_s = 10.0
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._clock: asyncio.TimerHandle | None = None
-
-    @override
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._start_clock()
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        for start in range(0, len(data), SLICE_BYTES):
-            self._parse(data[start : start + SLICE_BYTES])
-            if self.transport.is_closing() or self.transport.get_protocol() is not self:
-                break  # refused, or upgraded
-        if self.cycle is None or self.cycle.response_complete:
-            self._start_clock()  # between requests: these bytes begin the next one
-        else:
-            self._stop_clock()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_clock()
-        super().connection_lost(exc)
-
-    def _parse(self, piece: bytes) -> None:
-        cycle = self.cycle
-        before = 0 if cycle is None else len(cycle.body)
-        super().data_received(piece)
-        if cycle is None or cycle is not self.cycle or not cycle.more_body:
-            return
-        if len(piece) >= LEAST_JUDGED and 2 * (len(cycle.body) - before) < len(piece):
-            if not cycle.response_started:
-                self.transport.write(WASTEFUL)
-            self.transport.close()
-
-    def _start_clock(self) -> None:
-        if self._clock is None:
-            self._clock = self.loop.call_later(self.header_s, self._give_up)
-
-    def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
-
-    def _give_up(self) -> None:
-        self._clock = None
-        upgraded = self.transport.get_protocol() is not self  # to a WebSocket: no more requests
-        if not (upgraded or self.transport.is_closing()):
-            self.transport.write(TOO_SLOW)
-            self.transport.close()
-
-
-def protocol_with(header_s: float) -> type[PatientProtocol]:
-    return type("PatientProtocol", (PatientProtocol,), {"header_s": header_s})
 
 
 class JsonLines(logging.Formatter):

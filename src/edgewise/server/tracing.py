@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise import __version__
 from edgewise.errors import SettingsError
-from edgewise.server.access_log import Served
+from edgewise.extras import how_to_get
+from edgewise.server.access import Served
 from edgewise.server.state import ServerState
 from edgewise.types.replies import Attempt, Reply
 
@@ -29,7 +30,7 @@ def trace_requests(
     try:
         from opentelemetry import metrics, trace  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise SettingsError("otel = true needs its extra: pip install 'edgewise[otel]'") from error
+        raise SettingsError(f"otel = true needs its extra: {how_to_get('otel')}") from error
     name = "edgewise.server"
     tracer = (tracers or trace.get_tracer_provider()).get_tracer(name, __version__)
     meter = (meters or metrics.get_meter_provider()).get_meter(name, __version__)
@@ -159,18 +160,14 @@ def export_over_http() -> None:
     """Providers that send to where OTEL_EXPORTER_OTLP_ENDPOINT says, unless there are some."""
     try:
         from opentelemetry import metrics, trace  # noqa: PLC0415 - an extra
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
-            OTLPMetricExporter,
-        )
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-            OTLPSpanExporter,
-        )
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
         from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError as error:
-        raise SettingsError("otel = true needs its extra: pip install 'edgewise[otel]'") from error
+        raise SettingsError(f"otel = true needs its extra: {how_to_get('otel')}") from error
     tracers = TracerProvider()
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(tracers)

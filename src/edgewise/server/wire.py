@@ -1,27 +1,45 @@
-"""What the endpoints share: the pieces of a response, what is asked, and the `edgewise` object."""
+"""What the chat APIs share: pieces of a response, and what is ours on a wire.
+
+A request says in headers or metadata where it may go; an answer has an `edgewise` object.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import json
+import math
+import re
+import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NotRequired, Protocol, cast
 
-from annotated_types import Ge, Le, MinLen
-from pydantic import Field
+from annotated_types import Ge, GroupedMetadata, Le, MinLen
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from starlette.types import Send
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, override
 
+from edgewise import plugins
+from edgewise.local.catalogue import MODELS, model_name
 from edgewise.record.rows import short_error
-from edgewise.server.errors import Fault, shown_reason, without_folders
-from edgewise.server.routing import HEADER
-from edgewise.types.measured import is_borrowed
-from edgewise.types.messages import Handoff, Message, Source, ToolCall
-from edgewise.types.replies import Attempt, CallReply, Place, Reply, Switched, TextDelta, Usage
+from edgewise.server.body import (
+    BadField,
+    DescribedBy,
+    Model,
+    check_place,
+    parse_inner,
+    read_model,
+)
+from edgewise.server.errors import Fault, refuse, shown_reason, without_folders
+from edgewise.types.messages import Handoff, Message, Source, ToolCall, WireName, as_kinds, as_share
+from edgewise.types.replies import CallReply, Place, Reply, Switched, TextDelta, Usage, is_borrowed
 
 LONG_LIST = 100  # of objects or lists, that are written one by one
 JSON = {"content-type": "application/json"}
+COMMENT = b": waiting\n\n"  # in a stream of events, which every client passes over
 EVENTS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -45,6 +63,42 @@ class Head:
 
 
 Work = Generator[Head | bytes, None, None]
+
+
+class Pings:
+    """What the client of a stream gets while it waits: a sign that somebody is there.
+
+    The event loop sends them, a thread answers. Whoever is first sends the head.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._head: Head | None = None
+        self._ping = b""
+        self._begun = self._sent = False
+        self.failed: Callable[[Fault], bytes] | None = None
+
+    def arm(self, head: Head, ping: bytes, failed: Callable[[Fault], bytes]) -> None:
+        """From now on it may be sent; `failed` tells a fault where it is too late for a status.
+
+        An empty ping is none: then the head waits for the answer."""
+        if not ping:
+            return
+        with self._lock:
+            self._head, self._ping, self.failed = head, ping, failed
+
+    def begin(self) -> bool:
+        """The answer begins. True: the head was sent already."""
+        with self._lock:
+            self._begun = True
+            return self._sent
+
+    def due(self) -> tuple[Head | None, bytes]:
+        """What to send now: a head, where none was sent yet, and a ping."""
+        with self._lock:
+            head = None if self._begun or self._sent else self._head
+            self._sent = self._sent or head is not None
+            return head, self._ping
 
 
 async def send_head(send: Send, head: Head) -> None:
@@ -107,6 +161,10 @@ class Ask:
     usage: bool = True  # streams: count tokens at the end
     logprobs: int | None = None  # how many alternatives beside each token; None: no evidence
     loaded: Mapping[str, Any] | None = None  # the answer to a request that only loads the model
+    keep_s: float | None = None  # how long the model is to stay in memory after it; None: unsaid
+    body: Mapping[str, Any] = field(default_factory=dict)  # as it was sent,
+    read: Any = None  # and what we read of it
+    foreign: tuple[str, ...] = ()  # what only a provider of the same protocol can answer
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -117,6 +175,7 @@ class Opening:
     id: str
     source: str
     switched: Switched | None = None
+    model: str = ""  # that answers, in the form that asks for it again
 
     def to_dict(self) -> dict[str, Any]:
         known: dict[str, Any] = {"id": self.id, "source": self.source}
@@ -129,9 +188,10 @@ class Opening:
             }
         return known
 
-    def headers(self) -> dict[str, str]:
+    def headers(self, not_translated: Sequence[str] = ()) -> dict[str, str]:
         """What is known at the first byte of a stream; the rest is in its last event."""
         found = {HEADER + "id": self.id, HEADER + "source": self.source}
+        found |= _missing(not_translated)
         if self.switched is not None:
             found[HEADER + "reason"] = self.switched.code
             if self.switched.confidence is not None:
@@ -154,9 +214,16 @@ class Writer(Protocol):
 
 
 class Wire(Protocol):
-    """One chat API. Stateless."""
+    """One chat API. Stateless.
+
+    `forwards`: the protocol that its requests can be sent on in. `note_places` are the objects in
+    the first and in the last event of a stream that hold our object; empty: the event itself.
+    """
 
     name: str
+    forwards: WireName | None
+    note_places: tuple[str, str]
+    ping: bytes  # between two events of a stream; empty: its clients know none
 
     @property
     def stream_head(self) -> Mapping[str, str]:
@@ -183,6 +250,9 @@ class DecisionReport(TypedDict):
     objective: Annotated[str, Field(description="what the threshold was found for")]
     calibration: str
     decided_after_tokens: Count | None
+    kept_at: Annotated[
+        Chance | None, Field(description="the confidence at which a stream was shown")
+    ]
     truncated: bool
 
 
@@ -203,6 +273,7 @@ class AttemptReport(TypedDict):
     shown_chars: Count
     audio_seconds: Amount
     redacted: Annotated[dict[str, Count], Field(description="values that left as placeholders")]
+    price_guessed: Annotated[bool, Field(description="the price of this model is not known")]
 
 
 class ReportedUsage(TypedDict):
@@ -243,62 +314,43 @@ class Report(TypedDict):
     response: NotRequired[None]
     calls: NotRequired[list[CallSource]]
     needs: NotRequired[Annotated[list[str], Field(description="parameters that are asked for")]]
-    difficulty: NotRequired[Any]
+    not_translated: NotRequired[
+        Annotated[list[str], Field(description="fields that the answering provider was not told")]
+    ]
 
 
 def report(reply: Reply) -> Report:
     """Where an answer came from, how sure it is, why, and at what price."""
-    decision = reply.decision
-    found: Report = {
-        "id": reply.id,
-        "source": reply.source,
-        "model": reply.model,
-        "confidence": reply.confidence,
-        "confidence_verified": reply.confidence_verified,
-        "cloud_handoff": reply.cloud_handoff,
-        "needs_cloud_handoff": reply.needs_cloud_handoff,
-        "decision": {
-            "code": decision.code,
-            "reason": shown_reason(decision.reason),
-            "policy": decision.policy,
-            "handoff": decision.handoff,
-            "threshold": decision.threshold,
-            "objective": decision.objective,
-            "calibration": decision.calibration,
-            "decided_after_tokens": decision.decided_after_tokens,
-            "truncated": decision.truncated,
-        },
-        "degraded": reply.degraded,
-        "degraded_code": decision.degraded_code,
-        "cost_usd": reply.usage.cost_microdollars / 1_000_000,
-        "cost_microdollars": reply.usage.cost_microdollars,
-        "usage": {
-            "input_tokens": reply.usage.input_tokens,
-            "output_tokens": reply.usage.output_tokens,
-        },
-        "attempts": [_attempt(each) for each in reply.attempts],
-        "first_token_ms": reply.first_token_ms,
-        "total_ms": reply.total_ms,
-        "recorded": not reply.unrecorded,
+    told = Reply.to_dict(reply)
+    decision, usage = told["decision"], told["usage"]
+    known = told | {
+        "decision": {name: decision[name] for name in DecisionReport.__annotations__}
+        | {"reason": shown_reason(decision["reason"])},
+        "degraded_code": decision["degraded_code"],
+        "cost_usd": usage["cost_microdollars"] / 1_000_000,
+        "cost_microdollars": usage["cost_microdollars"],
+        "usage": {name: usage[name] for name in ReportedUsage.__annotations__},
+        "attempts": [
+            each | {"error": without_folders(short_error(each["error"]))}
+            for each in told["attempts"]
+        ],
     }
-    if reply.signalled:  # the original handoff signal, for applications that route themselves
-        found |= {"success": True, "response": None}
+    if not reply.signalled:  # the handoff signal is for applications that route themselves
+        del known["success"], known["response"]
     if isinstance(reply, CallReply):
-        found["calls"] = [
-            {"name": call.name, "source": call.source, "confidence": call.confidence}
-            for call in reply.tool_calls
+        known["calls"] = [
+            {name: call[name] for name in CallSource.__annotations__} for call in told["tool_calls"]
         ]
-        found["needs"] = list(reply.needs)
-        found["difficulty"] = reply.difficulty
-    return found
+        known["needs"] = list(reply.needs)
+    return cast(Report, {name: known[name] for name in Report.__annotations__ if name in known})
 
 
-def _attempt(attempt: Attempt) -> AttemptReport:
-    error = without_folders(short_error(attempt.error))
-    return cast(AttemptReport, asdict(attempt) | {"error": error})
+def _missing(names: Sequence[str]) -> dict[str, str]:
+    plain = (_UNPRINTABLE.sub("?", name)[:80] for name in names)
+    return {HEADER + "not-translated": ", ".join(plain)} if names else {}
 
 
-def report_headers(reply: Reply) -> dict[str, str]:
+def report_headers(reply: Reply, not_translated: Sequence[str] = ()) -> dict[str, str]:
     """The `edgewise` object in short."""
     found = {
         HEADER + "id": reply.id,
@@ -313,7 +365,7 @@ def report_headers(reply: Reply) -> dict[str, str]:
         found[HEADER + "degraded"] = reply.decision.degraded_code
     if reply.signalled:
         found[HEADER + "handoff"] = "signal"
-    return found
+    return found | _missing(not_translated)
 
 
 def _confidence(value: float, verified: bool, *, borrowed: bool = False) -> dict[str, str]:
@@ -336,19 +388,29 @@ def call_ids(reply: Reply) -> list[tuple[str, ToolCall]]:
 
 
 def arguments_text(call: ToolCall) -> str:
+    """As a cloud wrote them; as JSON where the device did, or where they were changed since."""
+    with contextlib.suppress(ValueError):
+        if call.written and json.loads(call.written) == call.arguments:
+            return call.written
     return json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
 
 
 def answered_usage(reply: Reply) -> Usage:
-    """Tokens of the attempts whose text this is; the `edgewise` object has them all."""
+    """Tokens of the attempts whose text this is; the `edgewise` object has them all.
+
+    A function model that found no tool has answered too, and none of it was said.
+    """
     attempts = [each for each in reply.attempts if each.outcome == "answered"]
+    if attempts and reply.source in ("local", "cloud"):
+        last = attempts[-1]
+        attempts = [one for one in attempts if (one.place, one.model) == (last.place, last.model)]
     return Usage(
         sum(each.input_tokens for each in attempts),
         sum(each.output_tokens for each in attempts),
     )
 
 
-def model_name(ask: Ask, reply: Reply) -> str:
+def answered_by(ask: Ask, reply: Reply) -> str:
     """What answered, in the form that asks for it again."""
     for attempt in reversed(reply.attempts):
         if attempt.outcome == "answered":
@@ -360,3 +422,296 @@ def model_name(ask: Ask, reply: Reply) -> str:
 
 def joined(parts: Sequence[str]) -> str:
     return "\n".join(part for part in parts if part)
+
+
+# -- what a request says about routing: its model's name, its headers, its metadata ----------------
+
+
+HEADER = "x-edgewise-"
+_UNPRINTABLE = re.compile("[^ -~]")  # a client's own names may hold anything
+PREFIX = "edgewise_"  # of names in metadata, where they may stand among others
+LOCAL_ONLY = "local_only"
+AUTO, LOCAL, CLOUD = "auto", "local", "cloud"
+LEAST_SHARE, MOST_SHARE = 0.0001, 0.9999  # of errors: none at all cannot be promised
+
+
+class Range(GroupedMetadata):
+    """A number, or text that holds one: headers have nothing else. A share may be in percent."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    @override
+    def __iter__(self) -> Iterator[object]:
+        number = {"type": "number", "minimum": self.low, "maximum": self.high}
+        text = {"type": "string", "pattern": "^[0-9]+([.][0-9]+)?$"}
+        yield BeforeValidator(self._read)
+        yield WithJsonSchema({"anyOf": [number, text]})
+
+    def _read(self, value: Any) -> float:
+        try:
+            is_share = isinstance(value, str) and self.high <= 1
+            number = as_share(value) if is_share else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if isinstance(value, bool) or not self.low <= number <= self.high:
+            raise ValueError(f"expected a number from {self.low:g} to {self.high:g}")
+        return number
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 128:
+        raise ValueError("expected a word")
+    return value.strip()
+
+
+def _policies(schema: dict[str, Any]) -> None:
+    schema["anyOf"][0] = {"enum": list(plugins.names("policies"))}
+
+
+Word = Annotated[
+    str,
+    BeforeValidator(_word),
+    WithJsonSchema({"type": "string", "pattern": r"\S", "maxLength": 128}),
+]
+
+
+def _facts(value: Any, info: ValidationInfo) -> dict[str, Any]:
+    """Known facts: an object, or its JSON as text. Headers and metadata often hold only text."""
+    if isinstance(value, str):
+        try:
+            value = parse_inner(value, info)
+        except json.JSONDecodeError as error:
+            raise ValueError("expected a JSON object") from error
+    if not isinstance(value, dict):
+        raise ValueError("expected an object of names and values")
+    for name, fact in value.items():
+        if not _is_fact(fact, nested=2):
+            raise ValueError(f"{name[:40]}: a text, a number, a list or a table of them is wanted")
+    return value
+
+
+def _is_fact(value: Any, nested: int) -> bool:
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return nested > 0 and all(_is_fact(one, nested - 1) for one in inner)
+    return value is None or isinstance(value, str | int | float)
+
+
+def _kinds(value: Any) -> tuple[str, ...]:
+    """`true`, `EMAIL, CARD` or a list of kinds."""
+    if not isinstance(value, bool | str | list | tuple) or len(value := _plain(value)) > 512:
+        raise ValueError("expected true, or a list of kinds like EMAIL")
+    if not str(value).strip():  # a variable that somebody forgot to set must not let a request out
+        raise ValueError("expected true, false, or kinds like EMAIL; got nothing")
+    return as_kinds(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str) and not all(isinstance(each, str) for each in value):
+        raise ValueError("expected true, or a list of kinds like EMAIL")
+    return value
+
+
+Kinds = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_kinds),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "string", "minLength": 1, "pattern": "\\S", "maxLength": 512},
+                {"type": "array", "items": {"type": "string"}, "maxItems": 512},
+            ]
+        }
+    ),
+]
+
+
+class Routing(Model):
+    """Routing of one request: its metadata, or `x-edgewise-*` headers. Clients may keep more here.
+
+    In metadata each may also be called `edgewise_policy` and so on.
+    """
+
+    policy: Annotated[Word | None, Field(json_schema_extra=_policies)] = None
+    privacy: Annotated[
+        Annotated[Literal["private", "open"], BeforeValidator(lambda each: _word(each).lower())]
+        | None,
+        Field(description="private: never leaves the device"),
+    ] = None
+    redact: Annotated[
+        Kinds | None, Field(description="kinds that leave as placeholders only; true: all")
+    ] = None
+    private_kinds: Annotated[
+        Kinds | None, Field(description="kinds that keep the request on the device")
+    ] = None
+    handoff: Annotated[
+        Annotated[Literal["automatic", "signal"], BeforeValidator(_word)] | None,
+        Field(description="signal: only say that it should be handed off"),
+    ] = None
+    threshold: Annotated[float, Range(0, 1)] | None = None
+    max_error: Annotated[
+        Annotated[float, Range(LEAST_SHARE, MOST_SHARE)] | None,
+        Field(description="of what is kept, in place of a threshold"),
+    ] = None
+    error_probability: Annotated[
+        Annotated[float, Range(LEAST_SHARE, MOST_SHARE)] | None,
+        Field(description="that it is more after all"),
+    ] = None
+    cloud_share: Annotated[
+        Annotated[float, Range(0, 1)] | None,
+        Field(description="of requests, in place of a threshold"),
+    ] = None
+    deadline_ms: Annotated[float, Range(1, 86_400_000)] | None = None
+    context: Annotated[
+        Annotated[
+            dict[str, Any],
+            BeforeValidator(_facts),
+            WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+        ]
+        | None,
+        Field(description="known facts: date, time, place, names, tables"),
+    ] = None
+    budget_key: Annotated[Word | None, Field(description="whose budget pays")] = None
+
+    def options(self) -> dict[str, Any]:
+        """For the engine."""
+        found = {name: value for name, value in self if value is not None}
+        if (privacy := found.pop("privacy", None)) is not None:
+            found["private"] = privacy == "private"
+        return found
+
+
+# As it was sent: some answers repeat it.
+Metadata = Annotated[dict[str, Any], DescribedBy(Routing)]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Options for the engine, and the one cloud model that is wanted, if any."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cloud: str = ""
+
+
+def read_routing(
+    metadata: Mapping[str, Any], headers: Mapping[str, str], path: str = "metadata"
+) -> dict[str, Any]:
+    """Engine options from metadata, which stands at `path`, and from headers; a header wins.
+
+    But of what keeps a request in, the strictest wins, wherever it is said. A wrong value and a
+    name nobody knows are refused and not passed over: a misspelt privacy must not let a request
+    out.
+    """
+    for name, value in metadata.items():
+        if not (name in Routing.model_fields or name.startswith(PREFIX) or value is None):
+            check_place(name, f"{path}.", path)
+    own = [name for name in metadata if name.startswith(PREFIX)]
+    check_names(own, PREFIX, f"{path}.")
+    check_names([name for name in headers if name.startswith(HEADER[:-1])], HEADER)
+    options: dict[str, Any] = {}
+    for name in Routing.model_fields:
+        header = HEADER + name.replace("_", "-")
+        for values, given, place in (
+            (metadata, name, f"{path}.{name}"),
+            (metadata, PREFIX + name, f"{path}.{PREFIX}{name}"),
+            (headers, header, header),
+        ):
+            if values.get(given) is not None:
+                found = read_model(Routing, {name: values[given]}, named=place).options()
+                options = stricter(options, found)
+    return options
+
+
+def kept_in(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What of these keeps a request on the device, or parts of it."""
+    found = {
+        name: options[name] for name in ("private", "redact", "private_kinds") if options.get(name)
+    }
+    return found | ({"policy": LOCAL_ONLY} if options.get("policy") == LOCAL_ONLY else {})
+
+
+def stricter(options: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Both together: what is said later counts, unless it would let out what was to stay."""
+    found = {**options, **later}
+    if options.get("policy") == LOCAL_ONLY:
+        found["policy"] = LOCAL_ONLY
+    if options.get("private"):
+        found["private"] = True
+    for name in ("redact", "private_kinds"):
+        if options.get(name):
+            found[name] = tuple(dict.fromkeys((*options[name], *later.get(name, ()))))
+    return found
+
+
+def check_names(names: Iterable[str], start: str, path: str = "") -> None:
+    """Names that are ours to give, each beginning with `start`. Raises BadField at an unknown."""
+    known = [*Routing.model_fields, "space"]
+    if start == HEADER:
+        known = [name.replace("_", "-") for name in known]
+    for name in names:
+        if name.startswith(start) and name.removeprefix(start) in known:
+            continue
+        near = difflib.get_close_matches(name[len(start) : 80], known, n=1)
+        hint = f"did you mean {start}{near[0]}?" if near else f"{start}… is {', '.join(known)}"
+        raise BadField(f"{path}{name[:80]}", f"there is no such setting; {hint}")
+
+
+def no_other(_: str) -> str:
+    """Where the device has one model for the task."""
+    return ""
+
+
+SAME = "<same>"
+
+
+def meant(name: str, models: Mapping[str, str]) -> str:
+    """What a client's name for a model stands for: the first pattern that fits says it."""
+    for pattern, route in models.items():
+        if fnmatchcase(name, pattern):
+            return route.replace(SAME, name)
+    return name
+
+
+def resolve_model(
+    name: str,
+    *,
+    local_model: str,
+    any_model: bool,
+    other: Callable[[str], str] = no_other,
+    provider: Callable[[str], str] = no_other,
+) -> Route:
+    """What a model's name means: `auto`, `local/<name>` or `cloud/<provider>/<name>`.
+
+    `other` is the full name of another model of the device that could answer, else empty;
+    `provider` is who of the chain has a model of this name.
+    """
+    where, _, rest = name.partition("/")
+    if name in ("", AUTO, f"edgewise/{AUTO}"):
+        return Route()
+    if where == LOCAL:
+        # `local/standard` names the model on that rung
+        if rest in ("", local_model) or model_name(rest, MODELS) == local_model:
+            return Route({"policy": LOCAL_ONLY})
+        if found := other(rest):
+            return Route({"policy": LOCAL_ONLY, "model": found})
+        raise _unknown(
+            name, f"the local model is {f'{LOCAL}/{local_model}' if local_model else 'missing'}"
+        )
+    if where == CLOUD:
+        if rest in ("", AUTO):
+            return Route({"policy": "cloud_only"})
+        return Route({"policy": "cloud_only"}, cloud=rest)
+    if found := other(name):
+        return Route({} if found == local_model else {"model": found})
+    if any_model:
+        known = provider(name)
+        return Route(cloud=f"{known}/{name}") if known else Route()
+    raise _unknown(name, "known are auto, local/NAME and cloud/PROVIDER/NAME")
+
+
+def _unknown(name: str, hint: str) -> Exception:
+    return refuse(404, "model_not_found", f"model {name[:80]!r} not found: {hint}", param="model")

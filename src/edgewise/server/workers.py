@@ -27,6 +27,7 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
+from edgewise import children
 from edgewise.errors import SettingsError
 from edgewise.server.access import Clients
 from edgewise.server.metrics import series_of
@@ -55,7 +56,7 @@ LogSetup = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class WorkerPost:
     """What one worker is started with. All of it can be sent to a new process."""
 
     number: int
@@ -77,7 +78,7 @@ class Staff:
 
 
 @dataclass(slots=True)
-class Question:
+class MetricsQuestion:
     """One worker waits for the metrics of the others."""
 
     asker: multiprocessing.connection.Connection
@@ -126,13 +127,13 @@ class Parent:
     ) -> None:
         self._drain_s = settings.server.drain_s
         self._context = multiprocessing.get_context("spawn")
-        allowances = RawArray("d", Clients(settings).counts())
+        allowances = RawArray("d", Clients(settings).places())
         self._posts = [
-            Post(number, settings, listener, allowances, make_parts, set_up_log)
+            WorkerPost(number, settings, listener, allowances, make_parts, set_up_log)
             for number, listener in zip(range(workers), itertools.cycle(listeners), strict=False)
         ]
         self._staff: dict[int, Staff] = {}
-        self._questions: dict[int, Question] = {}
+        self._questions: dict[int, MetricsQuestion] = {}
         self._numbers = itertools.count()
         self._failures = 0
         self._again: dict[int, float] = {}  # when to start which worker
@@ -167,7 +168,8 @@ class Parent:
         process = self._context.Process(
             target=work, args=(self._posts[number], theirs), name=f"edgewise-worker-{number}"
         )
-        process.start()
+        with children.spawning():
+            process.start()
         theirs.close()
         self._staff[number] = Staff(process, ours, time.monotonic())
 
@@ -196,7 +198,7 @@ class Parent:
             self._failures = 0
         elif kind == "gather":
             others = {which for which in self._staff if which != number}
-            question = Question(
+            question = MetricsQuestion(
                 self._staff[number].pipe, rest[0], others, time.monotonic() + GATHER_S
             )
             asked = next(self._numbers)
@@ -208,7 +210,7 @@ class Parent:
             found.waiting.discard(number)
             found.told.append(rest[1])
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: MetricsQuestion) -> None:
         self._questions = {
             number: each for number, each in self._questions.items() if each is not question
         }
@@ -240,20 +242,20 @@ class Parent:
             each.pipe.close()
 
 
-def work(post: Post, pipe: multiprocessing.connection.Connection) -> None:
+def work(post: WorkerPost, pipe: multiprocessing.connection.Connection) -> None:
     """A worker's whole life, in its own process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the parent
     post.set_up_log()
     state = prepared(post.settings, post.listener, dict(post.make_parts()))
     state.clients.share(post.allowances)
-    talk = Talk(pipe, state)
+    talk = WorkerPipe(pipe, state)
     state.metrics.replica = f"worker-{post.number}"
     state.metrics.others = talk.others
     take_all_descriptors()
     run_until_stopped(state, post.listener, talk.listen)
 
 
-class Talk:
+class WorkerPipe:
     """A worker's side of the pipe."""
 
     def __init__(self, pipe: multiprocessing.connection.Connection, state: ServerState) -> None:

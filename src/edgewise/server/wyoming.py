@@ -28,7 +28,8 @@ from edgewise import __version__
 from edgewise.aio import AsyncEngine, AsyncLiveTranscriber
 from edgewise.calls.home import home_facts, intent_tools
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest, SettingsError
-from edgewise.local.store.catalogue import row_named
+from edgewise.local.catalogue import row_named
+from edgewise.server.errors import BROKEN
 from edgewise.types.messages import Context, Message, ToolCall
 from edgewise.types.replies import CallReply
 
@@ -37,13 +38,7 @@ try:
         # Of `audioop`, which Python 3.13 no longer has; the package brings its own by then.
         warnings.simplefilter("ignore", DeprecationWarning)
         from wyoming.audio import AudioChunk, AudioStart, AudioStop
-    from wyoming.asr import (
-        Transcribe,
-        Transcript,
-        TranscriptChunk,
-        TranscriptStart,
-        TranscriptStop,
-    )
+    from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
     from wyoming.error import Error
     from wyoming.event import Event
     from wyoming.handle import Handled
@@ -78,7 +73,8 @@ HOME = "https://github.com/home-assistant/intents"
 # A smart speaker has no use for these: the first says nothing, the second answers for us.
 LEFT_OUT = ("HassRespond",)
 NOT_UNDERSTOOD = "Sorry, I do not know what to do."
-# What Home Assistant says after an intent; it fills these in from what it found.
+# What Home Assistant says after an intent; it fills these in from what it found. Older ones would
+# read them out as they stand: see `_renders`.
 _SPOKEN = {
     "HassGetState": "{{ state.name }} is {{ state.state_with_unit }}",
     "HassClimateGetTemperature": "It is {{ state.attributes.current_temperature }} degrees",
@@ -192,7 +188,7 @@ class Service:
         )
 
 
-class Connection(AsyncEventHandler):
+class WyomingClient(AsyncEventHandler):
     """One client. Events are answered in their order."""
 
     def __init__(
@@ -265,6 +261,11 @@ class Connection(AsyncEventHandler):
             message = f"{event.type}: {type(error).__name__}: {error}"
             await self.write_event(Error(message, "bad_event").event())
             return False
+        except (OSError, EOFError, TimeoutError):
+            raise  # it has left
+        except Exception:
+            await self.write_event(Error(BROKEN.message, BROKEN.code).event())
+            raise
         return True
 
     async def _handle(self, event: Event) -> None:
@@ -363,15 +364,25 @@ def answer_events(reply: CallReply, context: dict[str, Any] | None) -> Iterator[
         yield IntentsStart(context).event()
     for call in reply.tool_calls:
         entities = [Entity(name, value) for name, value in call.arguments.items()]
-        yield Intent(call.name, entities, text=_spoken(call), context=context).event()
+        text = _spoken(call, renders=_renders(context))
+        yield Intent(call.name, entities, text=text, context=context).event()
     if several:
         yield IntentsStop(context).event()
 
 
-def _spoken(call: ToolCall) -> str:
-    if call.name == "HassGetState" and "state" in call.arguments:
-        return _YES_OR_NO
-    return _SPOKEN.get(call.name, _DONE)
+def _spoken(call: ToolCall, *, renders: bool) -> str | None:
+    """The sentence after an intent; None: it would be a template, and the client reads no such."""
+    asks = call.name == "HassGetState" and "state" in call.arguments
+    template = _YES_OR_NO if asks else _SPOKEN.get(call.name)
+    if template is None:
+        return _DONE
+    return template if renders else None
+
+
+def _renders(context: dict[str, Any] | None) -> bool:
+    """Whether a client fills in templates. Home Assistant began to name the device that heard the
+    words (`device_id`) with the very change that made it do so; there is no other sign of it."""
+    return bool(context and context.get("device_id"))
 
 
 class _Recording:
@@ -506,12 +517,12 @@ async def serve(
     """Answer clients until `stop` is set; over standard input and output, until these end."""
     target = urlsplit(uri)
     if target.scheme == "stdio":
-        await AsyncStdioServer().run(lambda reader, writer: Connection(service, reader, writer))
+        await AsyncStdioServer().run(lambda reader, writer: WyomingClient(service, reader, writer))
         return
     tasks: set[asyncio.Task[None]] = set()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(service, reader, writer)
+        connection = WyomingClient(service, reader, writer)
         if len(tasks) >= MOST_CLIENTS:
             with contextlib.suppress(OSError, TimeoutError):
                 await connection.write_event(Error("too many clients", "busy").event())

@@ -1,4 +1,4 @@
-"""A transcript as text, SubRip (SRT) or WebVTT."""
+"""A transcript as SubRip (SRT) or WebVTT."""
 
 from __future__ import annotations
 
@@ -20,10 +20,6 @@ class Cue:
     start: float
     end: float
     text: str
-
-
-def as_text(segments: Sequence[Segment]) -> str:
-    return " ".join(segment.text for segment in segments if segment.text)
 
 
 def as_srt(segments: Sequence[Segment]) -> str:

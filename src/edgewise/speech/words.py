@@ -1,13 +1,24 @@
-"""Words of a transcriber: which are invented, which are stable, and the utterances they form."""
+"""Words of a transcriber: invented or stable ones, their utterances, and how sure they are."""
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from edgewise.decide.calibration import Calibration, Kind, Score
 from edgewise.types.transcripts import Heard, Word
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+    Samples = NDArray[numpy.float32]
+
 
 MOST_COMPRESSED = 2.4  # Whisper's own limit: text that compresses better is a loop
 LEAST_TEXT = 60  # bytes; compression of shorter text says nothing
@@ -280,3 +291,195 @@ class Captions:
 
 def _with_space(before: str, after: str) -> str:
     return f"{before} {after}" if before and after else before or after
+
+
+# -- from a segment's evidence to the chance that it is right --------------------------------------
+#
+# A calibration belongs to one model and quantisation; docs/notes/senses.md says how the
+# shipped ones were fitted.
+
+
+LOW_ERROR = 0.15  # up to this word error rate a segment counts as right
+MOST_CONFIDENT = 0.99  # nothing is certain
+LOOPING = 0.05  # the most for a loop: loops look sure of themselves
+_FRAME = 512  # samples per energy measurement
+_QUIET_DB, _LOUD_DB = 0.0, 60.0
+
+
+def signal_to_noise(samples: Samples) -> float:
+    """Decibels between the loud and the quiet moments of a stretch of sound, 0 to 60."""
+    import numpy  # noqa: PLC0415  # speech is an extra
+
+    count = len(samples) // _FRAME
+    if not count:
+        return _QUIET_DB
+    energy = numpy.square(samples[: count * _FRAME].reshape(count, _FRAME)).mean(axis=1) + 1e-10
+    loud, quiet = numpy.percentile(energy, 95), numpy.percentile(energy, 10)
+    return float(min(_LOUD_DB, max(_QUIET_DB, 10 * math.log10(loud / quiet))))
+
+
+def features_of(heard: Heard, voice: Sequence[float], snr_db: float) -> dict[str, float]:
+    """All features of a segment."""
+    chances = sorted(word.probability for word in heard.words if word.probability is not None) or [
+        math.exp(heard.mean_logprob)
+    ]
+    count = len(chances)
+    seconds = max(0.1, heard.end - heard.start)
+    return {
+        "mean_word": sum(chances) / count,
+        "low_word": chances[count // 10],
+        "lower_half": sum(chances[: (count + 1) // 2]) / ((count + 1) // 2),
+        "unsure_words": sum(chance < 0.5 for chance in chances) / count,
+        "mean_logprob": max(-3.0, heard.mean_logprob),
+        "compression": min(4.0, max(compression(heard.text), heard.compression_ratio)),
+        "no_speech": heard.no_speech,
+        "temperature": heard.temperature,
+        "voice": sum(voice) / len(voice) if voice else 1.0,
+        "snr_db": snr_db / _LOUD_DB,
+        "rate": min(8.0, len(heard.text.split()) / seconds) / 4.0,
+        "short": 1.0 / (1 + len(heard.text.split())),
+    }
+
+
+def judge_features(
+    calibration: Calibration, features: Mapping[str, float], *, looping: bool = False
+) -> tuple[float, float]:
+    """Confidence, and the expected word error rate."""
+    chance = min(MOST_CONFIDENT, calibration.chance("chance", features))
+    error = calibration.chance("error", features)
+    if looping:
+        return min(LOOPING, chance), max(1 - LOOPING, error)
+    return chance, error
+
+
+# `chance`: that the word error rate is at most LOW_ERROR. `error`: the expected rate.
+SPEECH = Kind(
+    name="speech",
+    scores={"chance": "final", "error": ""},
+    # Orders segments by the probabilities of their words.
+    uncalibrated=Calibration(
+        name="uncalibrated",
+        scores={
+            "chance": Score({"mean_word": 8.0, "low_word": 2.0}, -6.0),
+            "error": Score({"mean_word": -6.0}, 3.0),
+        },
+    ),
+)
+
+
+# -- how many words are wrong ----------------------------------------------------------------------
+
+
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+)  # fmt: skip
+_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+# Spellings that differ between writers.
+_SAME = {
+    "mr": "mister", "mrs": "missus", "dr": "doctor", "ok": "okay", "voicemail": "voice mail",
+    "colour": "color", "grey": "gray", "neighbour": "neighbor", "centre": "center",
+    "favourite": "favorite", "goodbye": "good bye", "cannot": "can not",
+}  # fmt: skip
+_SHORT = {
+    "it's": "it is", "that's": "that is", "i'm": "i am", "don't": "do not", "can't": "can not",
+    "won't": "will not", "you're": "you are", "we're": "we are", "i'd": "i would",
+    "isn't": "is not", "doesn't": "does not", "didn't": "did not", "there's": "there is",
+}  # fmt: skip
+
+
+def plain_words(text: str) -> list[str]:
+    """Words without case, marks and spelling habits; numbers up to 99 in words."""
+    text = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
+    text = re.sub(r"[\[(][^\])]*[\])]", " ", text)  # a model's notes about noises
+    words: list[str] = []
+    for word in re.findall(r"\d+|[^\W\d_]+(?:'[^\W\d_]+)*", text):
+        spelled = _number(word) if word.isdigit() else _SAME.get(word) or _SHORT.get(word, word)
+        words += spelled.replace("'", "").split()
+    return words
+
+
+def _number(digits: str) -> str:
+    value = int(digits)
+    if value < 20:
+        return _ONES[value]
+    if value < 100:
+        return f"{_TENS[value // 10]} {_ONES[value % 10] if value % 10 else ''}".strip()
+    return " ".join(_ONES[int(digit)] for digit in digits)
+
+
+@dataclass(frozen=True, slots=True)
+class WordErrors:
+    """Errors, and the number of words that were said."""
+
+    errors: int
+    words: int
+
+    @property
+    def rate(self) -> float:
+        return self.errors / self.words if self.words else float(self.errors > 0)
+
+    def __add__(self, other: WordErrors) -> WordErrors:
+        return WordErrors(self.errors + other.errors, self.words + other.words)
+
+
+def word_errors(said: str, heard: str) -> WordErrors:
+    return errors_by_segment(said, [heard])[0]
+
+
+def errors_by_segment(said: str, heard: Sequence[str]) -> list[WordErrors]:
+    """Each segment's errors, by the best alignment of all segments with what was said.
+
+    A missing word belongs to the segment in which, or before which, it is missing.
+    """
+    segments = [plain_words(text) for text in heard]
+    owners = [number for number, words in enumerate(segments) for _ in words]
+    hypothesis = [word for words in segments for word in words]
+    errors, words = [0] * len(segments), [0] * len(segments)
+    for reference, position, wrong in _alignment(plain_words(said), hypothesis):
+        if not segments:
+            break
+        owner = owners[min(position, len(owners) - 1)] if owners else 0
+        errors[owner] += wrong
+        words[owner] += reference
+    if not segments:
+        return []
+    return [WordErrors(*pair) for pair in zip(errors, words, strict=True)]
+
+
+def said_in_segments(said: str, heard: Sequence[str]) -> list[str]:
+    """What was said in each segment, by the same alignment: a perfect transcript."""
+    segments = [plain_words(text) for text in heard]
+    owners = [number for number, words in enumerate(segments) for _ in words]
+    found: list[list[str]] = [[] for _ in segments]
+    following = iter(plain_words(said))
+    for reference, position, _ in _alignment(plain_words(said), [w for s in segments for w in s]):
+        if reference and found:
+            owner = owners[min(position, len(owners) - 1)] if owners else 0
+            found[owner].append(next(following))
+    return [" ".join(words) for words in found]
+
+
+def _alignment(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Steps of the cheapest alignment: words said (0 or 1), place in `heard`, errors (0 or 1)."""
+    rows = [list(range(len(heard) + 1))]
+    for number, word in enumerate(said, start=1):
+        above, row = rows[-1], [number]
+        for place, other in enumerate(heard, start=1):
+            swap = above[place - 1] + (word != other)
+            row.append(min(swap, above[place] + 1, row[place - 1] + 1))
+        rows.append(row)
+    steps: list[tuple[int, int, int]] = []
+    i, j = len(said), len(heard)
+    while i or j:
+        if i and j and rows[i][j] == rows[i - 1][j - 1] + (said[i - 1] != heard[j - 1]):
+            i, j = i - 1, j - 1
+            steps.append((1, j, int(said[i] != heard[j])))
+        elif i and rows[i][j] == rows[i - 1][j] + 1:
+            i -= 1
+            steps.append((1, j, 1))
+        else:
+            j -= 1
+            steps.append((0, j, 1))
+    return steps[::-1]

@@ -13,20 +13,27 @@
 
 >>> from edgewise.testing import ScriptedBackend
 >>> from edgewise.types.messages import Message, Request
->>> from edgewise.types.tokens import Token
+>>> from edgewise.types.replies import Token
 >>> backend = ScriptedBackend.doubtful("Perhaps Lyon.")
 >>> request = Request(messages=(Message("user", "Capital of France?"),))
 >>> [item.text for item in backend.generate(request) if isinstance(item, Token)]
 ['Perhaps', ' Lyon.']
 """
 
-from edgewise.testing.loopback_cloud.server import LoopbackCloud, Reply
-from edgewise.testing.loopback_cloud.wire import (
+from edgewise.testing.loopback_cloud.server import (
+    LoopbackCloud,
+    Reply,
+    black_hole,
+    refused_url,
+    unresolvable_url,
+)
+from edgewise.testing.loopback_cloud.wires import (
     Answer,
     Cut,
     Empty,
     Fault,
     Malformed,
+    Recorded,
     Scripted,
     SeenRequest,
     Silence,
@@ -40,7 +47,6 @@ from edgewise.testing.scripted import (
     heard,
     word_tokens,
 )
-from edgewise.testing.unreachable import black_hole, refused_url, unresolvable_url
 
 __all__ = [
     "Answer",
@@ -49,6 +55,7 @@ __all__ = [
     "Fault",
     "LoopbackCloud",
     "Malformed",
+    "Recorded",
     "Reply",
     "Scripted",
     "ScriptedBackend",

@@ -10,14 +10,14 @@ import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from edgewise.calls.prompt import render_tools
 from edgewise.errors import ContextExceeded, GenerationFailed
-from edgewise.local.backend import SPEECH_RATE, DeviceFacts, TokenStream, nothing
+from edgewise.local.backend import SPEECH_RATE, CallToWrite, DeviceFacts, TokenStream, nothing
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
-from edgewise.types.tokens import Finish, FinishReason, Token
+from edgewise.types.replies import Finish, FinishReason, Token
 from edgewise.types.transcripts import Heard, Word
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     fail_after      raise GenerationFailed after this many tokens of each generation
     delay_s         seconds each token takes
     confidence      what the runtime itself says at the end of each answer
+    schemas         it can be asked for typed answers, as with one that is typed
     """
 
     facts: DeviceFacts
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
     fail_after: int
     delay_s: float
     confidence: float
+    schemas: bool
 
 
 class ScriptedBackend:
@@ -64,7 +66,11 @@ class ScriptedBackend:
         ScriptedBackend(["Yes.", word_tokens("Perhaps not.", logprob=-2.0)], fail_after=1)
 
     Each generation takes the next answer; the last one repeats. A string becomes word tokens
-    with `logprob`. Everywhere one word counts as one token.
+    with `logprob`. Everywhere one word counts as one token. What is neither a string nor tokens is
+    a typed answer and is said as JSON: a pydantic model, a dataclass, a dictionary or a list. Such
+    a device can be asked with `response_format`.
+
+        ScriptedBackend.confident(City(name="Oslo"))
 
     With `already` the answer to the same request is continued: after that prefix if the answer
     starts with it, otherwise from its beginning, after a space.
@@ -72,20 +78,22 @@ class ScriptedBackend:
 
     def __init__(
         self,
-        answers: Sequence[str | tuple[Token, ...]],
+        answers: Sequence[Any],
         *,
         logprob: float = -0.05,
         **options: Unpack[Options],
     ) -> None:
         if not answers:
             raise ValueError("a ScriptedBackend needs at least one answer")
+        typed = [each for each in answers if not isinstance(each, str | tuple)]
         self._answers = [
-            word_tokens(answer, logprob=logprob) if isinstance(answer, str) else answer
-            for answer in answers
+            each if isinstance(each, tuple) else word_tokens(_said(each), logprob=logprob)
+            for each in answers
         ]
         facts = options.get("facts", SCRIPTED_FACTS)
         context = options.get("context_tokens", facts.context_tokens)
-        self._facts = replace(facts, context_tokens=context)
+        schemas = facts.schemas or bool(typed) or bool(options.get("schemas"))
+        self._facts = replace(facts, context_tokens=context, schemas=schemas)
         self._fail_after = options.get("fail_after")
         self._delay_s = options.get("delay_s", 0.0)
         self._confidence = options.get("confidence")
@@ -99,16 +107,19 @@ class ScriptedBackend:
         self.closed = False
 
     @classmethod
-    def confident(cls, *texts: str, **options: Unpack[Options]) -> Self:
+    def confident(cls, *answers: Any, **options: Unpack[Options]) -> Self:
         """Answers that a good gate keeps: every token is nearly certain."""
-        tokens = [word_tokens(text, logprob=-0.01, margin=6.0, entropy=0.05) for text in texts]
-        return cls(tokens, **options)
+        return cls._all(answers, options, logprob=-0.01, margin=6.0, entropy=0.05)
 
     @classmethod
-    def doubtful(cls, *texts: str, **options: Unpack[Options]) -> Self:
+    def doubtful(cls, *answers: Any, **options: Unpack[Options]) -> Self:
         """Answers that a good gate hands off: every token is close to a guess."""
-        tokens = [word_tokens(text, logprob=-2.5, margin=0.1, entropy=2.5) for text in texts]
-        return cls(tokens, **options)
+        return cls._all(answers, options, logprob=-2.5, margin=0.1, entropy=2.5)
+
+    @classmethod
+    def _all(cls, answers: Sequence[Any], options: Options, **evidence: float) -> Self:
+        given: Options = {"schemas": any(not isinstance(each, str) for each in answers), **options}
+        return cls([word_tokens(_said(each), **evidence) for each in answers], **given)
 
     def facts(self) -> DeviceFacts:
         return self._facts
@@ -122,7 +133,7 @@ class ScriptedBackend:
         tokens = _after(already, self._answer_to(request, already))
         count = 0
         try:
-            for token in tokens[: request.max_tokens]:
+            for token in tokens[: request.device_tokens]:
                 self._fail_if_told_to(count)
                 if self._delay_s:
                     time.sleep(self._delay_s)
@@ -135,7 +146,7 @@ class ScriptedBackend:
                 self.closed_early += 1
             raise
         self._fail_if_told_to(count)
-        reason: FinishReason = "length" if len(tokens) > request.max_tokens else "stop"
+        reason: FinishReason = "length" if len(tokens) > request.device_tokens else "stop"
         sure = self._confidence
         yield Finish(reason, input_tokens=prompt, output_tokens=count, confidence=sure)
 
@@ -159,19 +170,6 @@ class ScriptedBackend:
             self._taken += 1
             self._by_request[request.id] = answer
             return answer
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCall:
-    """The arguments of one `write_call`."""
-
-    prompt: str
-    grammar: str
-    max_tokens: int
-    already: str
-    drafts: tuple[str, ...] = ()
-    prefix: str = ""
-    owner: str = ""
 
 
 class ScriptedFunctionModel:
@@ -204,7 +202,7 @@ class ScriptedFunctionModel:
         self._facts = facts
         self._fails = fails
         self._lock = threading.Lock()
-        self.asked: list[WrittenCall] = []
+        self.asked: list[CallToWrite] = []
         self.closed_early = 0
         self.closed = False
 
@@ -216,39 +214,27 @@ class ScriptedFunctionModel:
     def facts(self) -> DeviceFacts:
         return self._facts
 
-    def write_call(
-        self,
-        prompt: str,
-        *,
-        grammar: str = "",
-        max_tokens: int = 400,
-        seed: int = 0,
-        already: str = "",
-        drafts: Sequence[str] = (),
-        prefix: str = "",
-        owner: str = "",
-    ) -> TokenStream:
-        words = len((prompt + already).split())
+    def write_call(self, call: CallToWrite) -> TokenStream:
+        words = len((call.prompt + call.already).split())
         if words > self._facts.context_tokens:
             raise ContextExceeded(words, self._facts.context_tokens)
-        tokens = self._tokens(
-            WrittenCall(prompt, grammar, max_tokens, already, tuple(drafts), prefix, owner)
-        )
+        tokens = self._tokens(call)
         if self._fails:
             raise GenerationFailed("told to fail")
         try:
-            yield from tokens[:max_tokens]
+            yield from tokens[: call.max_tokens]
         except GeneratorExit:
             with self._lock:
                 self.closed_early += 1
             raise
-        reason: FinishReason = "length" if len(tokens) > max_tokens else "stop"
-        yield Finish(reason, input_tokens=words, output_tokens=min(len(tokens), max_tokens))
+        reason: FinishReason = "length" if len(tokens) > call.max_tokens else "stop"
+        written = min(len(tokens), call.max_tokens)
+        yield Finish(reason, input_tokens=words, output_tokens=written)
 
     def close(self) -> None:
         self.closed = True
 
-    def _tokens(self, call: WrittenCall) -> list[Token]:
+    def _tokens(self, call: CallToWrite) -> list[Token]:
         with self._lock:
             number = min(len(self.asked), len(self._answers) - 1)
             self.asked.append(call)
@@ -363,6 +349,16 @@ def word_tokens(
     """`text` as one token per word, all with the same evidence. Joined they are `text` again."""
     words = re.findall(r"\s*\S+|\s+$", text)
     return tuple(Token(word, logprob, margin, entropy) for word in words)
+
+
+def _said(answer: Any) -> str:
+    """A text as it is; a typed answer as JSON."""
+    if isinstance(answer, str):
+        return answer
+    from pydantic import TypeAdapter  # noqa: PLC0415  # only for typed answers
+
+    written: str = TypeAdapter(type(answer)).dump_json(answer).decode()
+    return written
 
 
 def heard(text: str, start: float, end: float, chance: float = 0.97) -> Heard:

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from typing_extensions import override
 
-from edgewise.types.messages import Handoff
-from edgewise.types.personal_data import Kinds
+from edgewise.types.messages import Handoff, Kinds
 from edgewise.types.replies import Reply
 
 # 32-bit floats, or 8-bit integers if requested. Numpy reads both without a copy.

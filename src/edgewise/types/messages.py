@@ -1,27 +1,186 @@
-"""What a user asks: messages, images, sound, tools, and the request that carries them."""
+"""What a user asks: messages, images, sound, tools, objectives, and the request of all that."""
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, get_args
+from typing import Any, Literal, Protocol, Required, Self, TypedDict, get_args
 
-from edgewise.types.objectives import (
-    ERROR_PROBABILITY,
-    Steering,
-    find_complaint,
-)
-from edgewise.types.personal_data import Kinds
+# -- objectives, and what moves a threshold --------------------------------------------------------
+
+
+# One place (a request, the settings) states at most one of these.
+OBJECTIVES = ("threshold", "max_error", "cloud_share")
+ERROR_PROBABILITY = 0.10  # that more than `max_error` of the kept answers are wrong after all
+
+
+OnDrift = Literal["risk", "report", "widen", "cloud"]
+
+
+class Objectives(Protocol):
+    """Settings, or a request."""
+
+    @property
+    def threshold(self) -> float | None: ...
+    @property
+    def max_error(self) -> float | None: ...
+    @property
+    def cloud_share(self) -> float | None: ...
+    @property
+    def error_probability(self) -> float: ...
+
+
+def find_complaint(stated: Objectives) -> str:
+    """What is wrong with the objectives of a request or of settings; empty if nothing is."""
+    several = [name for name in OBJECTIVES if getattr(stated, name) is not None]
+    checks = (
+        (
+            stated.threshold is None or 0 <= stated.threshold <= 1,
+            f"threshold = {stated.threshold}: must be between 0 and 1",
+        ),
+        (
+            stated.max_error is None or 0 < stated.max_error < 1,
+            f"max_error = {stated.max_error}: must be more than 0 and less than 1 (0.05 is 5 %)",
+        ),
+        (
+            stated.cloud_share is None or 0 <= stated.cloud_share <= 1,
+            f"cloud_share = {stated.cloud_share}: must be between 0 and 1",
+        ),
+        (
+            0 < stated.error_probability < 1,
+            f"error_probability = {stated.error_probability}: must be more than 0 and less than 1",
+        ),
+        (len(several) <= 1, f"{' and '.join(several)}: state one of them"),
+    )
+    return next((words for good, words in checks if not good), "")
+
+
+def as_share(text: str) -> float:
+    """`5%`, `5 %` and `0.05` are the same. Raises ValueError if it is not a number."""
+    plain = text.strip()
+    return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share, 6):g} %"
+
+
+def high_enough(objective: str) -> str:
+    return f"high enough for {objective}" if objective else "high enough"
+
+
+def is_below(confidence: float, threshold: float, objective: str = "") -> str:
+    """Both with as many digits as tell them apart: 0.996 is below 1.000."""
+    digits = next(
+        (each for each in range(2, 7) if f"{confidence:.{each}f}" != f"{threshold:.{each}f}"), 6
+    )
+    why = f", which {objective} needs" if objective else ""
+    return f"{confidence:.{digits}f} is below {threshold:.{digits}f}{why}"
+
+
+def needed(threshold: float, objective: str) -> str:
+    return f"{threshold:.2f}, which {objective} needs" if objective else f"{threshold:.2f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """What is left of a budget, and what to expect until it resets.
+
+    requests_left          requests still to come, this one included
+    handoff_microdollars   the average cost of a handoff
+    words                  the budget in words, for reasons
+    """
+
+    left_microdollars: int
+    requests_left: float
+    handoff_microdollars: float
+    words: str
+
+    @property
+    def allowed_share(self) -> float:
+        """The share of requests that may be handed off if the money is to last."""
+        expected = self.requests_left * self.handoff_microdollars
+        return self.left_microdollars / expected if expected > 0 else float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What the verdicts on a workload's own answers say of the error that a request states.
+
+    threshold  the lowest that they prove; None: none
+    refuted    the thresholds at which they show that more is wrong
+    missing    how many more right verdicts would prove something
+    """
+
+    verdicts: int
+    threshold: float | None
+    refuted: frozenset[float]
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """What moves a request's threshold; most have none.
+
+    `drifted`: reasons by calibration. `learnt`: by calibration, from verdicts of the workload.
+    """
+
+    money: Money | None = None
+    on_drift: OnDrift = "report"
+    drifted: Mapping[str, str] = field(default_factory=dict)
+    learnt: Mapping[str, Learnt] = field(default_factory=dict)
+
+
+# -- kinds of personal data ------------------------------------------------------------------------
+
+
+# Found by our own patterns. A finder of the settings may add kinds, as NAME.
+KINDS = ("EMAIL", "PHONE", "CARD", "IBAN", "IP", "KEY")
+ALL = "ALL"  # every kind that can be found
+
+# How options and settings name kinds: True is all of them.
+Kinds = bool | str | Iterable[str]
+
+_NAME = re.compile(r"[A-Z][A-Z_]{0,30}[A-Z]")
+_WORDS = {"": (), "0": (), "no": (), "false": (), "1": (ALL,), "yes": (ALL,), "true": (ALL,)}
+
+
+def as_kinds(value: Kinds) -> tuple[str, ...]:
+    """The names in capitals, each once: of True, "EMAIL, CARD", or a list. Raises ValueError."""
+    if isinstance(value, bool):
+        return (ALL,) if value else ()
+    if isinstance(value, str):
+        known = _WORDS.get(value.strip().lower())
+        if known is not None:
+            return known
+        value = value.split(",")
+    value = list(value)
+    if not all(isinstance(name, str) for name in value):
+        raise ValueError(f"expected names of kinds, like {', '.join(KINDS)}")
+    names = [name.strip().upper() for name in value]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a kind, like {', '.join(KINDS)}")
+    return tuple(dict.fromkeys(names))
+
+
+# -- messages and requests -------------------------------------------------------------------------
+
 
 # Turns and calls of one request. A provider's library takes 0.1 ms and more for each; what makes it
 # too slow for its time limit would close the cloud for everybody.
 MOST_TURNS = 10_000
+# Of an answer on the device where nobody asked for a limit. A cloud then gets none.
+DEVICE_TOKENS = 256
+CLOUD_TOOLS = 128  # of one request; OpenAI takes no more
 
 Role = Literal["system", "user", "assistant", "tool"]
 Handoff = Literal["automatic", "signal"]
+POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")  # ours; plug-ins add more
 Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
 Task = Literal["chat", "call", "transcribe", "embed"]
@@ -107,12 +266,30 @@ class Tool:
 class RunnableTool(Tool):
     """A tool that can be run from here: `run` takes its arguments by name.
 
-    `leaves` is true if running it sends the arguments to another machine. A private request is
-    not offered such a tool.
+    `leaves` is true if running it sends the arguments to another machine. A request that must stay
+    is not offered such a tool, and what is redacted reaches it as a placeholder.
     """
 
     run: Callable[..., Any]
     leaves: bool = False
+
+
+def leaves(tool: Tool) -> bool:
+    """Whether running it sends the arguments to another machine."""
+    return isinstance(tool, RunnableTool) and tool.leaves
+
+
+class MessageDict(TypedDict, total=False):
+    """A message as a dictionary, as in OpenAI's requests. A content is a text, or a list of parts.
+
+    messages: list[MessageDict] = [{"role": "user", "content": "Hello!"}]
+    """
+
+    role: Required[Literal["system", "developer", "user", "assistant", "tool"]]
+    content: str | Sequence[str | Mapping[str, Any]] | None
+    name: str
+    tool_calls: Sequence[ToolCall | Mapping[str, Any]]
+    tool_call_id: str
 
 
 # What may be given as a tool: a `Tool`, a schema as in OpenAI's requests, or a Python function.
@@ -126,6 +303,8 @@ class ToolCall:
     confidence   the calibrated chance that this call is right; None if not measured
     repairs      codes of changes made after the model wrote it, as `grounded:city`
     complaints   codes of what is still wrong with it, as `missing_argument`
+    written      the arguments as the cloud wrote them, to the byte
+    doubt        why the device's call is in doubt, in words; empty: it is sure, or the cloud's
     """
 
     name: str
@@ -135,6 +314,13 @@ class ToolCall:
     confidence: float | None = None
     repairs: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
+    doubt: str = ""
+    written: str = field(default="", repr=False, compare=False)
+
+
+# Whether calls are run: not those in doubt, unless "always" is said. And who is asked before.
+Execute = bool | Literal["always"]
+Approve = Callable[[ToolCall], bool | Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +335,12 @@ class ResponseFormat:
     name: str = "answer"
     strict: bool = False
     parse: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+    # What the device is held to, if it is not the schema that a cloud gets.
+    on_device: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def device_schema(self) -> Mapping[str, Any]:
+        return self.schema if self.on_device is None else self.on_device
 
 
 # What may be given as a response format: a class (pydantic model, dataclass, TypedDict), a JSON
@@ -173,6 +365,43 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
+# What may be foreign in a request besides pieces of messages.
+NO_PARTS = ("n", "modalities", "tool_choice", "malformed arguments")
+# The chat protocols in which requests come and leave: OpenAI's two, Anthropic's, and Gemini's.
+WireName = Literal["chat", "responses", "messages", "gemini"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """A request as its client sent it: to a provider of the same protocol it leaves like that.
+
+    body     without what is ours in it
+    headers  those that are for the provider
+    foreign  what only a provider of this protocol can answer, by name, as `input_audio`
+    stream   whether the answer is sent as a stream
+    pictures  those in the body, as they leave: the door sets them
+    wanted   whether its client wants a stream
+    """
+
+    wire: WireName
+    body: Mapping[str, Any] = field(repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
+    stream: bool = False
+    pictures: tuple[Image, ...] = ()
+    wanted: bool = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Of what is foreign, the pieces of messages: whatever is in them, nobody here reads it."""
+        return tuple(name for name in self.foreign if name not in NO_PARTS)
+
+    @property
+    def as_asked(self) -> bool:
+        """Whether the answer comes in the form that the client asked for: as a stream, or whole."""
+        return self.stream == self.wanted
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Everything one request says. Unset options (`None`) take the engine's settings."""
@@ -189,14 +418,14 @@ class Request:
     private: bool = False
     redact: tuple[str, ...] = ()  # kinds that leave as placeholders only
     private_kinds: tuple[str, ...] = ()  # a request that holds one of these is private
-    max_tokens: int = 256
+    max_tokens: int | None = None  # None: nobody asked for a limit
     temperature: float = 0.0
     seed: int = 0
     stop: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
     # "none": the model knows the tools, but must answer in words. "required": it must call.
     tool_choice: ToolChoice = "auto"
-    single_call: bool = False  # one call and no more: the user named the tool
+    chosen: str = ""  # the name of the tool that must be called, once, of all that are known
     context: Context = field(default_factory=dict)
     response_format: ResponseFormat | None = None
     threshold: float | None = None
@@ -210,14 +439,23 @@ class Request:
     speculative: bool = False
     store_text: bool | None = None
     budget_key: str = ""
+    user: str = ""  # the person who asks, of those behind one key; a trusted client says it
+    group: str = ""  # and the group of that person
     owner: str = ""  # whose prompt it is: what a runtime keeps of it serves nobody else
+    lane: str = ""  # the provider that has begun this conversation: it is asked first
     via: tuple[str, ...] = ()  # the engines that it came through: no request goes in circles
+    original: Original | None = field(default=None, repr=False)  # None: it did not come over HTTP
     id: str = field(default_factory=new_request_id)
 
     @property
     def may_leave(self) -> bool:
-        """Whether anything of this may be sent out. Only the door to the cloud asks."""
+        """Whether anything of this may be sent out. `cloud/redact.py` asks, for every cloud."""
         return not self.private
+
+    @property
+    def device_tokens(self) -> int:
+        """The longest answer that the device writes."""
+        return DEVICE_TOKENS if self.max_tokens is None else self.max_tokens
 
     @property
     def has_objective(self) -> bool:
@@ -235,6 +473,16 @@ class Request:
         return spoken[-1].audio if spoken else ()
 
     @property
+    def offered(self) -> tuple[Tool, ...]:
+        """The tools that may be called: the chosen one, or all."""
+        return tuple(each for each in self.tools if self.chosen in ("", each.name))
+
+    @property
+    def single_call(self) -> bool:
+        """One call and no more: the user named the tool."""
+        return bool(self.chosen)
+
+    @property
     def has_results(self) -> bool:
         """Whether tools have been run in this conversation."""
         return any(message.role == "tool" for message in self.messages)
@@ -250,7 +498,10 @@ class Request:
                 f"more than {MOST_TURNS:,} messages and calls",
             ),
             (
-                all(message.role in roles for message in self.messages),
+                all(
+                    isinstance(message.role, str) and message.role in roles
+                    for message in self.messages
+                ),
                 f"a message's role must be one of {', '.join(roles)}",
             ),
             (
@@ -264,7 +515,10 @@ class Request:
                 and all(isinstance(key, str) for key in self.context),
                 "context must be a mapping with names as keys",
             ),
-            (self.max_tokens >= 1, f"max_tokens = {self.max_tokens}: at least 1"),
+            (
+                self.max_tokens is None or self.max_tokens >= 1,
+                f"max_tokens = {self.max_tokens}: at least 1",
+            ),
             (self.temperature >= 0, f"temperature = {self.temperature}: 0 or more"),
             (self.handoff in handoffs, f"handoff = {self.handoff!r}"),
             (
@@ -285,8 +539,9 @@ class ObjectiveOptions(TypedDict, total=False):
 
 
 class CallOptions(ObjectiveOptions, total=False):
-    """Keyword arguments of `Engine.call`. `assembly/arguments.py` says what each one means."""
+    """Keyword arguments of `Engine.call`. `requests.py` says what each one means."""
 
+    model: str
     tool_choice: str | Mapping[str, Any]
     context: Context
     system: str

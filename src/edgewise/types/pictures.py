@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.types.replies import Reply
+from edgewise.types.replies import Parsed, Reply
 
 # Corners in pixels, clockwise from where the text (or the object) begins.
 Box = tuple[tuple[float, float], ...]
@@ -44,7 +44,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SeenReply(Reply):
+class SeenReply(Reply[Parsed]):
     """A reply to a request with pictures.
 
     skill   the device skill that answered ("reads text", "names objects"), or what the device can

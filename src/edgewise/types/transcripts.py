@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -80,6 +80,10 @@ class Segment:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"features": dict(self.features), "codes": list(self.codes)}
+
+
+def text_of(segments: Sequence[Segment]) -> str:
+    return " ".join(segment.text for segment in segments if segment.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -6,25 +6,192 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import median
 
-from edgewise.decide.calibration import Calibration
-from edgewise.types.pictures import Sight
-from edgewise.vision.confidence import (
-    EMPTY,
-    presence_chance,
-    row_features,
-    text_features,
-    thing_chance,
-)
+from edgewise.decide.calibration import Calibration, Kind, Score
+from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.vision.question import (
     MOST_RIVALS,
-    Wanted,
+    SkillQuestion,
     count_cues,
     find_field,
     find_values,
     plural,
 )
-from edgewise.vision.reading_order import rows_of
+
+# -- in which order one reads ----------------------------------------------------------------------
+
+
+_SAME_ROW = 0.5  # of a line's height: centres closer than this are on one row
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Lines side by side. `score` is the lowest of theirs: a row is as good as its worst part."""
+
+    text: str
+    score: float
+    height: float
+
+
+def tilt(lines: Sequence[Line]) -> float:
+    """The angle of the text in radians: the median of its lines."""
+    angles = [
+        math.atan2(line.box[1][1] - line.box[0][1], line.box[1][0] - line.box[0][0])
+        for line in lines
+        if len(line.box) >= 2
+    ]
+    return median(angles) if angles else 0.0
+
+
+def text_height(line: Line) -> float:
+    if len(line.box) < 4:
+        return 0.0
+    (x0, y0), (x3, y3) = line.box[0], line.box[3]
+    return math.hypot(x3 - x0, y3 - y0)
+
+
+def rows_of(lines: Sequence[Line]) -> list[Row]:
+    """Rows from the top, each from the left, in the text's own direction."""
+    written = [line for line in lines if line.text.strip()]
+    angle = tilt(written)
+    placed = sorted(((_place(line, angle), line) for line in written), key=lambda pair: pair[0][1])
+    rows: list[list[tuple[tuple[float, float], Line]]] = []
+    for place, line in placed:
+        if rows and _same_row(place, line, rows[-1]):
+            rows[-1].append((place, line))
+        else:
+            rows.append([(place, line)])
+    return [_row([line for _, line in sorted(row, key=lambda pair: pair[0][0])]) for row in rows]
+
+
+def _same_row(
+    place: tuple[float, float], line: Line, row: Sequence[tuple[tuple[float, float], Line]]
+) -> bool:
+    middle = sum(found[1] for found, _ in row) / len(row)
+    height = max(text_height(line), *(text_height(other) for _, other in row))
+    return abs(place[1] - middle) < _SAME_ROW * height
+
+
+def _place(line: Line, angle: float) -> tuple[float, float]:
+    """The middle of a line, rotated so that text runs level."""
+    if not line.box:
+        return 0.0, 0.0
+    x = sum(point[0] for point in line.box) / len(line.box)
+    y = sum(point[1] for point in line.box) / len(line.box)
+    cos, sin = math.cos(-angle), math.sin(-angle)
+    return x * cos - y * sin, x * sin + y * cos
+
+
+def _row(lines: Sequence[Line]) -> Row:
+    text = lines[0].text.strip()
+    for left, right in pairwise(lines):
+        text = _joined(text, right.text.strip(), shared=_touch(left, right))
+    return Row(text, min(line.score for line in lines), min(text_height(line) for line in lines))
+
+
+def _touch(left: Line, right: Line) -> bool:
+    """Whether two boxes of a row overlap: both may then contain the letter between them."""
+    if not left.box or not right.box:
+        return False
+    return max(x for x, _ in left.box) > min(x for x, _ in right.box)
+
+
+def _joined(left: str, right: str, *, shared: bool) -> str:
+    """Join two texts; a piece that both boxes contain is written once."""
+    for length in (3, 2, 1):
+        bit = right[:length]
+        if not shared or len(bit) < length or " " in bit or not left.endswith(bit):
+            continue
+        if left.endswith(f" {bit}"):  # "keep s" and "shut"
+            return f"{left[:-length]}{right}"
+        if right[length : length + 1] == " ":  # "Danger" and "r high"
+            return f"{left}{right[length:]}"
+    return f"{left}  {right}"
+
+
+# -- how sure it is --------------------------------------------------------------------------------
+
+
+CLEAR_SCORE = 0.6  # mistakes are rare above it
+SURE_HEIGHT = 24.0  # pixels; taller text is read no better
+
+
+EMPTY = "empty"
+# whole    all text of a picture is right, except one character in fifty
+# row      one row of it is exactly right
+# thing    an object is what it is called
+# present  an object of the requested kind is there, by the best score of that kind
+# empty    a number: the chance that there is no text if none was found
+SIGHT = Kind(
+    name="see",
+    scores=dict.fromkeys(("whole", "row", "thing", "present"), ""),
+    optional={"whole", "row", "thing", "present"},
+    numbers={EMPTY: (0, 1)},
+    # A simple rule on the models' own scores.
+    uncalibrated=Calibration(
+        name="uncalibrated",
+        scores={
+            "whole": Score({"doubt": -12.0}, 2.0),
+            "row": Score({"doubt": -12.0}, 2.5),
+            "thing": Score({"score": 8.0}, -4.0),
+            "present": Score({"score": 8.0}, -4.0),
+        },
+        numbers={EMPTY: 0.5},
+    ),
+)
+
+
+def row_features(row: Row, sight: Sight) -> dict[str, float]:
+    """`doubt` is 1 minus the reader's score; small text and haze add to it."""
+    return {
+        "doubt": 1.0 - row.score,
+        "small": max(0.0, 1.0 - row.height / SURE_HEIGHT),
+        "length": math.log1p(len(row.text)),
+        **_picture_features(sight),
+    }
+
+
+def text_features(sight: Sight) -> dict[str, float]:
+    rows = rows_of(sight.lines)
+    characters = sum(len(row.text) for row in rows) or 1
+    return {
+        "doubt": sum((1.0 - row.score) * len(row.text) for row in rows) / characters,
+        "worst": max((1.0 - row.score for row in rows), default=1.0),
+        "small": max((max(0.0, 1.0 - row.height / SURE_HEIGHT) for row in rows), default=1.0),
+        "length": math.log1p(characters),
+        **_picture_features(sight),
+    }
+
+
+def _picture_features(sight: Sight) -> dict[str, float]:
+    quality = sight.quality
+    return {
+        "haze": 1.0 - min(1.0, quality.get("contrast", 1.0)),
+        "blur": 1.0 - min(1.0, quality.get("sharpness", 1.0)),
+        "noise": min(0.2, quality.get("noise", 0.0)),
+        "tilt": min(0.3, abs(tilt(sight.lines))),
+    }
+
+
+def score_features(score: float) -> dict[str, float]:
+    """From an object finder's score: whether there is one, how high, how far above the usual."""
+    return {"found": float(score > 0), "score": score, "clear": max(0.0, score - CLEAR_SCORE)}
+
+
+def thing_chance(thing: Thing, calibration: Calibration) -> float:
+    return calibration.chance("thing", score_features(thing.score))
+
+
+def presence_chance(things: Sequence[Thing], name: str, calibration: Calibration) -> float:
+    """The chance that an object of this kind is in the picture."""
+    best = max((thing.score for thing in things if thing.name == name), default=0.0)
+    return calibration.chance("present", score_features(best))
+
+
+# -- what is answered ------------------------------------------------------------------------------
+
 
 NO_TEXT = "There is no text in the picture that the device can read."
 UNFOUND = 0.1  # the chance for an answer that only says what was not found
@@ -44,7 +211,9 @@ class SeenAnswer:
     features: Mapping[str, float] = field(default_factory=dict)
 
 
-def answer_from(wanted: Wanted, sights: Sequence[Sight], calibration: Calibration) -> SeenAnswer:
+def answer_from(
+    wanted: SkillQuestion, sights: Sequence[Sight], calibration: Calibration
+) -> SeenAnswer:
     """One answer for all pictures, as sure as the least sure of them."""
     chance = calibration.measured.map_of("final")
     answers = [
@@ -96,7 +265,7 @@ def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
     return f"No skill of the device answers this question. {' '.join(told)}"
 
 
-def _one(wanted: Wanted, sight: Sight, calibration: Calibration) -> SeenAnswer:
+def _one(wanted: SkillQuestion, sight: Sight, calibration: Calibration) -> SeenAnswer:
     match wanted.asked:
         case "all_text":
             return _all_text(sight, calibration)
@@ -118,7 +287,7 @@ def _one(wanted: Wanted, sight: Sight, calibration: Calibration) -> SeenAnswer:
             return _list(sight, calibration)
 
 
-# -- text -----------------------------------------------------------------------------------------
+# -- text ------------------------------------------------------------------------------------------
 
 
 def _all_text(sight: Sight, calibration: Calibration) -> SeenAnswer:
@@ -198,7 +367,7 @@ def _mention(words: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
     )
 
 
-# -- objects --------------------------------------------------------------------------------------
+# -- objects ---------------------------------------------------------------------------------------
 
 
 def _present(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:

@@ -249,7 +249,7 @@ def count_cues(text: str, kind: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Entry:
     """`labels` stand before the value, on its line or on the line above."""
 
     pattern: str
@@ -258,33 +258,33 @@ class Field:
     not_after: tuple[str, ...] = ()  # labels that contain one of ours but mean something else
 
 
-FIELDS: Mapping[str, Field] = {
-    "total": Field(
+FIELDS: Mapping[str, Entry] = {
+    "total": Entry(
         _MONEY,
         ("grand total", "total due", "amount due", "total", "to pay", "balance due", "sum"),
         ("amount", "grand total", "sum", "total amount", "amount due", "total price", "how much",
          "total sum", "total cost", "final price"),
         ("sub total", "subtotal", "sub-total", "total tax", "total vat"),
     ),
-    "subtotal": Field(_MONEY, ("subtotal", "sub total", "sub-total", "net"), ("sub total", "net")),
-    "tax": Field(_MONEY, ("vat", "tax", "gst", "mwst"), ("vat", "sales tax", "gst")),
-    "date": Field(
+    "subtotal": Entry(_MONEY, ("subtotal", "sub total", "sub-total", "net"), ("sub total", "net")),
+    "tax": Entry(_MONEY, ("vat", "tax", "gst", "mwst"), ("vat", "sales tax", "gst")),
+    "date": Entry(
         _DATE, ("date", "issued", "dated"), ("when", "invoice date", "issue date"), ("due date",)
     ),
-    "due date": Field(_DATE, ("due date", "payment due", "due"), ("deadline", "payment date")),
-    "time": Field(r"\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\.?)?", ("time",)),
-    "invoice number": Field(
+    "due date": Entry(_DATE, ("due date", "payment due", "due"), ("deadline", "payment date")),
+    "time": Entry(r"\d{1,2}[:.]\d{2}(?::\d{2})?(?: ?[ap]\.?m\.?)?", ("time",)),
+    "invoice number": Entry(
         _CODE, ("invoice number", "invoice no", "invoice #", "invoice"), ("invoice no",)
     ),
-    "order number": Field(_CODE, ("order number", "order no", "order #", "order"), ("order id",)),
-    "phone number": Field(
+    "order number": Entry(_CODE, ("order number", "order no", "order #", "order"), ("order id",)),
+    "phone number": Entry(
         r"\+?\d[\d ()/.-]{6,}\d", ("phone", "tel", "mobile", "call"),
         ("phone", "telephone number", "telephone", "number to call"),
     ),
-    "email": Field(
+    "email": Entry(
         r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", (), ("e-mail", "email address", "e-mail address")
     ),
-    "website": Field(
+    "website": Entry(
         r"(?:https?://|www\.)[^\s,;]+", (), ("url", "web address", "web site", "link", "homepage")
     ),
 }  # fmt: skip
@@ -309,7 +309,7 @@ def find_field(rows: Sequence[str], name: str) -> tuple[str, int]:
     return (alone[0], len(set(alone))) if alone else ("", 0)
 
 
-def _longest_label(rows: Sequence[str], field: Field) -> list[str]:
+def _longest_label(rows: Sequence[str], field: Entry) -> list[str]:
     for label in field.labels:
         values = list(_after_label(rows, label, field))
         if values:
@@ -317,7 +317,7 @@ def _longest_label(rows: Sequence[str], field: Field) -> list[str]:
     return []
 
 
-def _after_label(rows: Sequence[str], label: str, field: Field) -> list[str]:
+def _after_label(rows: Sequence[str], label: str, field: Entry) -> list[str]:
     found = []
     for number, row in enumerate(rows):
         place = re.search(rf"\b{re.escape(label)}(?!\w)", row, re.IGNORECASE)
@@ -333,7 +333,7 @@ def _after_label(rows: Sequence[str], label: str, field: Field) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SkillQuestion:
     """What a question asks of a skill. `names` are classes, labels, a field or a kind of paper."""
 
     skill: Skill
@@ -341,11 +341,11 @@ class Wanted:
     names: tuple[str, ...] = ()
 
 
-def read_question(text: str) -> Wanted | None:
+def read_question(text: str) -> SkillQuestion | None:
     """What the question asks for; None if no vision skill can answer it."""
     words = _plain(text)
     if not words or _ALL_TEXT.fullmatch(words):
-        return Wanted("reads text", "all_text") if words else None
+        return SkillQuestion("reads text", "all_text") if words else None
     readers = (
         _mention, _choice, _document, _presence, _number, _listing, _field, _description, _value,
     )  # fmt: skip
@@ -368,12 +368,12 @@ def _plain(text: str) -> str:
     return re.sub(r"^what's ", "what is ", words)
 
 
-def _mention(words: str) -> Wanted | None:
+def _mention(words: str) -> SkillQuestion | None:
     found = _MENTION.fullmatch(words)
-    return Wanted("reads text", "mention", (found["words"].strip(),)) if found else None
+    return SkillQuestion("reads text", "mention", (found["words"].strip(),)) if found else None
 
 
-def _choice(words: str) -> Wanted | None:
+def _choice(words: str) -> SkillQuestion | None:
     found = _CHOOSE.fullmatch(words) or _CHOOSE_OR.fullmatch(words)
     if not found:
         return None
@@ -383,53 +383,53 @@ def _choice(words: str) -> Wanted | None:
         return None
     classes = tuple(class_named(label) for label in labels)
     if all(classes):
-        return Wanted("names objects", "choose", classes)
+        return SkillQuestion("names objects", "choose", classes)
     kinds = tuple(_document_named(label) for label in labels)
-    return Wanted("reads text", "document", kinds) if all(kinds) else None
+    return SkillQuestion("reads text", "document", kinds) if all(kinds) else None
 
 
-def _document(words: str) -> Wanted | None:
+def _document(words: str) -> SkillQuestion | None:
     found = _DOCUMENT.fullmatch(words)
     kind = _document_named(found["kind"]) if found else ""
     if kind:
-        return Wanted("reads text", "document", (kind,))
+        return SkillQuestion("reads text", "document", (kind,))
     name = class_named(found["kind"]) if found else ""
-    return Wanted("names objects", "present", (name,)) if name else None
+    return SkillQuestion("names objects", "present", (name,)) if name else None
 
 
-def _presence(words: str) -> Wanted | None:
+def _presence(words: str) -> SkillQuestion | None:
     found = _PRESENT.fullmatch(words)
     name = class_named(found["noun"]) if found else ""
-    return Wanted("names objects", "present", (name,)) if name else None
+    return SkillQuestion("names objects", "present", (name,)) if name else None
 
 
-def _number(words: str) -> Wanted | None:
+def _number(words: str) -> SkillQuestion | None:
     found = _COUNT.fullmatch(words)
     name = class_named(found["noun"]) if found else ""
-    return Wanted("names objects", "count", (name,)) if name else None
+    return SkillQuestion("names objects", "count", (name,)) if name else None
 
 
-def _listing(words: str) -> Wanted | None:
-    return Wanted("names objects", "list") if _LIST.fullmatch(words) else None
+def _listing(words: str) -> SkillQuestion | None:
+    return SkillQuestion("names objects", "list") if _LIST.fullmatch(words) else None
 
 
-def _field(words: str) -> Wanted | None:
+def _field(words: str) -> SkillQuestion | None:
     found = _FIELD.fullmatch(words) or _FIELD_OTHER.fullmatch(words)
     name = field_named(found["field"]) if found else ""
-    return Wanted("reads text", "field", (name,)) if name else None
+    return SkillQuestion("reads text", "field", (name,)) if name else None
 
 
-def _description(words: str) -> Wanted | None:
-    return Wanted("names objects", "describe") if _DESCRIBE.fullmatch(words) else None
+def _description(words: str) -> SkillQuestion | None:
+    return SkillQuestion("names objects", "describe") if _DESCRIBE.fullmatch(words) else None
 
 
-def _value(words: str) -> Wanted | None:
+def _value(words: str) -> SkillQuestion | None:
     found = _VALUE.fullmatch(words)
     if not found:
         return None
     kind = "price" if found["kind"] in ("how much", "what price") else "time"
     about = [word for word in found["rest"].split() if word not in _LITTLE_WORDS]
-    return Wanted("reads text", "value", (kind, *about)) if about else None
+    return SkillQuestion("reads text", "value", (kind, *about)) if about else None
 
 
 def find_values(rows: Sequence[str], kind: str, about: Sequence[str]) -> tuple[list[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calls.values.money import says_currency
+from edgewise.calls.values.numbers import says_currency
 from edgewise.calls.values.words import spaced
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calls.values.switches import switch_said
+from edgewise.calls.values.words import switch_said
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from edgewise.calls.values.numbers import ONES, TENS, Said, whole
-from edgewise.types.calls import Found
+from edgewise.types.replies import Found
 
 _MONTH_NAMES = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september",
@@ -308,6 +308,52 @@ _A_UNIT = _pattern(rf"\b(an?|one|per)\s+(?:(half|quarter)\s+(?:of an\s+)?)?({_LO
 _AND_A_HALF = _pattern(r"\s+and\s+(?:a|one)\s+(half|quarter)\b")
 _SHORT = _pattern(r"(?<![\w.])(\d{1,3})\s?h\s?(\d{1,2})(?:\s?m(?:in)?)?\b(?:\s?(\d{1,2})\s?s\b)?")
 _JOIN = _pattern(r"\s*(?:,|and|,\s*and)?\s*")
+
+
+# What a JSON Schema's `format` asks for, as Python's types read it.
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
+_IN_FORMAT = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d"),
+    "time": re.compile(rf"\d\d:\d\d(?::\d\d(?:\.\d+)?)?{_ZONE}"),
+    "date-time": re.compile(rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?{_ZONE}"),
+    "duration": re.compile(r"-?P(?=.)(?:\d+W|(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=.)(?:\d+H)?"
+                           r"(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?)"),
+}  # fmt: skip
+
+
+def has_format(text: str, name: str) -> bool:
+    """Whether a text is a date, time, date-time or duration as the format has it, and a real one.
+
+    True for every other format: those are only notes.
+    """
+    pattern = _IN_FORMAT.get(name)
+    if pattern is None:
+        return True
+    if not pattern.fullmatch(text):
+        return False
+    reader = {
+        "date": datetime.date.fromisoformat,
+        "time": datetime.time.fromisoformat,
+        "date-time": datetime.datetime.fromisoformat,
+    }.get(name)
+    try:
+        return reader is None or reader(text) is not None
+    except ValueError:
+        return False
+
+
+def iso_duration(seconds: float) -> str:
+    """`PT1H30M` of 5400: days, hours, minutes and seconds."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    days, hours = divmod(hours, 24)
+    clock = "".join(
+        f"{number:g}{unit}"
+        for number, unit in ((hours, "H"), (minutes, "M"), (rest, "S"))
+        if number
+    )
+    day = f"{days}D" if days else ""
+    return f"P{day}T{clock}" if clock else f"P{day}" if day else "PT0S"
 
 
 def unit_name(word: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.testing.loopback_cloud.server import LoopbackCloud
-from edgewise.testing.loopback_cloud.wire import FIXED_SENTENCE, Answer, Silence, Status
+from edgewise.testing.loopback_cloud.wires import FIXED_SENTENCE, Answer, Silence, Status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

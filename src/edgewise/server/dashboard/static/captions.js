@@ -60,7 +60,7 @@ function closed(here) {
   here.context.close();
   if (session === here) session = null;
   byId("quiet").hidden = true;
-  if (!here.opened) say("Live captions are not installed on this server: pip install 'edgewise[server,speech]'. Files still go to /v1/audio/transcriptions.");
+  if (!here.opened) say("Live captions are not installed on this server: edgewise doctor, there, says how to add them. Files still go to /v1/audio/transcriptions.");
   else if (here.fault) say(here.fault);
   else if (!here.failed) say("Not listening.");
 }

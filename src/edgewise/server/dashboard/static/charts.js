@@ -17,7 +17,7 @@ function scaleTo(most) {
 }
 
 export function timelineChart(stretches, width) {
-  const [left, right, top, bottom, height] = [34, 4, 8, 24, 190];
+  const [left, right, top, bottom, height] = [34, 4, 8, 24, width > NARROW / 1.3 ? 262 : 190];
   const totals = stretches.map((each) => SOURCES.reduce((sum, source) => sum + (each[source] || 0), 0));
   const scale = scaleTo(Math.max(...totals, 1));
   const plot = { width: width - left - right, height: height - top - bottom };

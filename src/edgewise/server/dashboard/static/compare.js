@@ -1,8 +1,8 @@
 // One prompt, two answers at once: the device's and the cloud's. And what `auto` would have done.
 
 import { current } from "./overview.js";
-import { byId, copyButton, count, duration, make, money, unverifiedBadge, words } from "./page_parts.js";
-import { ask, events, reason } from "./server.js";
+import { byId, copyButton, count, duration, make, money, unverifiedBadge, verdict as thumbsOf, words } from "./page_parts.js";
+import { ask, events, feedback, reason } from "./server.js";
 
 const SIDES = { local: "local_only", cloud: "cloud_only" };
 
@@ -37,6 +37,7 @@ async function side(name, asked, signal) {
   box.setAttribute("aria-busy", "true"); // read aloud when it is whole
   said.replaceChildren();
   part(name, "by").textContent = "";
+  part(name, "verdict").replaceChildren();
   facts(name, live, began, null);
   const ticking = setInterval(() => facts(name, live, began, null), 200);
   try {
@@ -62,6 +63,7 @@ async function side(name, asked, signal) {
     box.setAttribute("aria-busy", "false");
   }
   if (report) part(name, "by").textContent = report.model;
+  if (report && report.source !== "none") part(name, "verdict").replaceChildren(thumbsOf(report.id, feedback));
   facts(name, live, began, report);
   return report;
 }

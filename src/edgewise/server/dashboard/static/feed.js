@@ -4,8 +4,8 @@
 import { confidenceBar } from "./charts.js";
 import { showInFlight, showOutcome } from "./in_flight.js";
 import { connected, refreshSoon, reportRead } from "./overview.js";
-import { PLACES, badge, byId, clock, count, day, duration, make, money, table, withCode, words } from "./page_parts.js";
-import { ask, events, getJson, reason } from "./server.js";
+import { PLACES, badge, byId, clock, count, day, duration, make, money, table, thumbs, told, whyNotCloud, withCode, words } from "./page_parts.js";
+import { ask, events, feedback, getJson, reason } from "./server.js";
 import { showEmpty } from "./start.js";
 
 const SAY_MS = 4000;
@@ -20,6 +20,7 @@ let seen = null; // the ids that were shown; null: none yet
 let paused = false;
 let fresh = 0; // that came while paused
 let said = 0;
+const judged = new Map(); // verdicts given here, until the ledger is read again
 
 export async function startFeed() {
   byId("pause").addEventListener("click", togglePause);
@@ -66,13 +67,15 @@ function fromLedger(row) {
   return {
     id: row.id, at: row.created_at, task: row.task, model: row.model, source: row.source, key: row.budget_key,
     confidence: row.confidence, verified: row.confidence_verified, code: row.error_code || row.decision_code, reason: row.reason,
-    degraded: row.degraded_code, inDoubt: row.needs_cloud_handoff && row.source !== "cloud", cost: row.cost_microdollars, took: row.total_ms, failed: Boolean(row.error_code),
+    degraded: row.degraded_code, inDoubt: row.needs_cloud_handoff && row.source !== "cloud", cost: row.cost_microdollars, took: row.total_ms, failed: Boolean(row.error_code), guessed: row.price_guessed,
+    verdict: row.verdict,
   };
 }
 
 // With every reading of the overview, so that the rows and the figures are of one moment.
 function take(requests) {
   const found = requests.map(fromLedger);
+  for (const row of found) if (judged.get(row.id) === row.verdict) judged.delete(row.id);
   const news = seen === null ? [] : found.filter((row) => !seen.has(row.id));
   if (paused) {
     fresh = news.length;
@@ -121,8 +124,9 @@ function show(fresh) {
   const found = rows.filter(wanted());
   const body = byId("feed");
   const focused = document.activeElement?.closest?.("#feed tr")?.dataset.id;
+  const thumb = document.activeElement?.matches?.(".thumb") && document.activeElement.getAttribute("aria-label");
   body.replaceChildren(...found.map((row) => line(row, isFresh.has(row.id))));
-  if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] button`)?.focus({ preventScroll: true });
+  if (focused) body.querySelector(`tr[data-id="${CSS.escape(focused)}"] button${thumb ? `[aria-label="${thumb}"]` : ""}`)?.focus({ preventScroll: true });
   byId("feed-scroll").hidden = !found.length;
   byId("feed-empty").hidden = Boolean(found.length);
   byId("feed-empty").textContent = rows.length ? "No request matches." : "Nothing yet.";
@@ -132,14 +136,14 @@ function show(fresh) {
 function badges(row) {
   const found = [];
   if (row.inDoubt) found.push(badge("in doubt", "The device was not sure, and nobody better was asked or answered.", "warn"));
-  if (row.degraded) found.push(badge("degraded", `The cloud should have answered: ${words(row.degraded)}`, "bad"));
+  if (row.degraded) found.push(badge("degraded", `The cloud should have answered: ${whyNotCloud(row.degraded)}`, "bad"));
   return found;
 }
 
 function line(row, fresh) {
   const when = day(row.at) === day(Date.now() / 1000) ? clock(row.at) : `${day(row.at)} ${clock(row.at, false)}`;
-  const why = make("td", { class: "why", title: row.reason || null }, make("span", { class: row.failed ? "error" : "", text: words(row.code) }));
-  if (row.degraded) why.append(make("small", { text: `cloud: ${words(row.degraded)}` }));
+  const why = make("td", { class: "why", title: row.reason || null }, make("span", { class: row.failed ? "error" : "", text: told(row.code, row.degraded) }));
+  if (row.degraded) why.append(make("small", { text: `cloud: ${whyNotCloud(row.degraded)}` }));
   return make("tr", { class: [fresh ? "new" : "", row.id ? "opens" : ""].join(" "), "data-id": row.id, ...(row.id ? { onclick: () => detail(row.id) } : {}) },
     make("td", { class: "at" }, row.id
       ? make("button", { class: "when", type: "button", text: when, "aria-label": `${when}: details`, onclick: (event) => { event.stopPropagation(); detail(row.id); } })
@@ -148,8 +152,26 @@ function line(row, fresh) {
     make("td", { class: "by" }, make("span", { class: `pill ${row.source}`, text: row.id ? PLACES[row.source] : "refused" }), ...badges(row)),
     make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source, row.verified, row.calibration)),
     why,
-    make("td", { class: "number cost", text: row.cost ? money(row.cost) : "–" }),
-    make("td", { class: "number took", text: duration(row.took) }));
+    make("td", { class: "number cost", text: row.cost ? money(row.cost) : "–" }, row.guessed && row.cost ? badge("guess", "The price of this model is on no list and in no setting: the cost is a guess.", "warn") : null),
+    make("td", { class: "number took", text: duration(row.took) }),
+    make("td", { class: "verdict" }, row.id && row.source !== "none" ? thumbs(judged.get(row.id) ?? row.verdict, (right) => judge(row, right)) : null));
+}
+
+async function judge(row, right) {
+  const before = judged.get(row.id);
+  judged.set(row.id, right);
+  show();
+  try {
+    await feedback(row.id, right);
+    byId("feed-news").textContent = right ? "Counted as right." : "Counted as wrong.";
+    byId("feed-trouble").hidden = true;
+    refreshSoon();
+  } catch (error) {
+    if (before === undefined) judged.delete(row.id); else judged.set(row.id, before);
+    byId("feed-trouble").textContent = `The verdict was not recorded: ${error.message}`;
+    byId("feed-trouble").hidden = false;
+    show();
+  }
 }
 
 function togglePause() {
@@ -178,8 +200,8 @@ function describe(row) {
     ["What would have changed it", row.why.changes.join(" ")], ["Note", row.why.notes.join("; ")],
     ["Error", row.error],
     ["Answered by", `${PLACES[row.source]}${row.model ? ` (${row.model})` : ""}`],
-    ["Confidence", row.confidence === null ? "" : `${row.confidence.toFixed(3)}${row.confidence_verified ? "" : ", unverified"}${row.threshold === null ? "" : ` (threshold ${row.threshold.toFixed(3)})`}`],
-    ["Kept from the cloud by", words(row.degraded_code)],
+    ["Confidence", row.confidence === null ? "" : `${row.confidence.toFixed(3)}${row.confidence_verified ? "" : ", unverified"}${row.threshold === null ? "" : ` (threshold ${row.threshold.toFixed(3)})`}${row.kept_at === null || row.kept_at === undefined ? "" : `; it was ${row.kept_at.toFixed(3)} when the stream began to show it, which decided`}`],
+    ["Kept from the cloud by", whyNotCloud(row.degraded_code)],
     ["Code", row.error_code || row.decision_code],
     ["Calibration", row.calibration], ["Policy", `${row.policy}, handoff ${row.handoff}${row.private ? ", private" : ""}`],
     ["Tokens", `${row.input_tokens} in, ${row.output_tokens} out`],

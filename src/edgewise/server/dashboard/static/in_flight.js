@@ -1,6 +1,6 @@
 // What is running now: who works on it, how fast, how sure, and when the other side takes over.
 
-import { PLACES, byId, count, draw, duration, make, unverifiedBadge, words } from "./page_parts.js";
+import { PLACES, byId, count, draw, duration, make, told, unverifiedBadge, whyNotCloud, words } from "./page_parts.js";
 
 const LINGER_MS = 4000; // so that a short one can be seen at all
 const POINTS = 120; // of a line
@@ -27,18 +27,18 @@ export function showInFlight({ requests, queues, count: all }) {
 export function showOutcome(row) {
   for (const item of shown.values())
     if (row.id && item.request.id === row.id) {
-      item.outcome.textContent = [row.status >= 400 || row.left ? "failed" : null, words(row.code), row.degraded ? `the cloud: ${words(row.degraded)}` : null].filter(Boolean).join(" · ");
+      item.outcome.textContent = [row.status >= 400 || row.left ? "failed" : null, told(row.code, row.degraded), row.degraded ? `the cloud: ${whyNotCloud(row.degraded)}` : null].filter(Boolean).join(" · ");
       if (row.source) item.box.classList.add(row.source);
       item.time.textContent = duration(row.total_ms);
     }
 }
 
-// One sentence for all queues: what waits beyond the slots waits, whoever holds it.
+// Each model has slots of its own: they are never added up. What waits beyond them waits, whoever holds it.
 export function queueLine(running, queues) {
-  const slots = queues.reduce((sum, each) => sum + each.slots, 0);
-  const busy = queues.reduce((sum, each) => sum + Math.min(each.slots, each.busy), 0);
-  const waiting = queues.reduce((sum, each) => sum + each.waiting + Math.max(0, each.busy - each.slots), 0);
-  return [`${count(running)} running`, slots ? `${busy} of ${slots} local slot${slots > 1 ? "s" : ""} busy` : null, `${count(waiting)} waiting`].filter(Boolean).join(" · ");
+  const waits = (each) => each.waiting + Math.max(0, each.busy - each.slots);
+  const shown = queues.length > 1 ? queues.filter((each) => each.busy || each.waiting) : queues;
+  const line = (each) => `${queues.length > 1 ? `${each.model}: ` : ""}${Math.min(each.slots, each.busy)} of ${each.slots} local slot${each.slots > 1 ? "s" : ""} busy${waits(each) ? `, ${count(waits(each))} waiting` : ""}`;
+  return [`${count(running)} running`, ...shown.map(line)].join(" · ");
 }
 
 function add(number) {

@@ -2,7 +2,7 @@
 
 import { startCaptions } from "./captions.js";
 import { startFeed } from "./feed.js";
-import { connected, startOverview } from "./overview.js";
+import { connected, current, startOverview } from "./overview.js";
 import { byId } from "./page_parts.js";
 import { startPlayground } from "./playground.js";
 import { startStart } from "./start.js";
@@ -11,7 +11,8 @@ const PAGES = ["overview", "playground", "captions"];
 
 function showPage(move) {
   const wanted = location.hash.slice(1);
-  const shown = PAGES.includes(wanted) ? wanted : "overview";
+  const can = PAGES.filter((name) => name !== "captions" || current()?.captions !== false);
+  const shown = can.includes(wanted) ? wanted : "overview";
   for (const name of PAGES) {
     byId(name).hidden = name !== shown;
     const link = document.querySelector(`nav a[data-page="${name}"]`);
@@ -39,4 +40,4 @@ showPage(false);
 startCaptions();
 startStart();
 startFeed();
-startOverview().then(startPlayground).catch((error) => connected(false, error.message));
+startOverview().then(() => showPage(false)).then(startPlayground).catch((error) => connected(false, error.message));

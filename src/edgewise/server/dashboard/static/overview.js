@@ -2,10 +2,12 @@
 
 import { latencyChart, timelineChart } from "./charts.js";
 import { queueLine } from "./in_flight.js";
-import { PLACES, SOURCES, byId, clock, count, day, duration, make, money, percent, table, withCode, words } from "./page_parts.js";
+import { refreshModels } from "./models.js";
+import { PLACES, SOURCES, byId, clock, count, day, duration, make, money, percent, shortened, table, whyNotCloud, withCode } from "./page_parts.js";
 import { getJson } from "./server.js";
 import { showReadiness } from "./start.js";
 import { Threshold } from "./threshold.js";
+import { refreshUsage, startUsage } from "./usage.js";
 
 const AGAIN_MS = 5000;
 const threshold = new Threshold();
@@ -25,6 +27,7 @@ export const current = () => last;
 
 export function startOverview() {
   byId("range").addEventListener("change", refresh);
+  startUsage();
   new ResizeObserver(() => {
     if (!last) return;
     showTimeline(last.timeline);
@@ -51,6 +54,8 @@ export async function refresh() {
     show(overview);
     threshold.take(confidences, overview.settings);
     onRequests(requests);
+    refreshUsage();
+    refreshModels();
     connected(true);
   } catch (error) {
     connected(false, error.message);
@@ -71,8 +76,9 @@ function show(overview) {
   const { report, timeline, providers, budgets, device, settings, version, drift } = overview;
   byId("device-line").textContent = [
     device.model ? `${device.model} on this device` : `no model on this device: ${device.trouble || "starting"}`,
+    device.joules_per_answer === null ? null : `${device.joules_per_answer.toPrecision(2)} J an answer`,
     `policy ${settings.policy}`, `version ${version}`,
-  ].join(" · ");
+  ].filter(Boolean).join(" · ");
   byId("queue-line").textContent = queueLine(device.in_flight, device.queues);
   showReadiness(overview);
   showDrift(drift);
@@ -85,14 +91,34 @@ function show(overview) {
     : report.estimated_microdollars ? `${money(report.estimated_microdollars)} of it estimated` : "from the tokens that providers report";
   byId("avoided").textContent = money(report.avoided_microdollars);
   byId("degraded").textContent = count(report.degraded);
-  const [why] = Object.keys(report.degraded_reasons);
-  byId("degraded-note").textContent = report.degraded
-    ? `answers it should have given; mostly: ${words(why)}` : "it answered whenever it should have";
+  byId("degraded-note").textContent = report.degraded ? `it should have answered; ${reasons(report.degraded_reasons)}` : "it answered whenever it should have";
+  showErrors(report.verdicts);
+  byId("captions-link").hidden = !overview.captions;
   if (!report.requests) for (const id of ["requests-note", "degraded-note"]) byId(id).textContent = "none in this time";
   showTimeline(timeline);
   showLatency(report);
   showProviders(providers);
   showBudgets(budgets);
+  showWorkloads(overview.workloads);
+}
+
+// Each reason with how often it was, the most frequent first.
+const reasons = (counted) => Object.entries(counted).map(([code, times]) => `${whyNotCloud(code)}: ${count(times)}`).join("; ");
+
+// What people and programs said about the device's answers.
+function showErrors({ count: judged, wrong, share, low, high }) {
+  byId("errors-line").textContent = judged
+    ? `Of ${count(judged)} answers of the device that somebody judged, ${count(wrong)} were wrong: ${percent(share)}; the true share is between ${percent(low)} and ${percent(high)}, if what is judged is like the rest.`
+    : "Nobody has judged an answer of the device in this time. Say of answers below whether they were right.";
+}
+
+// One line for each key: what is proven on its own requests, or how many verdicts are missing.
+// Those with verdicts first.
+function showWorkloads(found) {
+  const rows = [...found].sort((a, b) => b.verdicts - a.verdicts).map((each) => make("div", { class: "row" },
+    make("span", { class: "grow", text: each.words[0].toUpperCase() + each.words.slice(1) }, make("small", { text: [each.workload || "no key", each.task, `${count(each.requests)} answers`, `${count(each.verdicts)} verdicts`].join(" · ") }))));
+  byId("workloads").replaceChildren(...(rows.length ? shortened("What is proven", rows, 2)
+    : [make("p", { class: "note", text: "What can be promised grows from verdicts." })]));
 }
 
 // The last check of each calibration: loud where it no longer fits, a line where it does.
@@ -111,6 +137,8 @@ function showDrift(found) {
 
 function showShare(report) {
   byId("share").textContent = percent(report.share_on_device);
+  const answered = SOURCES.filter((source) => source !== "none").reduce((sum, source) => sum + (report.by_source[source] || 0), 0);
+  byId("share-note").textContent = answered ? `of ${count(answered)} answers the device gave ${count(report.by_source.local || 0)} alone` : "";
   const total = SOURCES.reduce((sum, source) => sum + (report.by_source[source] || 0), 0);
   const present = SOURCES.filter((source) => report.by_source[source]);
   byId("share-bar").replaceChildren(...present.map((source) => {
@@ -136,7 +164,7 @@ function showTimeline(stretches) {
 function showLatency(report) {
   const chart = latencyChart(report, Math.max(200, byId("latency").clientWidth));
   byId("latency").replaceChildren(chart
-    ? make("div", {}, chart, make("p", { class: "note", text: "filled: median · hollow: 90 % · end: 99 %" }))
+    ? make("div", {}, chart, make("p", { class: "note", text: "filled: median · hollow: 90 % · end: 99 % · of the latest 5,000 answers" }))
     : make("p", { class: "empty", text: "Nothing was timed in this time." }));
   const rows = [];
   for (const [name, figures] of [["whole answer", report.total_ms], ["first text", report.first_token_ms]])
@@ -161,12 +189,14 @@ function showProviders(providers) {
       make("span", { class: "state" }, say(each.seconds_left),
         make("small", { text: `${count(each.attempts)} asked${failed} · ${money(each.spent_microdollars)}` })));
   });
-  byId("providers").replaceChildren(...(rows.length ? rows
+  byId("providers").replaceChildren(...(rows.length ? shortened("Providers", rows)
     : [make("p", { class: "empty" }, ...withCode("No provider has a key: everything stays on the device. `edgewise auth set openai` stores one."))]));
 }
 
 function showBudgets(budgets) {
-  const rows = budgets.map((each) => {
+  // What is nearest its end first; those of all keys before those of one.
+  const share = (each) => (each.limit ? each.remaining / each.limit : 0);
+  const rows = [...budgets].sort((a, b) => Boolean(a.key) - Boolean(b.key) || share(a) - share(b)).map((each) => {
     const left = each.limit ? Math.max(0, each.remaining) / each.limit : 0;
     const bar = make("span");
     bar.style.width = `${100 * left}%`;
@@ -176,5 +206,5 @@ function showBudgets(budgets) {
       make("div", { class: `gauge${left < 0.1 ? " low" : ""}`, role: "meter", "aria-label": "Budget left", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * left) }, bar));
   });
   byId("budgets").replaceChildren(make("h3", { text: "Budget left" }),
-    ...(rows.length ? rows : [make("p", { class: "note" }, ...withCode("No budget is set. `budgets = [\"$3/day\"]` in config.toml sets one."))]));
+    ...(rows.length ? shortened("Budgets", rows, 3) : [make("p", { class: "note" }, ...withCode("No budget is set. `budgets = [\"$3/day\"]` in config.toml sets one."))]));
 }

@@ -46,6 +46,40 @@ export const unverifiedBadge = (calibration = "") => {
 // A label for an answer that is less than it could be.
 export const badge = (text, title = "", kind = "") => make("span", { class: `badge ${kind}`, text, title: title || null });
 
+// Was it right? What edgewise may promise grows from this. `given`: what was said before, if anything.
+export function thumbs(given, say) {
+  const thumb = (right, sign) => make("button", {
+    class: "thumb", type: "button", text: sign, "aria-pressed": String(given === right),
+    "aria-label": right ? "right" : "wrong", title: right ? "The answer was right" : "The answer was wrong",
+    onclick: (event) => { event.stopPropagation(); say(right); },
+  });
+  return make("span", { class: "thumbs", role: "group", "aria-label": "Was it right?" }, thumb(true, "✓"), thumb(false, "✗"));
+}
+
+// Thumbs beside an answer that was just given, and what became of the verdict.
+export function verdict(id, send) {
+  const box = make("span", { class: "judged" });
+  const show = (given, note = "", failed = false) => box.replaceChildren(
+    thumbs(given, async (right) => {
+      show(right);
+      try { await send(id, right); show(right, right ? "counted as right" : "counted as wrong"); }
+      catch (error) { show(null, `not recorded: ${error.message}`, true); }
+    }), make("small", { class: failed ? "error" : "note", role: "status", text: note }));
+  show(null);
+  return box;
+}
+
+// The first few of a long list, and the others on demand. What was opened stays so when it is drawn again.
+const opened = new Map(); // by name: how far it was scrolled
+export function shortened(name, rows, most = 5) {
+  if (rows.length <= most + 1) return rows;
+  const rest = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${name}: the others`, onscroll: () => { if (opened.has(name)) opened.set(name, rest.scrollTop); } }, ...rows.slice(most));
+  const more = make("details", { class: "data more", ontoggle: () => { if (more.open) opened.set(name, opened.get(name) ?? 0); else opened.delete(name); } },
+    make("summary", { text: `${count(rows.length - most)} more` }), rest);
+  if (opened.has(name)) { more.open = true; requestAnimationFrame(() => { rest.scrollTop = opened.get(name) ?? 0; }); }
+  return [...rows.slice(0, most), more];
+}
+
 // Puts a text into the clipboard. On plain HTTP browsers only know the old way.
 export async function copy(text) {
   try {
@@ -144,13 +178,34 @@ const WORDS = {
   kept_unjudged: "kept, not judged",
   handoff_low_confidence: "the device was in doubt",
   signalled_low_confidence: "in doubt: the application is to route it",
-  fallback_local: "the cloud failed, so the device answered",
+  handoff_busy: "the device was busy",
+  fallback_local: "the cloud was asked and did not answer; the device did",
   policy_local_only: "only the device was allowed",
   policy_cloud_only: "only the cloud was allowed",
   prefer_cloud: "the cloud was preferred",
   embedded_local: "the device embeds whatever it can",
   cancelled: "the client left",
 };
+// Why the cloud did not answer: it was never asked, or it was and failed.
+const SHUT = {
+  private: "the request is private", private_kind: "it holds what must stay here", not_redactable: "it holds what cannot be redacted",
+  redaction_failed: "the redaction failed", cooldown: "the last handoff was too short ago", no_key: "no provider has a key",
+  budget_paced: "the budget is to last", budget_spent: "the budget is spent", budget_store_away: "the database of budgets is away",
+  ledger_unavailable: "the ledger cannot be written", breaker_open: "its circuit is open", provider_unusable: "the provider cannot be opened",
+  parts_unsupported: "no provider takes a part of it",
+};
+const FAILED = {
+  cloud_timeout: "it did not answer in time", cloud_rate_limited: "it was asked too often", cloud_server_error: "it had an error of its own",
+  cloud_auth_failed: "it refused the key", cloud_rejected: "it refused the request", cloud_cut: "its answer broke off",
+};
+export const whyNotCloud = (code) => SHUT[code] || FAILED[code] || words(code);
+
+// A decision with what kept the cloud out: a spent budget is no failure of the cloud.
+export function told(code, degraded) {
+  if (code === "fallback_local" && SHUT[degraded]) return "the device answered: the cloud was not asked";
+  return words(code);
+}
+
 export function words(code) {
   if (!code) return "";
   return WORDS[code] || code.replace(/^handoff_/, "handed off: ").replace(/^signalled_/, "signalled: ").replaceAll("_", " ");

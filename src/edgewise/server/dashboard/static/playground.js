@@ -3,8 +3,8 @@
 import { curl, openai } from "./code.js";
 import { compare } from "./compare.js";
 import { current } from "./overview.js";
-import { PLACES, byId, codeBox, duration, make, money, tabs, words } from "./page_parts.js";
-import { ask, events, getJson, reason } from "./server.js";
+import { PLACES, byId, codeBox, duration, make, money, tabs, told, verdict, whyNotCloud } from "./page_parts.js";
+import { ask, events, feedback, getJson, reason } from "./server.js";
 
 const SAMPLE_TOOLS = [{
   type: "function",
@@ -15,11 +15,12 @@ const SAMPLE_TOOLS = [{
   },
 }];
 
+// The standard and the small model are right about these, or in doubt.
 const EXAMPLES = [
   "What is the capital of Australia?",
   "Explain in two sentences why the sky is blue.",
   "What is 17 times 23?",
-  "Who painted The Night Watch, and when?",
+  "What is the chemical symbol for gold?",
 ];
 
 const messages = [];
@@ -209,11 +210,12 @@ function showSource(turn, edgewise) {
   turn.box.classList.add(edgewise.source);
   turn.name.replaceChildren("Answer", make("span", { class: `pill ${edgewise.source}`, text: PLACES[edgewise.source] }));
   if (!edgewise.decision) return;
+  if (edgewise.source !== "none" && !byId("private").checked) turn.name.append(verdict(edgewise.id, feedback));
   const { decision } = edgewise;
   turn.facts.textContent = [
     edgewise.model,
     edgewise.confidence === null ? null : `${edgewise.confidence_verified ? "" : "unverified "}confidence ${edgewise.confidence.toFixed(2)}`,
-    words(decision.code), edgewise.needs_cloud_handoff && edgewise.source !== "cloud" ? "in doubt" : null, edgewise.degraded ? `kept from the cloud: ${words(edgewise.degraded_code)}` : null,
+    told(decision.code, edgewise.degraded_code), edgewise.needs_cloud_handoff && edgewise.source !== "cloud" ? "in doubt" : null, edgewise.degraded ? `without the cloud: ${whyNotCloud(edgewise.degraded_code)}` : null,
     duration(edgewise.total_ms), money(edgewise.cost_microdollars),
   ].filter(Boolean).join(" · ");
   turn.facts.title = decision.reason;

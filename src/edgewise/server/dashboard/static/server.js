@@ -46,6 +46,16 @@ export async function getJson(path) {
   return response.json();
 }
 
+export function post(path, body) {
+  return ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+}
+
+// Whether an answer was right. Raises with why it was not recorded.
+export async function feedback(id, right) {
+  const response = await post("/edgewise/feedback", { id, right });
+  if (!response.ok) throw new Error(await reason(response));
+}
+
 export async function reason(response) {
   try {
     const body = await response.json();

@@ -2,11 +2,12 @@
 // to expect among those that stay, and how to write the threshold down.
 
 import { HISTOGRAM, binned, histogramChart } from "./charts.js";
-import { byId, codeBox, count, make, money, percent, table, withCode } from "./page_parts.js";
+import { byId, codeBox, count, make, money, percent, table, whyNotCloud, withCode, words } from "./page_parts.js";
 
 const TASKS = { chat: "chat", call: "function calls", transcribe: "transcription", see: "pictures" };
-// Confidences of a model that nobody has calibrated are another scale: they never share a chart.
-const groupOf = (row) => `${row.task}${row.verified ? "" : " unverified"}`;
+// Each calibration has thresholds of its own; what nobody has measured is one more scale. They never
+// share a chart.
+const groupOf = (row) => [row.task, row.verified ? "" : "unverified", row.calibration].join(" ");
 
 export class Threshold {
   constructor() {
@@ -42,8 +43,9 @@ export class Threshold {
     const list = byId("task");
     const before = list.value;
     list.replaceChildren(...(groups.length ? groups : ["chat"]).map((group) => {
-      const [task, unverified] = group.split(" ");
-      return make("option", { value: group, text: `${TASKS[task] || task}${unverified ? ", unverified" : ""}${sizes.has(group) ? ` (${count(sizes.get(group))})` : ""}` });
+      const [task, unverified, calibration] = group.split(" ");
+      const alike = groups.filter((other) => other.startsWith(`${task} ${unverified} `)).length;
+      return make("option", { value: group, text: `${TASKS[task] || task}${unverified ? ", unverified" : ""}${alike > 1 ? `: ${calibration || "no calibration"}` : ""}${sizes.has(group) ? ` (${count(sizes.get(group))})` : ""}` });
     }));
     if (this.picked && sizes.has(before)) list.value = before;
     this.show();
@@ -60,7 +62,7 @@ export class Threshold {
       return;
     }
     if (!box.clientWidth) return; // not shown
-    const set = rows.find((row) => row.threshold !== null)?.threshold ?? null;
+    const set = usual(rows);
     const range = rangeOf(rows, set);
     const threshold = Math.min(range.high, Math.max(range.low, this.chosen[this.group] ?? set ?? 0.5));
     const svg = histogramChart(rows, threshold, set, range, Math.max(200, box.clientWidth));
@@ -72,7 +74,7 @@ export class Threshold {
     this.slider.setAttribute("aria-valuetext", this.tell(rows, threshold, set));
     this.writeDown(rows[0].task, threshold);
     byId("histogram-data").replaceChildren(table(
-      ["Confidence", "Handed off", "Kept"],
+      ["Confidence", "Would leave", "Would stay"],
       binned(rows, threshold, range).map((bin) => [`${bin.from.toFixed(3)} – ${bin.to.toFixed(3)}`, bin.handed, bin.kept]),
     ));
   }
@@ -88,19 +90,18 @@ export class Threshold {
   tell(rows, threshold, set) {
     const kept = rows.filter((row) => row.confidence >= threshold);
     const handed = rows.length - kept.length;
-    const before = rows.filter((row) => row.threshold !== null && row.confidence < row.threshold).length;
-    const more = handed - before;
+    const doubted = rows.filter((row) => row.threshold !== null && row.confidence < row.threshold);
+    const more = handed - doubted.length;
     const facts = [
-      ["Threshold", threshold.toFixed(2), set === null ? "none was set" : Math.abs(threshold - set) < 0.005 ? "as it was" : `it was ${set.toFixed(2)}`],
-      ["Kept", percent(kept.length / rows.length), `${count(kept.length)} of ${count(rows.length)}`],
-      ["Handed off", percent(handed / rows.length), `${count(handed)} of ${count(rows.length)}${more ? `; ${more > 0 ? "+" : "−"}${count(Math.abs(more))}` : ", as before"}`],
+      ["Threshold", threshold.toFixed(2), set === null ? "none was set" : Math.abs(threshold - set) < 0.005 ? "as it was" : `mostly ${set.toFixed(2)}`],
+      ["Would stay", percent(kept.length / rows.length), `${count(kept.length)} of ${count(rows.length)} measured`],
+      ["Would leave", percent(handed / rows.length), `${count(handed)} of ${count(rows.length)}${more ? `; ${more > 0 ? "+" : "−"}${count(Math.abs(more))}` : ", as before"}`],
       ["Would have cost", change(rows, threshold, set), "by what these requests cost or saved"],
     ];
     byId("outcome").replaceChildren(...facts.map(([name, value, note]) =>
       make("div", {}, make("dt", { text: name }), make("dd", { text: value }, make("small", { text: note })))));
     byId("expected").replaceChildren(...withCode(expected(kept, rows[0])));
-    const left = rows.filter((row) => row.threshold !== null && row.confidence < row.threshold && ["cloud", "mixed"].includes(row.source)).length;
-    byId("agreement").textContent = before === left ? "" : `Of the ${count(before)} that were below their threshold, ${count(left)} went to the cloud; the others stayed, because they were not allowed to leave or the cloud did not answer.`;
+    byId("agreement").textContent = [whatBecame(doubted), streams(rows), others(rows, set)].filter(Boolean).join(" ");
     return `${threshold.toFixed(2)}: ${percent(handed / rows.length)} handed off. ${byId("expected").textContent}`;
   }
 
@@ -115,6 +116,41 @@ export class Threshold {
   }
 }
 
+// The threshold of most of them.
+function usual(rows) {
+  const times = new Map();
+  for (const { threshold } of rows) if (threshold !== null) times.set(threshold, (times.get(threshold) || 0) + 1);
+  return [...times].sort((a, b) => b[1] - a[1])[0]?.[0] ?? null;
+}
+
+const GONE = ["cloud", "mixed"];
+
+// Of those below their threshold: how many left, and for each reason how many stayed.
+function whatBecame(doubted) {
+  const stayed = doubted.filter((row) => !GONE.includes(row.source));
+  if (!stayed.length) return "";
+  const why = new Map();
+  for (const row of stayed) {
+    const reason = row.degraded ? whyNotCloud(row.degraded) : row.source === "none" ? "the application routes it, or nobody answered" : STAYED[row.code] || words(row.code);
+    why.set(reason, (why.get(reason) || 0) + 1);
+  }
+  const counted = [...why].sort((a, b) => b[1] - a[1]).map(([reason, times]) => `${reason}: ${count(times)}`).join("; ");
+  return `Of the ${count(doubted.length)} that were below their threshold, ${count(doubted.length - stayed.length)} went to the cloud and ${count(stayed.length)} did not (${counted}).`;
+}
+
+const STAYED = { policy_local_only: "only the device was allowed", kept_in_doubt: "it might not leave", kept_confident: "the beginning that the gate judged was sure enough" };
+
+// What the gate does while an answer is shown: it judges once, at the end of a sentence.
+function streams(rows) {
+  const found = rows.filter((row) => row.streamed).length;
+  return found ? `${count(found)} were long streams: they count with the confidence at which the gate began to show them, after 24 to 40 tokens.` : "";
+}
+
+function others(rows, set) {
+  const found = rows.filter((row) => row.threshold !== null && row.threshold !== set).length;
+  return found ? `${count(found)} had another threshold than the dashed line.` : "";
+}
+
 // From the data: the twentieth below the lowest confidence to the one above the highest; the
 // threshold that was in force is always on it.
 export function rangeOf(rows, set) {
@@ -126,11 +162,11 @@ export function rangeOf(rows, set) {
 
 // A calibrated confidence is a chance of being right, so that what it lacks to 1 adds up.
 function expected(kept, { task, verified }) {
-  if (!kept.length) return "Nothing would be kept.";
-  if (!verified) return "How many of the kept are wrong cannot be told: nobody has calibrated this model. `edgewise calibrate --builtin` does.";
+  if (!kept.length) return "Nothing would stay.";
+  if (!verified) return "How many of those that stay are wrong cannot be told: nobody has calibrated this model. `edgewise calibrate --builtin` does.";
   const wrong = kept.reduce((sum, row) => sum + 1 - row.confidence, 0);
   const what = task === "transcribe" ? "transcripts with more than a few wrong words" : "wrong answers";
-  return `Among the ${count(kept.length)} kept, expect about ${wrong < 10 ? wrong.toFixed(1) : count(Math.round(wrong))} ${what} (${percent(wrong / kept.length)}), by their confidences.`;
+  return `Among the ${count(kept.length)} that stay, expect about ${wrong < 10 ? wrong.toFixed(1) : count(Math.round(wrong))} ${what} (${percent(wrong / kept.length)}), by their confidences.`;
 }
 
 // Kept ones that would have gone would have cost what they avoided; gone ones that would have

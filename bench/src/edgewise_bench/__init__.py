@@ -1,3 +1,0 @@
-"""Measures edgewise from outside: `edgewise bench NAME`."""
-
-__version__ = "0.6.0"

@@ -1,1 +1,0 @@
-"""Standing campaigns: kills, hostile clients, memory per request, and a soak."""

@@ -1,0 +1,3 @@
+"""Measures edgewise from outside: `edgewise bench NAME`."""
+
+__version__ = "0.7.0"

@@ -1,0 +1,1 @@
+"""Standing campaigns: kills, money, hostile clients, memory per request, and a soak."""

@@ -1,0 +1,529 @@
+"""For whom a confidence holds: one family of questions left out at a time, as a stranger would be.
+
+The rows are those of `held_out`: every answer judged without its kind.
+`edgewise bench calibration --families` writes what they prove into a calibration
+(`edgewise.decide.families`).
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from edgewise.calibrate.metrics import auroc
+from edgewise.calibrate.questions import builtin_questions, family_of
+from edgewise.decide.calibration import RiskRow, read_boundaries
+from edgewise.decide.drift import WATCHED, quantiles_of
+from edgewise.decide.families import (
+    Cell,
+    Centres,
+    centres_of,
+    digest_of,
+    read_centres,
+    write_cells,
+    write_centres,
+)
+from edgewise.decide.policy import find_threshold
+from edgewise_bench.chat.held_out import HeldOut, Judged, path_of, read_held_out
+from edgewise_bench.questions.kinds import life as kinds_of_life
+from edgewise_bench.questions.kinds.builtin import SYSTEMS
+from edgewise_bench.questions.public import FIRM, read_lettered, read_public_questions
+
+THRESHOLDS = (0.995, 0.99, *(round(0.98 - 0.02 * step, 2) for step in range(35)))
+TARGETS = {
+    "auroc_families": (">=", 0.75),
+    "ece_families": ("<=", 0.08),
+    "stranger_auroc": (">=", 0.85),
+    "families_broken_10": ("<=", 0.10),
+    "families_broken_20": ("<=", 0.10),
+    "kept_share_10": (">=", 0.25),
+}
+ERRORS = (0.05, 0.10, 0.15, 0.20, 0.30)
+BROKEN = 0.10  # the share of families that may be wrong more often than stated
+PROBABILITY = 0.10
+LEAST = 0.30  # a text less near to every measured kind is a stranger's
+TOP = 3  # the nearest families of a row: with two left out, one is there
+FEWEST_ROWS = 8  # of a family that is left out
+FEWEST = 0.02  # of all: what keeps less says nothing
+RIGHT_ENOUGH = 0.85  # of what is kept of strangers' answers, by the default threshold
+# The families of public questions; "public" alone would hold questions that are unlike each other.
+PUBLIC = {
+    "commonsense_qa": "public common sense",
+    "openbook_qa": "public science",
+    "arc_challenge": "public science",
+    "mmlu": "public exams",
+    "natural_qa": "public search queries",
+}
+Numbers = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A measured question."""
+
+    family: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strangers:
+    """Rows, and the families that each is nearest to.
+
+    families  their names; rows and tops name them by number
+    tops      (rows, TOP): numbers of families; nearness: of the same
+    """
+
+    families: tuple[str, ...]
+    own: Numbers
+    tops: Numbers
+    nearness: Numbers
+    chances: Numbers
+    right: Numbers
+    least: float = LEAST
+
+    @property
+    def judges(self) -> list[int]:
+        """The families that have rows enough to say anything."""
+        counts = np.bincount(self.own, minlength=len(self.families))
+        return [number for number, count in enumerate(counts) if count >= FEWEST_ROWS]
+
+    def seen(self, rows: Numbers, without: Iterable[int] = ()) -> tuple[Numbers, Numbers]:
+        """The nearest family of these rows, and how near it is, if some are not measured."""
+        gone = np.isin(self.tops[rows], list(without))
+        place = np.argmax(~gone, axis=1)  # the first that is there
+        at = np.arange(len(rows))
+        nearness = np.where(gone.all(axis=1), 0.0, self.nearness[rows][at, place])
+        return self.tops[rows][at, place], nearness
+
+
+def asked_in_traces(data: Path) -> list[Asked]:
+    """The questions of the traces, in their order."""
+    own = [Asked(family_of(each.kind), each.kind, each.prompt) for each in builtin_questions()]
+    firm = [each for each in read_public_questions(data) if each.question.kind in FIRM]
+    return own + [
+        Asked(PUBLIC[each.question.kind], each.question.kind, each.question.prompt) for each in firm
+    ]
+
+
+def asked_in_life(data: Path) -> list[Asked]:
+    """Kinds with too few answers to prove anything. They have centres, so that a request like them
+    is not taken for one of a family that proves much."""
+    own = [
+        Asked(family, question.kind, question.prompt)
+        for family, kinds in kinds_of_life.KINDS.items()
+        for number, kind in enumerate(kinds)
+        for question in kind(Random(f"0/{family}/{number}"))
+    ]
+    lettered = [
+        Asked(f"{PUBLIC[name]} by letter", f"{name}_letters", prompt)
+        for name, prompt in read_lettered(data)
+    ]
+    return own + lettered
+
+
+def nearest_families(
+    centres: Centres, families: Sequence[str], texts: Sequence[str]
+) -> tuple[Numbers, Numbers]:
+    """(tops, nearness) of texts."""
+    numbers = {name: number for number, name in enumerate(families)}
+    tops = np.zeros((len(texts), TOP), np.uint8)
+    nearness = np.zeros((len(texts), TOP), np.float32)
+    for row, text in enumerate(texts):
+        gone: frozenset[str] = frozenset()
+        for place in range(TOP):
+            family, near = centres.nearest(text, gone)
+            if not family:
+                break
+            tops[row, place], nearness[row, place] = numbers[family], near
+            gone |= {family}
+    return tops, nearness
+
+
+def write_near(
+    path: Path, families: Sequence[str], own: Numbers, tops: Numbers, near: Numbers
+) -> None:
+    """Numbers only: which families a question's words are near to."""
+    told = {
+        "families": list(families),
+        "own": base64.b64encode(own.astype(np.uint8).tobytes()).decode(),
+        "tops": base64.b64encode(tops.astype(np.uint8).tobytes()).decode(),
+        "nearness": base64.b64encode(np.round(near * 255).astype(np.uint8).tobytes()).decode(),
+    }
+    path.write_bytes(gzip.compress(json.dumps(told).encode(), 9, mtime=0))
+
+
+def read_near(path: Path, chances: Sequence[float], right: Sequence[bool]) -> Strangers:
+    """`chances` and `right`: of the rows, those of the traces first."""
+    told = json.loads(gzip.decompress(path.read_bytes()))
+
+    def array(name: str) -> Numbers:
+        return np.frombuffer(base64.b64decode(told[name]), np.uint8)
+
+    return Strangers(
+        tuple(told["families"]),
+        array("own").astype(int),
+        array("tops").reshape(-1, TOP).astype(int),
+        array("nearness").reshape(-1, TOP) / 255,
+        np.asarray(chances, float),
+        np.asarray(right, bool),
+    )
+
+
+# -- thresholds ------------------------------------------------------------------------------------
+
+
+def cells_of(found: Strangers, without: int | None = None) -> dict[str, Cell]:
+    """All rows that are near, by the family whose words they are nearest to; without those of one
+    family, if it counts as not measured."""
+    everyone = np.arange(len(found.own))
+    nearest, near = found.seen(everyone)
+    cells = {}
+    for number, name in enumerate(found.families):
+        rows = (nearest == number) & (near >= found.least) & (found.own != without)
+        kept = found.chances[rows][None, :] >= np.array(THRESHOLDS)[:, None]
+        wrong = (kept & ~found.right[rows][None, :]).sum(1)
+        pairs = zip(kept.sum(1).tolist(), wrong.tolist(), strict=True)
+        cells[name] = Cell(int(rows.sum()), tuple(pairs))
+    return cells
+
+
+def own_thresholds(cells: dict[str, Cell], error: float) -> Numbers:
+    """What the rows near each family prove; above 1: nothing."""
+    found = []
+    for cell in cells.values():
+        table = tuple(
+            RiskRow(at, kept, wrong)
+            for at, (kept, wrong) in zip(THRESHOLDS, cell.counts, strict=True)
+        )
+        proven = find_threshold(table, cell.rows, error, PROBABILITY)
+        found.append(2.0 if proven is None else proven)
+    return np.array(found)
+
+
+def outcome(
+    found: Strangers, number: int, proven: Numbers, without: Iterable[int] = ()
+) -> tuple[Numbers, Numbers, float]:
+    """Kept and wrong of a family as a stranger, at each threshold, and the share promised.
+
+    `proven`: what each family's rows prove; `without`: other families that are not there either.
+    """
+    rows = np.flatnonzero(found.own == number)
+    nearest, near = found.seen(rows, {number, *without})
+    promised = (near >= found.least) & (proven[nearest] <= 1)
+    at = np.maximum(np.array(THRESHOLDS)[:, None], proven[nearest][None, :])
+    kept = promised & (found.chances[rows][None, :] >= at)
+    return kept.sum(1), (kept & ~found.right[rows][None, :]).sum(1), float(promised.mean())
+
+
+def floor_of(found: Strangers, proven: Numbers, error: float, without: int | None = None) -> float:
+    """The lowest threshold at which at most BROKEN of the families are wrong more often than
+    stated, one of them added that nobody has seen. 2: none."""
+    gone = () if without is None else (without,)
+    judges = [number for number in found.judges if number != without]
+    broken = np.zeros(len(THRESHOLDS))
+    for number in judges:
+        kept, wrong, _ = outcome(found, number, proven, gone)
+        broken += wrong > error * kept
+    fine = (broken + 1) / (len(judges) + 1) <= BROKEN
+    lowest = 2.0
+    for threshold, holds in zip(THRESHOLDS, fine, strict=True):
+        if not holds:
+            break
+        lowest = threshold
+    return lowest
+
+
+def families_key(found: Strangers, conditions: dict[str, Any], centres: str) -> dict[str, Any]:
+    """What a calibration says of families."""
+    cells = cells_of(found)
+    floors, most = list[tuple[float, float]](), 0.0
+    for error in ERRORS:
+        proven = own_thresholds(cells, error)
+        floor = floor_of(found, proven, error)
+        share = float(kept_rows(found, proven, floor).mean())
+        if share > most:  # a larger error that keeps less is of no use
+            floors.append((error, floor))
+            most = share
+    return {
+        "rows": len(found.own),
+        "least": found.least,
+        "conditions": conditions,
+        "floors": [[error, at] for error, at in floors],
+        "thresholds": list(THRESHOLDS),
+        "cells": write_cells(cells),
+        "centres": centres,
+        "curve": [[round(each, 4) for each in point] for point in curve(found)],
+        "left_out": {name: round(value, 4) for name, value in figures(found).items()},
+    }
+
+
+def kept_rows(found: Strangers, proven: Numbers, floor: float) -> Numbers:
+    """Whether each row is promised and kept, all families being there."""
+    nearest, near = found.seen(np.arange(len(found.own)))
+    promised = (near >= found.least) & (proven[nearest] <= 1) & (floor <= 1)
+    return promised & (found.chances >= np.maximum(floor, proven[nearest]))
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What came of a stated error for a family that nobody had measured."""
+
+    name: str
+    questions: int
+    promised: float
+    kept: int
+    wrong: int
+
+    @property
+    def error(self) -> float:
+        return self.wrong / self.kept if self.kept else 0.0
+
+
+def left_out(found: Strangers, error: float) -> list[LeftOut]:
+    """Each family as a stranger, worst first: neither its centres nor its rows had any part."""
+    told = []
+    for number in found.judges:
+        name = found.families[number]
+        proven = own_thresholds(cells_of(found, number), error)
+        floor = floor_of(found, proven, error, number)
+        kept, wrong, promised = outcome(found, number, proven)
+        place = THRESHOLDS.index(floor) if floor <= 1 else None
+        rows = int((found.own == number).sum())
+        told.append(
+            LeftOut(
+                name,
+                rows,
+                promised,
+                0 if place is None else int(kept[place]),
+                0 if place is None else int(wrong[place]),
+            )
+        )
+    return sorted(told, key=lambda each: (-each.error, each.name))
+
+
+def figures(found: Strangers) -> dict[str, float]:
+    """One family left out at a time; `promised_share` and `kept_share` are of measured families."""
+    cells = cells_of(found)
+    everyone = np.arange(len(found.own))
+    nearest, near = found.seen(everyone)
+    told: dict[str, float] = {
+        "families": float(len(found.judges)),
+        "measured": float(len(found.own)),
+        "auroc_families": auroc_families(found),
+        "ece_families": ece_families(found),
+        "stranger_auroc": stranger_auroc(found),
+    }
+    for error in (0.10, 0.20):
+        risk = f"{100 * error:.0f}"
+        proven = own_thresholds(cells, error)
+        floor = floor_of(found, proven, error)
+        outside = left_out(found, error)
+        kept_there = sum(each.kept for each in outside)
+        wrong_there = sum(each.wrong for each in outside)
+        broken = sum(each.error > error for each in outside)
+        promised = (near >= found.least) & (proven[nearest] <= 1) & (floor <= 1)
+        kept = kept_rows(found, proven, floor)
+        told |= {
+            f"families_broken_{risk}": broken / len(outside),
+            f"promised_share_{risk}": float(promised.mean()),
+            f"kept_share_{risk}": float(kept.mean()),
+            f"kept_accuracy_{risk}": float(found.right[kept].mean()) if kept.any() else 0.0,
+            f"strangers_promised_{risk}": sum(e.promised * e.questions for e in outside)
+            / len(found.own),
+            f"strangers_kept_{risk}": kept_there / len(found.own),
+        }
+        if kept_there:
+            told[f"strangers_kept_accuracy_{risk}"] = 1 - wrong_there / kept_there
+    return told
+
+
+def auroc_families(found: Strangers) -> float:
+    """Every family weighs the same: the mean over families of ranking its rows among all."""
+    weights = family_weights(found.own)
+    return weighted_auroc(found.chances, found.right, weights)
+
+
+def family_weights(own: Numbers) -> Numbers:
+    counts = np.bincount(own)
+    return 1 / counts[own]
+
+
+def weighted_auroc(chances: Numbers, right: Numbers, weights: Numbers) -> float:
+    order = np.argsort(chances, kind="stable")
+    values, groups = np.unique(chances[order], return_inverse=True)
+    good = np.bincount(groups, weights[order] * right[order], len(values))
+    bad = np.bincount(groups, weights[order] * ~right[order], len(values))
+    below = np.concatenate([[0.0], np.cumsum(bad)[:-1]])
+    return float((good * (below + bad / 2)).sum() / (good.sum() * bad.sum()))
+
+
+def ece_families(found: Strangers, bins: int = 15) -> float:
+    """Expected calibration error, every family weighing the same; bins of equal weight."""
+    weights = family_weights(found.own)
+    order = np.argsort(found.chances, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    place = np.minimum(bins - 1, (share * bins).astype(int))
+    total = 0.0
+    for each in range(bins):
+        rows = order[place == each]
+        if len(rows):
+            w = weights[rows]
+            gap = (w * (found.chances[rows] - found.right[rows])).sum() / w.sum()
+            total += abs(gap) * w.sum() / weights.sum()
+    return float(total)
+
+
+def stranger_auroc(found: Strangers) -> float:
+    """How well nearness tells rows of a family that was left out from all others: mean."""
+    told = []
+    everyone = np.arange(len(found.own))
+    for number in found.judges:
+        _, near = found.seen(everyone, {number})
+        outside = found.own == number
+        told.append(auroc((-near).tolist(), outside.tolist()))
+    return float(np.mean(told))
+
+
+def default_threshold(found: Strangers, enough: float = RIGHT_ENOUGH) -> float | None:
+    """The smallest from which on so many of what is kept are right, every family weighing the same,
+    of families that were left out; None: none is."""
+    lowest = None
+    for percent in range(99, 0, -1):
+        _, kept, right = on_curve(found, percent / 100)
+        if kept < FEWEST:
+            continue
+        if right < enough:
+            break
+        lowest = percent / 100
+    return lowest
+
+
+def on_curve(found: Strangers, threshold: float) -> tuple[float, float, float]:
+    """Threshold, share kept, and share right of it, every family weighing the same."""
+    weights, kept = family_weights(found.own), found.chances >= threshold
+    total = weights[kept].sum()
+    right = (weights * found.right)[kept].sum() / total if total else 0.0
+    return threshold, float(total / weights.sum()), float(right)
+
+
+def curve(found: Strangers) -> list[tuple[float, float, float]]:
+    return [on_curve(found, tenth / 10) for tenth in range(3, 10)]
+
+
+# -- the files -------------------------------------------------------------------------------------
+
+
+CENTRES = "questions"  # the file of the words that the shipped calibrations share
+ROOM, LONGEST = 64, 64  # tokens, of the traces
+
+
+def near_path(folder: Path) -> Path:
+    return folder / "questions.near.json.gz"
+
+
+def strangers_of(traces: Sequence[Judged], folder: Path) -> Strangers:
+    chances, right = [row.kinds for row in traces], [row.right for row in traces]
+    return read_near(near_path(folder), chances, right)
+
+
+def by_family(found: Strangers) -> dict[str, float]:
+    """Of each family as a stranger under a stated 10 %: kept and wrong of 100 questions, and the
+    share that is promised."""
+    told = {}
+    for each in left_out(found, 0.10):
+        name = each.name.replace(" ", "_")
+        told[f"stranger_kept_10_{name}"] = each.kept / each.questions
+        told[f"stranger_error_10_{name}"] = each.error
+        told[f"stranger_promised_10_{name}"] = each.promised
+    return told
+
+
+def read_words(data: Path, folder: Path, centres: Path) -> None:
+    """Write which words measured questions have, and which families each of them is near to.
+
+    Every second row of a kind makes its centre, so that the others show what nearness is worth.
+    """
+    asked, counts = asked_in_traces(data), dict[tuple[str, str], int]()
+    chosen = []
+    for each in (*asked, *asked_in_life(data)):
+        number = counts[each.family, each.kind] = counts.get((each.family, each.kind), -1) + 1
+        if number % 2 == 0:
+            chosen.append((each.family, each.kind, each.text))
+    written = json.dumps(write_centres(centres_of(chosen)))
+    centres.mkdir(exist_ok=True)
+    (centres / f"{CENTRES}.json").write_text(written + "\n", "utf-8")
+    read = read_centres(json.loads(written))  # as an engine reads it: rounded
+    families = tuple(dict.fromkeys(family for family, _ in read.kinds))
+    tops, near = nearest_families(read, families, [each.text for each in asked])
+    own = np.array([families.index(each.family) for each in asked])
+    write_near(near_path(folder), families, own, tops, near)
+
+
+def add_families(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """To the part of a calibration that was measured on the traces; the part that reads words
+    alone was not, and promises nothing."""
+    heads = read_held_out(path_of(folder, document["name"]))
+    conditions = {
+        "temperature": 0,
+        "tokens": ROOM,
+        "longest": LONGEST,
+        "turns": 1,
+        "systems": sorted({digest_of(system) for system in SYSTEMS if system}),
+    }
+    found = strangers_of(heads.traces, folder)
+    told = families_key(found, conditions, CENTRES)
+    document["families"] = {"rows": len(found.own), "conditions": conditions}
+    document["with_state"]["families"] = told
+    if "watched" not in document["with_state"]:
+        document["with_state"]["watched"] = watched(document["with_state"], heads.traces)
+    threshold = default_threshold(found)
+    if threshold is not None:
+        document["with_state"] |= {"threshold": threshold}
+        document["with_state"]["report"] |= at_threshold(document["with_state"], heads, threshold)
+    return told
+
+
+def watched(part: dict[str, Any], rows: Sequence[Judged]) -> list[list[Any]]:
+    """What a gate records at each threshold, by which drift is seen while a cloud is open: of an
+    answer that is skipped, the chance before it; else the final one."""
+    boundaries, told = read_boundaries(part["boundaries"]), []
+    for threshold in WATCHED:
+        stop = boundaries.at(threshold, 0)[0]
+        noted = [
+            row.kinds if row.before is None or row.before >= stop else row.before for row in rows
+        ]
+        told.append([threshold, quantiles_of(noted)])
+    return told
+
+
+def at_threshold(part: dict[str, Any], heads: HeldOut, threshold: float) -> dict[str, float]:
+    """What a report says of the default threshold."""
+    _, kept, wrong = next(row for row in part["risk"]["whole"] if row[0] == threshold)
+    rows = part["risk_rows"]
+    told = {
+        "threshold": threshold,
+        "kept_share": round(kept / rows, 4),
+        "kept_accuracy": round(1 - wrong / kept, 4),
+    }
+    if all(row.before is not None for row in heads.traces):
+        stop = read_boundaries(part["boundaries"]).at(threshold, 0)[0]
+        skipped = [row for row in heads.traces if (row.before or 0.0) < stop]
+        kept_rows = sum(row.kinds >= threshold for row in heads.traces)
+        lost = sum(row.kinds >= threshold for row in skipped)
+        told |= {
+            "skipped_share": round(len(skipped) / rows, 4),
+            "skipped_of_kept": round(lost / kept_rows, 4),
+        }
+    return told

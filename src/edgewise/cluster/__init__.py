@@ -1,1 +1,0 @@
-"""`edgewise deploy`: fronts and models as replicas on Ray Serve. Only that command loads it."""

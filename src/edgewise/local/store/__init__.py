@@ -1,1 +1,0 @@
-"""The store of weights: the catalogue; fetching, verifying and converting models."""

@@ -1,0 +1,133 @@
+"""A promise that grows from a workload's own verdicts, and holds at every moment."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from edgewise.decide.workload import (
+    GRID,
+    STARTS,
+    Evidence,
+    Verdict,
+    gather,
+    worth_judging,
+)
+
+PROBABILITY = 0.1
+START = GRID[STARTS[0][0]]
+
+
+def answers(draw: random.Random, chance: Callable[[float], float]) -> Iterator[Verdict]:
+    """Answers whose chance of being right is a function of their confidence."""
+    while True:
+        confidence = draw.random()
+        yield Verdict(confidence, draw.random() < chance(confidence))
+
+
+def first(count: int, verdicts: Iterator[Verdict]) -> list[Verdict]:
+    return [next(verdicts) for _ in range(count)]
+
+
+def test_nothing_is_promised_without_verdicts() -> None:
+    evidence = Evidence(0.1)
+    assert evidence.threshold(PROBABILITY) is None
+    assert not evidence.refutes(0.5, PROBABILITY)
+
+
+def test_as_many_right_verdicts_as_it_says_prove_something() -> None:
+    missing = Evidence(0.1).missing(PROBABILITY)
+    assert 25 < missing < 45
+    evidence = gather([Verdict(0.9, True)] * (missing - 1), 0.1)
+    assert evidence.threshold(PROBABILITY) is None
+    assert evidence.missing(PROBABILITY) == 1
+    evidence.add(Verdict(0.9, True))
+    assert evidence.threshold(PROBABILITY) == 0.0, "no answer below 0.9 was wrong either"
+
+
+def test_a_larger_error_or_probability_needs_fewer_verdicts() -> None:
+    assert Evidence(0.2).missing(0.1) < Evidence(0.1).missing(0.1) < Evidence(0.05).missing(0.1)
+    assert Evidence(0.1).missing(0.2) < Evidence(0.1).missing(0.1) < Evidence(0.1).missing(0.01)
+
+
+@pytest.mark.parametrize("wrong", [0.1, 0.15, 0.4])
+def test_an_error_above_the_stated_one_is_hardly_ever_promised_at_any_moment(wrong: float) -> None:
+    draw, broken, users = random.Random(7), 0, 60
+    for _ in range(users):
+        evidence = Evidence(0.1)
+        for verdict in first(120, answers(draw, lambda _: 1 - wrong)):
+            evidence.add(verdict)
+            if evidence.threshold(PROBABILITY) is not None:
+                broken += 1
+                break
+    assert broken / users <= PROBABILITY
+
+
+def test_the_threshold_is_near_the_lowest_that_holds() -> None:
+    def chance(confidence: float) -> float:
+        return 0.99 if confidence >= 0.4 else 0.3
+
+    found = gather(first(600, answers(random.Random(3), chance)), 0.1).threshold(PROBABILITY)
+    assert found is not None
+    # All answers above 0.32 are wrong in 10 %.
+    assert 0.32 < found < 0.5
+
+
+def test_verdicts_drawn_from_above_say_nothing_of_lower_thresholds() -> None:
+    evidence = gather([Verdict(0.9, True, above=START)] * 100, 0.1)
+    assert evidence.threshold(PROBABILITY) == START
+
+
+def test_a_promise_that_does_not_hold_here_is_refuted() -> None:
+    draw = random.Random(5)
+    wrong = gather(first(150, answers(draw, lambda _: 0.6)), 0.1)
+    right = gather(first(150, answers(draw, lambda _: 0.97)), 0.1)
+    assert wrong.refutes(0.5, PROBABILITY)
+    assert wrong.threshold(PROBABILITY) is None
+    assert not right.refutes(0.5, PROBABILITY)
+
+
+def test_a_promise_between_two_of_the_grid_is_refuted_by_what_it_keeps() -> None:
+    kept = gather([Verdict(0.9, False, above=0.8)] * 30, 0.1)
+    assert kept.refutes(0.8, PROBABILITY)
+    assert gather([Verdict(0.9, True, above=0.8)] * 99, 0.1).threshold(PROBABILITY) == START
+
+
+def test_errors_that_begin_after_a_proof_refute_it() -> None:
+    evidence = gather([Verdict(0.9, True)] * 200, 0.1)
+    assert evidence.threshold(PROBABILITY) == 0.0
+    wrong = 0
+    while evidence.threshold(PROBABILITY) is not None:
+        evidence.add(Verdict(0.9, False))
+        wrong += 1
+    assert 2 < wrong < 20
+    assert evidence.refutes(0.5, PROBABILITY)
+
+
+def test_a_right_promise_is_hardly_ever_refuted_at_any_moment() -> None:
+    draw, refuted, users = random.Random(11), 0, 60
+    for _ in range(users):
+        evidence = Evidence(0.1)
+        for verdict in first(120, answers(draw, lambda _: 0.9)):
+            evidence.add(verdict)
+            if evidence.refutes(0.3, PROBABILITY):
+                refuted += 1
+                break
+    assert refuted / users <= PROBABILITY
+
+
+def test_answers_that_will_not_be_kept_need_no_verdict() -> None:
+    def chance(confidence: float) -> float:
+        return 0.98 if confidence >= 0.6 else 0.2
+
+    draw = random.Random(2)
+    assert worth_judging(first(5, answers(draw, chance)), 0.1) == 0.0, "too few to say"
+    assert worth_judging(first(80, answers(draw, chance)), 0.1) > 0.4
+    assert worth_judging(first(80, answers(draw, lambda _: 0.99)), 0.1) < 0.2
+    assert worth_judging(first(80, answers(draw, lambda _: 0.1)), 0.1) == START
+
+
+def test_an_error_near_one_has_bets_too() -> None:
+    assert gather([Verdict(0.9, True)] * 40, 0.9).threshold(PROBABILITY) is not None

@@ -1,0 +1,336 @@
+"""A new user's own requests: thumbs one by one, a promise that grows, and one that is refuted.
+
+The calibration of these tests promises 10 % from a confidence of 0.8 on, to requests like those it
+was measured on. Whether this user's are like those, only verdicts can say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgewise import AsyncEngine, Engine, Settings
+from edgewise.errors import InvalidRequest, LedgerUnavailable
+from edgewise.monitor.verdicts import FRESH_S, Verdicts
+from edgewise.record.ledger import Ledger
+from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, word_tokens
+from edgewise.types.replies import Finished, Reply, TextDelta
+from tests.test_stated_risk import CHAT, TEN
+
+SURE = word_tokens("It is in Paris I think so", logprob=-0.01, margin=6.0, entropy=0.05)
+LESS = word_tokens("It is in Lyon I think so", logprob=-0.6, margin=2.0, entropy=0.5)
+UNSURE = word_tokens("It is in Nice I think so", logprob=-2.5, margin=0.1, entropy=2.5)
+LIFTED = "an error of at most 10 % with probability 90 %, proven by"
+
+
+@pytest.fixture
+def calibration(tmp_path: Path) -> str:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(CHAT))
+    return str(path)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, calibration: str) -> Settings:
+    return Settings.load({}, data_dir=tmp_path / "data", calibration=calibration)
+
+
+@pytest.fixture
+def routed(tmp_path: Path, calibration: str) -> Iterator[Settings]:
+    """With a cloud that is open."""
+    with LoopbackCloud() as cloud:
+        cloud.always(Answer(text="It is in Paris I think so"))
+        environment = {"OPENAI_API_KEY": "a-key", "OPENAI_BASE_URL": cloud.openai_url}
+        yield Settings.load(environment, data_dir=tmp_path, calibration=calibration)
+
+
+def engine_of(settings: Settings, *answers: Any, **parts: Any) -> Engine:
+    return Engine(settings, backend=ScriptedBackend(answers or [SURE]), **parts)
+
+
+def judge(engine: Engine, count: int, right: bool = True, key: str = "") -> Reply:
+    """So many requests, each with a thumb; what the next one is told."""
+    for _ in range(count):
+        engine.feedback(engine.complete("Where?", max_error=0.1, budget_key=key).id, right=right)
+    return engine.complete("Where?", max_error=0.1, budget_key=key)
+
+
+# -- the story -------------------------------------------------------------------------------------
+
+
+def test_a_new_user_gets_a_promise_of_their_own_keeps_more_and_loses_it_when_it_is_wrong(
+    settings: Settings,
+) -> None:
+    with engine_of(settings) as engine:
+        # Day one: all that is known was measured on other people's questions.
+        first = engine.complete("Where?", max_error=0.1)
+        assert (first.decision.threshold, first.decision.objective) == (0.8, TEN)
+        (outlook,) = engine.parts.verdicts.outlooks()
+        missing = outlook.learnt.missing
+        assert str(outlook) == (
+            f"with {missing} more right verdicts 10 % can be promised here; "
+            "today 100 % of what is judged stays"
+        )
+
+        # Thumbs, one by one. One before the last nothing has changed.
+        assert judge(engine, missing - 1).decision.objective == TEN
+        (outlook,) = engine.parts.verdicts.outlooks()
+        assert str(outlook).startswith("with 1 more right verdict 10 %")
+
+        # The promise appears, and the decision says what it rests on.
+        proven = judge(engine, 1)
+        assert proven.decision.objective == f"{LIFTED} {missing} verdicts of this workload"
+        assert proven.decision.reason.endswith(proven.decision.objective)
+        assert (proven.decision.code, proven.decision.threshold) == ("kept_confident", 0.0)
+
+    # It outlives the program, and lets less sure answers stay that the calibration gave up on.
+    with engine_of(settings, LESS) as engine:
+        kept = engine.complete("Where?", max_error=0.1)
+        assert kept.confidence is not None and kept.confidence < 0.8
+        assert (kept.decision.code, kept.needs_cloud_handoff) == ("kept_confident", False)
+
+    # What is asked changes, and the answers are wrong: the proof is void.
+    with engine_of(settings) as engine:
+        refuted = judge(engine, 30, right=False)
+        assert refuted.needs_cloud_handoff
+        assert refuted.decision.degraded_code
+        assert "30 say wrong" in str(engine.parts.verdicts.outlooks()[0])
+        assert refuted.decision.objective == (
+            f"{TEN} is not promised: {missing + 30} verdicts of this workload refute it here"
+        )
+
+
+def test_what_verdicts_refute_leaves_although_the_calibration_promises_it(routed: Settings) -> None:
+    with engine_of(routed) as engine:
+        for _ in range(40):
+            reply = engine.complete("Where?", max_error=0.1)
+            if reply.source == "cloud":
+                break
+            engine.feedback(reply.id, right=False)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_risk_unproven")
+    assert reply.decision.reason.startswith(f"{TEN} is not promised: ")
+
+
+# -- what a verdict proves, and for whom -----------------------------------------------------------
+
+
+def test_a_key_is_a_workload_and_learns_nothing_from_another(settings: Settings) -> None:
+    # Sixty equal requests are a drift, which would be told besides.
+    with engine_of(settings.with_changes(on_drift="report")) as engine:
+        assert LIFTED in judge(engine, 60, key="ann").decision.objective
+        assert engine.complete("Where?", max_error=0.1, budget_key="bob").decision.objective == TEN
+        assert engine.complete("Where?", max_error=0.1).decision.objective == TEN
+
+
+def test_another_calibration_begins_anew(settings: Settings, tmp_path: Path) -> None:
+    with engine_of(settings) as engine:
+        judge(engine, 60)
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(CHAT | {"name": "fitted-again"}))
+    with engine_of(settings.with_changes(calibration=str(other))) as engine:
+        assert engine.complete("Where?", max_error=0.1).decision.objective == TEN
+
+
+def test_verdicts_on_what_was_kept_prove_nothing_of_what_left(routed: Settings) -> None:
+    """Only answers from the threshold on stay while a cloud is open, so nobody judged the rest."""
+    with engine_of(routed) as engine:
+        kept = judge(engine, 60)
+        assert kept.decision.kept_from == kept.decision.threshold
+        assert kept.decision.threshold is not None and kept.decision.threshold >= 0.8
+        assert LIFTED in kept.decision.objective
+
+
+def test_a_verdict_on_the_clouds_answer_says_nothing_of_the_device(routed: Settings) -> None:
+    with engine_of(routed, UNSURE) as engine:
+        left = judge(engine, 40)
+        (said, *_) = engine.ledger.verdicts("")
+    assert (left.source, said.right, said.confidence) == ("cloud", True, None)
+    assert left.decision.objective == TEN
+
+
+def test_a_second_verdict_replaces_the_first_but_no_program_overrules_a_person(
+    settings: Settings,
+) -> None:
+    with engine_of(settings) as engine:
+        reply = engine.complete("Where?", check=lambda reply: "Paris" in reply.text)
+        verdicts = engine.parts.verdicts
+
+        def now() -> tuple[bool, str]:
+            (said,) = engine.ledger.verdicts("")
+            return said.right, said.judged_by
+
+        assert now() == (True, "check")
+        verdicts.say(reply.id, False, "audit")
+        assert now() == (False, "audit")
+        engine.feedback(reply.id, right=True)
+        assert now() == (True, "person")
+        verdicts.say(reply.id, False, "audit")
+        assert now() == (True, "person")
+        engine.feedback(reply.id, right=False)
+        assert now() == (False, "person")
+
+
+def test_a_verdict_that_was_changed_takes_its_proof_back(settings: Settings) -> None:
+    with engine_of(settings) as engine:
+        assert LIFTED in judge(engine, 60).decision.objective
+        for said in engine.ledger.verdicts("")[:20]:
+            engine.feedback(said.id, right=False)
+        assert LIFTED not in engine.complete("Where?", max_error=0.1).decision.objective
+
+
+def test_nothing_is_learnt_from_private_requests_unless_that_is_allowed(
+    settings: Settings,
+) -> None:
+    with engine_of(settings) as engine:
+        reply = engine.complete("Where?", private=True, check=lambda _: True)
+        with pytest.raises(InvalidRequest, match="private, and nothing is learnt"):
+            engine.feedback(reply.id, right=True)
+        assert engine.ledger.verdicts("") == []
+    with engine_of(settings.with_changes(learn_from_private=True)) as engine:
+        engine.feedback(reply.id, right=True)
+        assert len(engine.ledger.verdicts("")) == 1
+
+
+def test_the_cloud_in_an_audit_says_whether_it_agrees(routed: Settings) -> None:
+    settings = routed.with_changes(audit_share=1.0)
+    with engine_of(settings) as engine:
+        reply = engine.complete("Where?")
+        assert engine.parts.auditor is not None and engine.parts.auditor.wait(30)
+        (said,) = engine.ledger.verdicts("")
+    assert (said.id, said.right, said.judged_by) == (reply.id, True, "audit")
+
+
+# -- streams, many at once, an event loop ----------------------------------------------------------
+
+
+def test_a_stream_under_ones_own_promise_shows_nothing_before_the_whole_is_judged(
+    routed: Settings,
+) -> None:
+    late = (*SURE[:6], *(replace(each, logprob=-9.0) for each in SURE[:6]))
+    with engine_of(routed) as engine:
+        judge(engine, 60)
+    with engine_of(routed, late) as engine:
+        *events, last = engine.stream("Where?", max_error=0.1)
+    assert isinstance(last, Finished) and LIFTED in last.reply.decision.objective
+    shown = "".join(each.text for each in events if isinstance(each, TextDelta))
+    assert (last.reply.source, shown) == ("cloud", "It is in Paris I think so")
+
+
+def test_a_stream_that_was_shown_early_teaches_nothing_while_it_might_have_left(
+    routed: Settings,
+) -> None:
+    with engine_of(routed) as engine:
+        *_, last = engine.stream("Where?")
+        assert isinstance(last, Finished) and last.reply.source == "local"
+        engine.feedback(last.reply.id, right=True)
+        assert engine.ledger.verdicts("")[0].above is None
+        assert engine.parts.verdicts.outlooks()[0].learnt.verdicts == 0
+    alone = routed.with_changes(policy="local_only")
+    with engine_of(alone) as engine:
+        *_, last = engine.stream("Where?")
+        assert isinstance(last, Finished)
+        engine.feedback(last.reply.id, right=True)
+        assert engine.ledger.verdicts("")[-1].above == 0.0
+
+
+def test_many_at_once_lose_no_verdict(settings: Settings) -> None:
+    async def all_of_them() -> None:
+        async with AsyncEngine(settings, backend=ScriptedBackend([SURE])) as engine:
+            replies = await asyncio.gather(
+                *(engine.complete("Where?", check=lambda _: True) for _ in range(20))
+            )
+            await asyncio.gather(*(engine.feedback(one.id, right=False) for one in replies))
+            said = engine.engine.ledger.verdicts("")
+            assert len(said) == 20 and not any(each.right for each in said)
+            assert engine.engine.parts.verdicts.outlooks()[0].learnt.verdicts == 20
+
+    asyncio.run(all_of_them())
+
+
+def test_what_another_process_says_is_known_soon(settings: Settings) -> None:
+    clock = 100.0
+    with engine_of(settings) as engine, engine_of(settings) as other:
+        reply = other.complete("Where?")
+        verdicts = Verdicts(settings, engine.ledger, lambda: clock)
+        assert verdicts.outlooks()[0].learnt.verdicts == 0
+        other.feedback(reply.id, right=True)
+        assert verdicts.outlooks()[0].learnt.verdicts == 0, "read a moment ago"
+        clock += FRESH_S
+        assert verdicts.outlooks()[0].learnt.verdicts == 1
+
+
+# -- what goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_wrong_verdict_is_one_line(settings: Settings) -> None:
+    with engine_of(settings) as engine:
+        for bad, words in (("nobody", "no such request"), (7, "no such request"), ("", "no such")):
+            with pytest.raises(InvalidRequest, match=words):
+                engine.feedback(bad, right=True)  # type: ignore[arg-type]
+        reply = engine.complete("Where?")
+        with pytest.raises(InvalidRequest, match="right: expected True or False"):
+            engine.feedback(reply.id, right="yes")  # type: ignore[arg-type]
+        with pytest.raises(InvalidRequest, match="check: must return True or False"):
+            engine.complete("Where?", check=lambda _: "yes")  # type: ignore[arg-type, return-value]
+        with pytest.raises(ZeroDivisionError):
+            engine.complete("Where?", check=lambda _: bool(1 / 0))
+        assert engine.ledger.verdicts("") == []
+
+
+def test_a_locked_ledger_refuses_the_verdict_aloud(settings: Settings) -> None:
+    ledger = Ledger(settings.ledger_path, busy_s=0.05)
+    with engine_of(settings, ledger=ledger) as engine:
+        reply = engine.complete("Where?")
+        with lock_of(ledger.path):
+            with pytest.raises(LedgerUnavailable, match="locked"):
+                engine.feedback(reply.id, right=True)
+            checked = engine.complete("Where?", check=lambda _: True)
+            assert "locked" in checked.unrecorded, "the answer matters more"
+        assert engine.ledger.verdicts("") == []
+
+
+def test_a_refuted_promise_does_not_come_back_while_the_ledger_is_away(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with engine_of(settings) as engine:
+        refuted = judge(engine, 30, right=False)
+
+        def away(_: str) -> Any:
+            raise LedgerUnavailable("away")
+
+        monkeypatch.setattr(engine.ledger, "verdicts", away)
+        engine.parts.verdicts._known[""].read_at -= FRESH_S  # time passes
+        again = engine.complete("Where?", max_error=0.1)
+        assert again.decision.objective == refuted.decision.objective
+
+
+class lock_of:
+    """Another process that holds the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        self._connection = sqlite3.connect(self._path, isolation_level=None)
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+
+def test_threads_that_ask_and_judge_agree_with_the_ledger(settings: Settings) -> None:
+    with engine_of(settings) as engine:
+        threads = [threading.Thread(target=judge, args=(engine, 10)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert engine.parts.verdicts.outlooks()[0].learnt.verdicts == 40
