@@ -119,7 +119,8 @@ class Stream(threading.Thread):
 def streams(cluster: Cluster, count: int = 6) -> list[Stream]:
     """So many answers, each of which has begun.
 
-    HAProxy needs a moment to learn which replicas are there. What it could not begin is asked again, as a client would.
+    HAProxy needs a moment to learn which replicas are there. What it could not begin is asked
+    again, as a client would.
     """
     running = [Stream(cluster.url, f"Question {number}?") for number in range(count)]
     until = time.monotonic() + PATIENCE_S
