@@ -253,14 +253,16 @@ def token_bytes(metadata: Mapping[str, Any]) -> list[bytes]:
     ]
 
 
-def trace(model_path: Path, rows_path: Path, out: Path, *, device: str, batch: int) -> None:
+def trace(
+    model_path: Path, rows_path: Path, out: Path, *, device: str, batch: int, longest: int
+) -> None:
     """Answer all rows. The folder `out` appears only when all of it is there."""
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
     file = GgufFile(model_path)
     model, shape = load_model(file, device)
     prompts = [row["tokens"] for row in read_rows(rows_path)]
-    found = answer(model, shape, prompts, end_tokens(file.metadata), batch=batch)
+    found = answer(model, shape, prompts, end_tokens(file.metadata), batch=batch, longest=longest)
     layers = watched_layers(shape.layers)
     spelt = token_bytes(file.metadata)
     answers = [
@@ -289,12 +291,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--longest", type=int, default=LONGEST_ANSWER, help="tokens of an answer")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
     if options.out.exists():
         sys.stdout.write(f"{options.out.name} is there already\n")
         return 0
-    trace(options.model, options.rows, options.out, device=options.device, batch=options.batch)
+    trace(
+        options.model,
+        options.rows,
+        options.out,
+        device=options.device,
+        batch=options.batch,
+        longest=options.longest,
+    )
     return 0
 
 

@@ -112,10 +112,11 @@ def test_a_trace_leaves_a_folder_that_the_fit_can_read(model: Path, tmp_path: Pa
     with gzip.open(rows, "wt") as file:
         for prompt in PROMPTS:
             file.write(json.dumps({"tokens": prompt}) + "\n")
-    trace(model, rows, tmp_path / "out", device="cpu", batch=2)
+    trace(model, rows, tmp_path / "out", device="cpu", batch=2, longest=5)
     layers = watched_layers(LAYERS)
     with np.load(tmp_path / "out" / "answers.npz") as answers:
         texts, lengths = json.loads(str(answers["texts"])), answers["lengths"]
+        assert answers["tokens"].shape == (len(PROMPTS), 5) and lengths.max() <= 5
     assert len(texts) == len(PROMPTS)
     assert texts[0].startswith("w") == bool(lengths[0])
     assert (tmp_path / "out" / f"mean-{layers[0]}.npz").exists()
