@@ -74,10 +74,19 @@ def load_model(file: GgufFile, device: str) -> tuple[ChatModel, ModelShape]:
         def named(name: str) -> Tensor:
             return tensor(f"blk.{number}.{name}")
 
-        q, k = named("attn_q.weight"), named("attn_k.weight")
-        if shape.turns_neighbours:
-            q, k = (halves_first(each[None], shape.head_width)[0] for each in (q, k))
-        biases = [named(f"attn_{each}.bias") for each in "qkv"] if shape.biased else None
+        def turned(name: str) -> Tensor:
+            found = named(name)
+            if not shape.turns_neighbours:
+                return found
+            rows = halves_first(found.reshape(1, len(found), -1), shape.head_width)
+            return rows.reshape(found.shape)
+
+        q, k = turned("attn_q.weight"), turned("attn_k.weight")
+        biases = (
+            [turned("attn_q.bias"), turned("attn_k.bias"), named("attn_v.bias")]
+            if shape.biased
+            else None
+        )
         return LayerWeights(
             attention_norm=named("attn_norm.weight"),
             qkv=torch.cat([q, k, named("attn_v.weight")]),

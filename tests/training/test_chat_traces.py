@@ -12,6 +12,8 @@ from training.base_weights import GgufFile
 from training.export import write_gguf
 from training.trace_files import CLIP, STEPS, pack_states
 
+from edgewise.local.convert import qwen2_as_llama
+
 torch = pytest.importorskip("torch", reason="training needs torch; serving does not")
 
 WIDTH, LAYERS, END = 64, 28, 49
@@ -53,6 +55,7 @@ def model(request: Any, tmp_path: Path) -> Path:
         f"{kind}.attention.layer_norm_rms_epsilon": 1e-5,
         f"{kind}.rope.freq_base": 10000.0,
         "tokenizer.ggml.tokens": TOKENS,
+        "general.file_type": 0,
     }
     path = tmp_path / "model.gguf"
     write_gguf(path, metadata, tensors, dict.fromkeys(tensors, "F32"))
@@ -78,6 +81,20 @@ def test_a_batch_answers_like_each_prompt_alone(model: Path) -> None:
         for name in ("logprobs", "margins", "entropies"):
             ours, theirs = together[name][number][:length], alone[name][0][:length]
             assert np.allclose(ours, theirs, atol=1e-3), name
+
+
+@pytest.mark.parametrize("model", ["qwen2"], indirect=True)
+def test_a_rearranged_file_answers_as_the_original(model: Path, tmp_path: Path) -> None:
+    from training.chat_traces import answer, load_model
+
+    rearranged = tmp_path / "rearranged.gguf"
+    qwen2_as_llama(model, rearranged)
+    one, other = (
+        answer(*load_model(GgufFile(path), "cpu"), PROMPTS[:2], [END], longest=6)
+        for path in (model, rearranged)
+    )
+    assert (one["tokens"] == other["tokens"]).all()
+    assert np.allclose(one["mean"], other["mean"], atol=1e-3)
 
 
 def test_states_and_evidence_are_those_of_one_pass_over_prompt_and_answer(model: Path) -> None:
