@@ -32,6 +32,8 @@ TOOLS = (
     tool("find_route", "Find a route to a place", to="string"),
     tool("book_table", "Book a table at a restaurant", restaurant="string"),
     tool("send_email", "Send an email to a person", to="string", body="string"),
+    tool("close_blinds", "Close the blinds of a room", room="string"),
+    tool("lock_door", "Lock a door", door="string"),
 )
 # A request, and a call of the device that it holds back.
 HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -104,6 +106,12 @@ HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("I wonder whether to cancel 1043", "cancel_order", dict(number=1043)),
     ("Not sure whether to cancel 1043", "cancel_order", dict(number=1043)),
     ("Ask me before cancelling 1043", "cancel_order", dict(number=1043)),
+    ("Don't turn on the lights in the hall", "turn_off_lights", dict(room="hall")),
+    ("don't turn the lights in the hall on yet", "turn_off_lights", dict(room="hall")),
+    ("Don't switch the lights on", "turn_off_lights", dict(room="hall")),
+    ("Don't open the blinds", "close_blinds", dict(room="hall")),
+    ("You shouldn't unlock the door", "lock_door", dict(door="front")),
+    ("Don't remind me to call mom just yet", "cancel_reminder", dict(text="call mom")),
 )
 # A request, and a call that it asks for.
 ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -167,6 +175,9 @@ ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("I don't know the way, find a route to Oslo", "find_route", dict(to="Oslo")),
     ("Don't remind me to call mom any more", "cancel_reminder", dict(text="call mom")),
     ("I won't be late, set an alarm for 5", "set_alarm", dict(hour=5)),
+    ("Don't leave the lights in the hall on", "turn_off_lights", dict(room="hall")),
+    ("Don't turn the lights on any more", "turn_off_lights", dict(room="hall")),
+    ("Don't keep the blinds open", "close_blinds", dict(room="hall")),
     ("Tell Anna I was going to call", "send_message", dict(recipient="Anna", message="call")),
     ("I'm not sure of the way, find a route to Oslo", "find_route", dict(to="Oslo")),
 )

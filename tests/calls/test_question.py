@@ -112,6 +112,12 @@ def test_what_a_program_calls_an_identifier_is_asked_for_by_its_name() -> None:
     assert asked == "What is the property id?"
 
 
+def test_degrees_are_counted_on_any_scale() -> None:
+    fields = {"degrees": {"type": "number", "description": "degrees Celsius"}}
+    heat = Tool("heat", "Set the heating", {"type": "object", "properties": fields})
+    assert question_text([Question("heat", ("degrees",))], [heat]) == "How many degrees Celsius?"
+
+
 def test_a_switch_is_asked_for_with_yes_or_no() -> None:
     fields = {
         "is_private": {"type": "boolean", "description": "Whether only you see it"},

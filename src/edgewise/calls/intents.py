@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -730,6 +730,14 @@ _UNDOING = word_set(
     """cancel delete remove disable stop mute block deactivate dismiss unset off close lock pause
     silence decline reject clear unsubscribe avoid skip ignore never nevermind dnd disturb"""
 )
+# What such tools undo. Who keeps it from being done asks for less than that: "don't turn it on"
+# turns nothing off, "don't leave it on" does.
+_UNDONE = {
+    "close": "open", "deactivate": "activate", "disable": "enable", "lock": "unlock",
+    "off": r"(?:turn|switch|put|power)\b.* on", "stop": "start|begin", "unsubscribe": "subscribe",
+}  # fmt: skip
+_ANY_MORE = re.compile(r"\bany ?(?:more|longer)\b")
+_NOT_YET = re.compile(r"\byet\b|\b(?:right|just) now\b")
 # The first verb of a tool that changes nothing: asking whether is a reason to look it up.
 _LOOKS_UP = word_set(
     """get find search look lookup check show list read fetch query view see tell count calculate
@@ -789,12 +797,22 @@ def _is_named_in(tool: Tool, clause: _Clause) -> bool:
 
 def _does_what_is_not_wanted(tool: Tool, held: Sequence[_Clause]) -> bool:
     undoes = _UNDOING.intersection(name_words(tool.name))
-    if any(clause.kind != "negated" for clause in held):
+    if any(clause.kind != "negated" or _only_keeps(clause, undoes) for clause in held):
         return False
     said = {word for clause in held for word in clause.text.lower().split()}
     roots = {stem(word) for word in said}
     own = {stem(word) for word in undoes}
     return bool(undoes) and own.isdisjoint(roots)
+
+
+def _only_keeps(clause: _Clause, undoes: Set[str]) -> bool:
+    """Whether the words only keep from being done what a tool undoes: "don't open it yet"."""
+    if _NOT_YET.search(clause.plain):
+        return True
+    found = _NEGATED.match(clause.plain)
+    rest = found["rest"] if found else clause.plain
+    acts = "|".join(_UNDONE[word] for word in undoes & _UNDONE.keys())
+    return bool(acts and re.match(rf"(?:{acts})\b", rest)) and not _ANY_MORE.search(rest)
 
 
 def _only_looks_up(tool: Tool) -> bool:

@@ -657,6 +657,10 @@ def read_reply(text: str) -> ReadAnswer:
     return ReadAnswer(calls, questions)
 
 
+# Behind the thing that it counts: "degrees Celsius" are degrees.
+_SCALE = re.compile(r" (?:Celsius|Fahrenheit)$", re.IGNORECASE)
+
+
 def question_text(questions: Sequence[Question], tools: Sequence[Tool]) -> str:
     """The questions in plain English, by what the schemas say of the parameters."""
     known = {tool.name: tool for tool in tools}
@@ -696,7 +700,7 @@ def _counts(tool: Tool | None, name: str) -> bool:
 
 
 def _is_plural(words: str) -> bool:
-    last = words.rpartition(" ")[2]
+    last = _SCALE.sub("", words).rpartition(" ")[2]
     return last == "people" or (last.endswith("s") and not last.endswith(("ss", "us", "is")))
 
 
