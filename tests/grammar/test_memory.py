@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from edgewise.grammar import tools as memory
-from edgewise.grammar.tools import per_tool, per_toolbox
+from edgewise.grammar.tools import per_field, per_tool, per_toolbox
 from edgewise.types.messages import Tool
 
 LAMP, FAN = Tool("lamp"), Tool("fan")
@@ -52,6 +53,19 @@ def test_the_text_and_the_order_of_the_tools_count() -> None:
     assert read("b", [LAMP, FAN]) == 2
     assert read("a", [FAN, LAMP]) == 3
     assert read("a", []) == 4
+
+
+def test_a_field_is_looked_at_once_by_its_name_and_its_schema() -> None:
+    seen: list[str] = []
+
+    @per_field
+    def read(name: str, schema: Mapping[str, Any]) -> int:
+        seen.append(name)
+        return len(seen)
+
+    text, number = {"type": "string"}, {"type": "number"}
+    assert [read("a", text), read("a", text), read("b", text), read("a", number)] == [1, 1, 2, 3]
+    assert read("a", dict(text)) == 4, "an equal one may change on its own"
 
 
 def test_what_raises_is_tried_again() -> None:

@@ -33,7 +33,7 @@ from edgewise.calls.values.words import (
     tokens,
     words,
 )
-from edgewise.grammar.tools import TYPE_NAMES, Kind, definitions_of, options_of
+from edgewise.grammar.tools import TYPE_NAMES, Kind, definitions_of, options_of, per_field
 from edgewise.grammar.tools import resolve as follow
 from edgewise.types.messages import Tool
 from edgewise.types.replies import Found
@@ -204,6 +204,7 @@ def resolve(field: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**options[0], **found} if len(options) == 1 else found
 
 
+@per_field
 def wanted(name: str, schema: Mapping[str, Any]) -> Wanted:
     """What this parameter stands for; a judgement by its words, so never more than likely."""
     description = description_of(schema).lower()

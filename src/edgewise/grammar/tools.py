@@ -94,6 +94,7 @@ def per_toolbox(
 ) -> Callable[[str, Sequence[Tool]], Found]:
     """`work` on a text and some tools in their order, done once while they are talked about."""
     known = _Memory[tuple[str, tuple[int, ...]], tuple[tuple[Tool, ...], Found]]()
+    sizes = per_tool(_size)
 
     @functools.wraps(work)
     def remembered(text: str, tools: Sequence[Tool]) -> Found:
@@ -102,7 +103,25 @@ def per_toolbox(
         if entry is None:
             held = tuple(tools)
             entry = (held, work(text, held))
-            known.put(key, entry, len(text) + sum(map(_size, held)), MOST_TOOLBOXES)
+            known.put(key, entry, len(text) + sum(map(sizes, held)), MOST_TOOLBOXES)
+        return entry[1]
+
+    return remembered
+
+
+def per_field(
+    work: Callable[[str, Mapping[str, Any]], Found],
+) -> Callable[[str, Mapping[str, Any]], Found]:
+    """`work` on a parameter's name and its schema, done once while it is talked about."""
+    known = _Memory[tuple[str, int], tuple[Mapping[str, Any], Found]]()
+
+    @functools.wraps(work)
+    def remembered(name: str, schema: Mapping[str, Any]) -> Found:
+        key = (name, id(schema))
+        entry = known.get(key)
+        if entry is None:
+            entry = (schema, work(name, schema))
+            known.put(key, entry, len(name) + _size_of(schema), MOST_TOOLS)
         return entry[1]
 
     return remembered
@@ -127,7 +146,11 @@ class _Memory(Generic[Key, Found]):
 
 
 def _size(tool: Tool) -> int:
-    size, waiting = len(tool.description), [tool.parameters]
+    return len(tool.description) + _size_of(tool.parameters)
+
+
+def _size_of(schema: object) -> int:
+    size, waiting = 0, [schema]
     while waiting and size <= MOST_HELD:  # a schema made in Python may hold itself
         value: Any = waiting.pop()
         size += _VALUE_HELD

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ class GuidedGrammar(Rules):
         )
         if self._matcher.is_error():
             raise self._unread
+
+    def again(self) -> GuidedGrammar:
+        """The same grammar from where this one stands, on its own."""
+        other = copy(self)
+        other._matcher = self._matcher.deep_copy()  # noqa: SLF001 - one of its own kind
+        return other
 
     @property
     def _unread(self) -> GenerationFailed:

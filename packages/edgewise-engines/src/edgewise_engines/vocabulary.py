@@ -42,6 +42,9 @@ _ENDS = frozenset({
     "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<REPO>", "<reponame>", "<|file_sep|>",
 })  # fmt: skip
+# Reading a grammar costs more than writing a short call under it, and the next request of an
+# application has the same tools.
+_MOST_GRAMMARS, _LONGEST_KEPT = 16, 50_000
 _END_IDS = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 
 
@@ -169,6 +172,7 @@ class Vocabulary:
         self._raw = self._hidden | frozenset[int](about["own"])
         self._unused = frozenset[int](about["unused"])
         self._bytes = spelling_of_bytes()
+        self._grammars: dict[str, GuidedGrammar] = {}  # that were read, each where it begins
 
     @property
     def bos(self) -> str:
@@ -213,7 +217,13 @@ class Vocabulary:
     def grammar(self, text: str) -> GuidedGrammar:
         from edgewise_engines.grammar import GuidedGrammar  # noqa: PLC0415 - loads numpy
 
-        return GuidedGrammar(self._guided, self._ends, text, runtime=self._runtime)
+        if (read := self._grammars.get(text)) is None:
+            read = GuidedGrammar(self._guided, self._ends, text, runtime=self._runtime)
+            if len(self._grammars) >= _MOST_GRAMMARS:
+                self._grammars.clear()
+            if len(text) <= _LONGEST_KEPT:
+                self._grammars[text] = read
+        return read.again()
 
     @cached_property
     def _guided(self) -> Any:

@@ -22,6 +22,7 @@ from edgewise.local.llama_api import load_api
 from edgewise.local.llama_runtime import Weights
 from edgewise.local.store import InstalledModel
 from edgewise.types.messages import Tool
+from edgewise_engines import grammar
 from edgewise_engines.vocabulary import Vocabulary, write_vocabulary
 
 pytestmark = pytest.mark.real_model
@@ -180,6 +181,27 @@ def test_one_token_is_tried_without_the_whole_mask(pair: Pair) -> None:
     tokens = {*range(0, ours.size, 97), *np.flatnonzero(expected).tolist()}
     for token in sorted(tokens):
         assert mine.allowed(np.array([token])) == expected[token]
+
+
+def test_a_grammar_is_read_once_and_each_answer_has_its_own_place_in_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    to_lark = grammar.to_lark
+
+    def counted(text: str) -> str:
+        read.append(text)
+        return to_lark(text)
+
+    monkeypatch.setattr(grammar, "to_lark", counted)
+    words, everything = pair[0], np.arange(pair[0].size)
+    one, two = words.grammar('root ::= "once" "more"'), words.grammar('root ::= "once" "more"')
+    assert len(read) == 1
+    begins = two.allowed(everything)
+    one.accept(int(np.flatnonzero(one.allowed(everything))[0]))
+    assert not np.array_equal(one.allowed(everything), begins)
+    assert np.array_equal(two.allowed(everything), begins)
+    assert np.array_equal(words.grammar('root ::= "once" "more"').allowed(everything), begins)
 
 
 @pytest.mark.parametrize(
