@@ -247,7 +247,6 @@ def test_what_a_public_method_takes_or_returns_is_public(public: type) -> None:
 # It stays if it is loaded by name, or if it has one of these reasons.
 SHORT = 80  # lines
 ALONE_BECAUSE = {
-    "edgewise.calibrate.questions": "the loader of a frozen file, which lies beside it",
     "edgewise.speech.microphone": "a dependency of its own, in an extra",
 }
 

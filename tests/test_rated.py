@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise import Engine, parts
-from edgewise.calibrate import questions
+from edgewise.calibrate import rows
 from edgewise.calibrate.answers import Question
 from edgewise.calibrations import calibration_of
 from edgewise.decide.calibration import CHAT
@@ -74,7 +74,7 @@ def _questions(most: int | None = None) -> list[Question]:
 @pytest.fixture
 def calibrated(run: Run, monkeypatch: pytest.MonkeyPatch) -> Settings:
     backend = Knowing(_questions())
-    monkeypatch.setattr(questions, "builtin_questions", _questions)
+    monkeypatch.setattr(rows, "builtin_questions", _questions)
     monkeypatch.setattr(parts, "open_backend", lambda settings: backend)
     told = run("calibrate", "--builtin", "--model", "smol@cactus", "--yes", "--json").json
     assert told["score"] == "the runtime's own confidence"

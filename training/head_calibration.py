@@ -30,7 +30,7 @@ import numpy as np
 from edgewise.calibrate.builtin import Early, JudgedRows, fit_sound, part
 from edgewise.calibrate.fit import FEATURES, KIND_FOLDS, folds_of, kept_share
 from edgewise.calibrate.metrics import expected_calibration_error
-from edgewise.calibrate.questions import builtin_questions
+from edgewise.calibrate.rows import builtin_questions
 from edgewise.decide.calibration import FORMAT, parse_calibration
 from edgewise_bench.chat.held_out import FORMAT as HELD_OUT_FORMAT
 from edgewise_bench.chat.held_out import SPLITS, packed_chances

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edgewise import parts
-from edgewise.calibrate.questions import builtin_calls, builtin_questions
+from edgewise.calibrate.rows import builtin_calls, builtin_questions
 from edgewise.calls.function_gemma import FunctionGemma
 from edgewise.calls.prompt import render_answer
 from edgewise.cli import calibrate

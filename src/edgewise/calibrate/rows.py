@@ -1,4 +1,4 @@
-"""Reads a file of labelled requests: one JSON object a line, all for the same task.
+"""Labelled requests: the built-in ones, and those of a file, a JSON object a line, for one task.
 
 {"prompt": "...", "answer": "Paris"}                      chat; also "kind", "match", "system"
 {"prompt": "...", "tools": [...], "calls": [...]}         function calls; [] if none is right
@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,3 +179,52 @@ def _text(where: str, row: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidRequest(f"{where}: {name} must be a text")
     return value
+
+
+# -- the built-in questions ------------------------------------------------------------------------
+#
+# With answers a program can check. They make a model that nobody has measured comparable with one
+# that was. The measurements have the generator, which writes the file.
+
+FILE = "questions.jsonl.gz"
+
+
+def builtin_questions(most: int | None = None) -> list[Question]:
+    """The first of them; kinds take turns, so a part is a fair part."""
+    return [question for question, _ in _chat()[:most]]
+
+
+def family_of(kind: str, otherwise: str = "") -> str:
+    """The family of one of our kinds; `otherwise` for a kind of somebody else."""
+    return _families().get(kind, otherwise)
+
+
+def builtin_calls(most: int | None = None) -> tuple[LabelledCall, ...]:
+    """Requests for calls, all different; tools take turns."""
+    return tuple(_frozen_call(row) for row in _frozen_rows() if "calls" in row)[:most]
+
+
+@cache
+def _families() -> dict[str, str]:
+    return {question.kind: family for question, family in _chat()}
+
+
+@cache
+def _chat() -> tuple[tuple[Question, str], ...]:
+    return tuple(_frozen_question(row) for row in _frozen_rows() if "calls" not in row)
+
+
+def _frozen_question(row: dict[str, Any]) -> tuple[Question, str]:
+    family = row.pop("family")
+    row |= {name: tuple(row[name]) for name in ("accepted", "rivals", "rejected") if name in row}
+    return Question(**row), family
+
+
+def _frozen_call(row: Mapping[str, Any]) -> LabelledCall:
+    tools = tuple(Tool(**tool) for tool in row["tools"])
+    return LabelledCall(row["prompt"], tools, tuple((name, given) for name, given in row["calls"]))
+
+
+def _frozen_rows() -> list[dict[str, Any]]:
+    packed = (resources.files("edgewise.calibrate") / FILE).read_bytes()
+    return [json.loads(line) for line in gzip.decompress(packed).splitlines()]

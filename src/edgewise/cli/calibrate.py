@@ -196,8 +196,7 @@ def _fit_file(settings: Settings, file: Path, model: str | None, seed: int) -> N
 
 def _fit_builtin_calls(settings: Settings, model: str | None, seed: int, most: int | None) -> New:
     """Our own requests for calls."""
-    from edgewise.calibrate.questions import builtin_calls  # noqa: PLC0415
-    from edgewise.calibrate.rows import Labelled  # noqa: PLC0415
+    from edgewise.calibrate.rows import Labelled, builtin_calls  # noqa: PLC0415
 
     labelled = Labelled("call", calls=builtin_calls(most))
     about = "our own requests for calls, answered here by the model itself"
@@ -235,7 +234,7 @@ def _fit_builtin(
     """Our own questions, for as long as the time allows."""
     from edgewise import parts  # noqa: PLC0415
     from edgewise.calibrate import builtin, traces  # noqa: PLC0415
-    from edgewise.calibrate.questions import builtin_questions  # noqa: PLC0415
+    from edgewise.calibrate.rows import builtin_questions  # noqa: PLC0415
 
     settings = settings.with_changes(model=model) if model else settings
     settings = ensure_model(choose_model(settings, "local_only"), "local_only")

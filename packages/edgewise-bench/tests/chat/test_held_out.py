@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from edgewise.calibrate.questions import builtin_questions
+from edgewise.calibrate.rows import builtin_questions
 from edgewise.local.store import InstalledModel
 from edgewise.settings import Settings
 from edgewise_bench.chat import held_out

@@ -6,7 +6,7 @@ import gzip
 from importlib import resources
 from pathlib import Path
 
-from edgewise.calibrate.questions import FILE, builtin_calls, builtin_questions, family_of
+from edgewise.calibrate.rows import FILE, builtin_calls, builtin_questions, family_of
 from edgewise_bench.questions import frozen
 from edgewise_bench.questions.kinds import builtin
 from edgewise_bench.questions.kinds.calls import make_builtin_calls

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from edgewise.calibrate.metrics import auroc
-from edgewise.calibrate.questions import builtin_questions, family_of
+from edgewise.calibrate.rows import builtin_questions, family_of
 from edgewise.decide.calibration import RiskRow, read_boundaries
 from edgewise.decide.drift import WATCHED, quantiles_of
 from edgewise.decide.families import (
