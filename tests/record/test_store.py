@@ -85,6 +85,11 @@ def test_only_free_requests_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     ledger.record(asking("cloud"), replying("cloud", attempts=(cloud_attempt(1),)))
     ledger.settle("cloud/0", cloud_attempt(1))
     assert seen[1:] == [("COMMIT", 2), ("COMMIT", 2)]
+    # What is set aside must be on the disk before it leaves, where a budget counts it.
+    ledger.reserve("free/0", asking("free"), PROVIDER, 1)
+    ledger.limit([Budget(1_000_000, "day")], [])
+    ledger.reserve("counted/0", asking("counted"), PROVIDER, 1)
+    assert seen[3:] == [("COMMIT", 1), ("COMMIT", 2)]
     with pytest.raises(KeyboardInterrupt), ledger._store.writing(durable=False):
         raise KeyboardInterrupt
     assert level() == 2

@@ -351,15 +351,17 @@ class Ledger:
         not known because the ledger was lost, raises LedgerUnavailable until `accept`.
         """
         checked_amount(microdollars)
-        with self._store.writing() as connection:
+        payer = Payer.of(request)
+        applying = budgets_for(self._budgets, payer)
+        # Where nothing is limited, nobody waits for the disk before the request leaves.
+        with self._store.writing(durable=bool(applying)) as connection:
             # Read the clock under the lock, so that windows follow the order of writing.
             now = self._clock()
             if _known(connection, "attempts", "id", attempt_id):
                 refuse_known(attempt_id)
             settle_expired(connection, now)
             refuse_if_too_soon(*wait_s(connection, self._intervals, request, now))
-            payer = Payer.of(request)
-            if applying := budgets_for(self._budgets, payer):
+            if applying:
                 _refuse_if_lost(connection, self.path)
             refuse_if_over(budget_states(connection, applying, now), microdollars)
             row = opened_attempt(attempt_id, request.id, payer, now, microdollars)
