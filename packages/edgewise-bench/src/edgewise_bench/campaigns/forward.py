@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import string
 import time
@@ -212,27 +213,33 @@ def _anything(rng: random.Random, depth: int) -> Any:
 
 
 def measure_first_byte(folder: Path, timed: int) -> dict[str, float]:
-    """Streams through our server, a plain proxy, and to the cloud itself, each in its process."""
+    """Streams through a plain proxy and through our server, without a budget and with one, in turn.
+
+    Each has a process of its own. A budget has its reservation on the disk before anything leaves.
+    """
     body = {
         "model": "cloud/openai/loopback-large",
         "messages": [{"role": "user", "content": "word " * 2000}],
         "stream": True,
     }
     here = "edgewise_bench.campaigns"
+    gate = ("-m", f"{here}.plain_gateway")
     with (
         started("-m", "edgewise.testing.loopback_cloud") as cloud,
         started("-m", f"{here}.plain_proxy", cloud.url) as proxy,
-        started("-m", f"{here}.plain_gateway", str(folder), cloud.url) as ours,
+        started(*gate, str(folder / "ours"), cloud.url) as ours,
+        started(*gate, str(folder / "paid"), cloud.url, "$9999/day") as paid,
         httpx2.Client(timeout=60) as http,
     ):
-        took: dict[str, list[float]] = {proxy.url: [], ours.url: []}
+        took: dict[str, list[float]] = {proxy.url: [], ours.url: [], paid.url: []}
         for number in range(WARM_UP + timed):
             for url, times in took.items():
                 seconds = _first_byte_s(http, url, body)
                 if number >= WARM_UP:
                     times.append(1000 * seconds)
-    metrics = {}
-    for name, times in (("proxy", took[proxy.url]), ("edgewise", took[ours.url])):
+    metrics = {"load": os.getloadavg()[0]}
+    named = {"proxy": proxy.url, "edgewise": ours.url, "with_budget": paid.url}
+    for name, times in ((name, took[url]) for name, url in named.items()):
         metrics[f"first_byte_{name}_ms_p50"] = median(times)
         metrics[f"first_byte_{name}_ms_p99"] = quantiles(times, n=100)[98]
     for share in ("p50", "p99"):

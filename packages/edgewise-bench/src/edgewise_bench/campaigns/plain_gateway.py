@@ -1,4 +1,4 @@
-"""`python -m edgewise_bench.campaigns.plain_gateway FOLDER CLOUD`: our server before that cloud."""
+"""`python -m edgewise_bench.campaigns.plain_gateway FOLDER CLOUD [BUDGET]`: our server there."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ def announce(url: str, *_: object) -> None:
 
 
 def main() -> None:
-    folder, cloud = sys.argv[1:3]
+    folder, cloud, *budgets = sys.argv[1:]
     variables = {"OPENAI_API_KEY": "sk-bench-0123456789", "OPENAI_BASE_URL": f"{cloud}/v1"}
     settings = Settings.load(
-        variables, data_dir=folder, config_dir=f"{folder}/config", server={"port": 0}
+        variables,
+        data_dir=folder,
+        config_dir=f"{folder}/config",
+        server={"port": 0},
+        budgets=budgets,
     )
     log_to()
     serve(settings, announce, backend=ScriptedBackend.confident("Yes."))
