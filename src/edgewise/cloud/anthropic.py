@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -117,7 +118,8 @@ def forwarded(request: Request, original: Original, model: str, row: Provider) -
         body=body,
         headers=original.headers,
         stream=original.stream,
-        raw=original.as_asked,
+        raw=True,
+        together=original.put_together,
     )
 
 
@@ -194,6 +196,18 @@ def _picture(image: Image) -> dict[str, Any]:
     return {"type": "image", "source": picture_source(image)}
 
 
+def _go_on(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """A block with what one more event says: of its text, its thought, its signature."""
+    if citation := delta.get("citation"):
+        block["citations"] = [*(block.get("citations") or ()), citation]
+    for name, value in delta.items():
+        if name in ("type", "partial_json", "citation"):
+            continue
+        before = block.get(name)
+        on = isinstance(before, str) and isinstance(value, str)
+        block[name] = before + value if on else value
+
+
 class MessagesAnswer(AnswerBuilder):
     """From the events of a message, or a whole one."""
 
@@ -240,6 +254,32 @@ class MessagesAnswer(AnswerBuilder):
                 given = json.dumps(block["input"], ensure_ascii=False)
                 self.calls[index] = (block["id"], block["name"], [given])
         return [Arrived(hidden), *texts]
+
+    @override
+    def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        message: dict[str, Any] = {}
+        blocks: dict[int, dict[str, Any]] = {}
+        inputs: dict[int, str] = {}
+        for event in events:
+            match event.get("type"):
+                case "message_start":
+                    message = {**event["message"]}
+                case "content_block_start":
+                    blocks[event["index"]] = {**event["content_block"]}
+                case "content_block_delta":
+                    index, delta = event["index"], event["delta"]
+                    inputs[index] = inputs.get(index, "") + delta.get("partial_json", "")
+                    _go_on(blocks[index], delta)
+                case "message_delta":
+                    used = {n: v for n, v in (event.get("usage") or {}).items() if v is not None}
+                    more = {n: v for n, v in event.items() if n not in ("type", "delta", "usage")}
+                    usage = {**(message.get("usage") or {}), **used}
+                    message |= {**more, **event["delta"], "usage": usage}
+        for index, text in inputs.items():
+            if text:
+                with contextlib.suppress(ValueError):  # a limit cut it, as the reason says
+                    blocks[index]["input"] = json.loads(text)
+        return {**message, "content": [blocks[index] for index in sorted(blocks)]}
 
     def _start(self, index: int, block: dict[str, Any]) -> Arrived:
         """The name of a call, or a thought that nobody may read."""

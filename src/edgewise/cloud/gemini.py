@@ -102,7 +102,8 @@ class GeminiProvider(WireProvider):
             body=body,
             headers={**(original.headers if original else {}), **self._key},
             stream=streams,
-            raw=original is not None and original.as_asked,
+            raw=original is not None,
+            together=original is not None and original.put_together,
         )
         yield from exchange(
             self._wire,
@@ -222,6 +223,13 @@ def inline_data(image: Image) -> dict[str, Any]:
     return {"inlineData": {"mimeType": image.media_type, "data": base64_text(image)}}
 
 
+def _goes_on(part: dict[str, Any], more: dict[str, Any]) -> bool:
+    """Whether both are pieces of one text. What has a signature is no piece of another."""
+    texts = all(isinstance(each.get("text"), str) for each in (part, more))
+    plain = {*part, *more} <= {"text", "thought"}
+    return texts and plain and bool(part.get("thought")) == bool(more.get("thought"))
+
+
 class GeminiAnswer(AnswerBuilder):
     """From the events of an answer, or a whole one: they have one shape."""
 
@@ -254,6 +262,26 @@ class GeminiAnswer(AnswerBuilder):
     @override
     def take_whole(self, value: dict[str, Any]) -> Sequence[str | Arrived]:
         return self.take(value)
+
+    @override
+    def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        whole: dict[str, Any] = {}
+        candidates: dict[int, dict[str, Any]] = {}
+        for event in events:
+            for candidate in event.get("candidates") or ():
+                held = candidates.setdefault(candidate.get("index") or 0, {})
+                content = candidate.get("content") or {}
+                parts = [*(held.get("content") or {}).get("parts", ())]
+                for part in content.get("parts") or ():
+                    if parts and _goes_on(parts[-1], part):
+                        parts[-1] = {**parts[-1], "text": parts[-1]["text"] + part["text"]}
+                    else:
+                        parts.append(part)
+                held |= candidate
+                held["content"] = {"role": "model", **content, "parts": parts}
+            whole |= {name: value for name, value in event.items() if name != "candidates"}
+        told = [candidates[index] for index in sorted(candidates)]
+        return {**({"candidates": told} if told else {}), **whole}
 
     @override
     def refused(

@@ -610,13 +610,15 @@ DONE = "[DONE]"  # the end mark of OpenAI's streams, which is no JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What is sent. `raw`: the client gets the answer as it comes, in the form it asked for."""
+    """What is sent. `raw`: its client gets the answer as it comes. `together`: in one piece, though
+    it comes in many."""
 
     path: str
     body: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: bool = True
     raw: bool = False
+    together: bool = False
 
 
 class AnswerBuilder(ABC):
@@ -644,6 +646,10 @@ class AnswerBuilder(ABC):
     @abstractmethod
     def end(self, request: Request) -> Iterator[Chunk]:
         """The calls and the end. Raises CloudError if the answer was cut."""
+
+    @abstractmethod
+    def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """The whole answer that these are the events of, as its provider sends it in one piece."""
 
     def refused(
         self, config: ProviderConfig, response: httpx2.Response, words: str, value: Any
@@ -705,12 +711,40 @@ def exchange(
                 headers = {n: v for n, v in response.headers.items() if _OF_ERRORS.fullmatch(n)}
                 _tell(error, written, value, config.key, headers)
             raise error
-        for piece in _pieces(response, post, reader, config):
+        pieces = _pieces(response, post, reader, config)
+        if post.together:
+            yield from _together(pieces, reader, request, config)
+            return
+        for piece in pieces:
             if post.raw:
                 yield piece
             else:
                 yield from _plain(piece)
         yield from reader.end(request)
+
+
+def _together(
+    pieces: Iterator[Raw], reader: AnswerBuilder, request: Request, config: ProviderConfig
+) -> Iterator[Chunk]:
+    """The stream of an answer that is wanted whole: seen to begin, and put together at its end."""
+    events, texts, hidden, length = list[dict[str, Any]](), list[str](), 0, 0
+    headers: Mapping[str, str] = {}
+    for piece in pieces:
+        yield Arrived(piece.size + len(piece.text))
+        headers = headers or piece.headers
+        texts.append(piece.text)
+        hidden += piece.size
+        length += len(piece.written)
+        if length > MOST_ANSWER:
+            raise httpx2.DecodingError(f"an answer of more than {MOST_ANSWER / 1e6:.0f} MB")
+        if piece.value is not None:
+            events.append(piece.value)
+    end = list(reader.end(request))  # before anything is shown: it may have been cut
+    with reading(config.name):
+        value = reader.together(events)
+    written = json.dumps(value, ensure_ascii=False).encode()
+    yield Raw(written, value, "".join(texts), hidden, closing=True, headers=headers)
+    yield from end
 
 
 def _pieces(

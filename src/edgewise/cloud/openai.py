@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -182,7 +182,8 @@ def forwarded(request: Request, original: Original, model: str, row: Provider) -
         body=body,
         headers=original.headers,
         stream=original.stream,
-        raw=original.as_asked,
+        raw=True,
+        together=original.put_together,
     )
 
 
@@ -398,12 +399,73 @@ class ChatBuilder(_OpenAIAnswer):
         return bytes_in((name, arguments))
 
     @override
+    def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        whole: dict[str, Any] = {}
+        choices: dict[int, dict[str, Any]] = {}
+        for event in events:
+            for choice in event.get("choices") or ():
+                place = choice.get("index") or 0
+                held = choices.setdefault(place, {"index": place, "message": {}})
+                _add(held["message"], choice.get("delta") or {})
+                _add(held, {"logprobs": choice.get("logprobs")})
+                _add(held, _without(choice, {"index", "delta", "logprobs"}), go_on=False)
+            # What chunks have and whole answers have not, or in other words.
+            _add(whole, _without(event, {"choices", "object", "obfuscation"}), go_on=False)
+        for held in choices.values():
+            message = held["message"] = {"role": "assistant", "content": None} | held["message"]
+            for call in message.get("tool_calls") or ():
+                call.pop("index", None)
+        named = {
+            "object": "chat.completion",
+            "choices": [choices[each] for each in sorted(choices)],
+        }
+        return {**whole, **named}
+
+    @override
     def shown(self, written: bytes, value: Any) -> bytes:
         if not self._hide_usage or value is None or "usage" not in value:
             return written
         if not value.get("choices"):
             return b""
         return _NO_USAGE.sub(b"", written) if value["usage"] is None else written
+
+
+# Texts that some servers say again in each piece, and that do not go on in it.
+_SAID_ONCE = {"id", "type", "role"}
+
+
+def _without(value: Mapping[str, Any], names: Set[str]) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name not in names}
+
+
+def _add(held: dict[str, Any], more: Mapping[str, Any], *, go_on: bool = True) -> None:
+    """What one more piece says. Texts and lists go on in it, unless they are told anew."""
+    for name, value in more.items():
+        before = held.get(name)
+        if isinstance(value, list) and go_on:
+            held[name] = before if isinstance(before, list) else []
+            _add_items(held[name], value)
+        elif isinstance(value, dict) and isinstance(before, dict):
+            _add(before, value, go_on=go_on)
+        elif isinstance(value, str) and isinstance(before, str) and go_on:
+            held[name] = (value or before) if name in _SAID_ONCE else before + value
+        elif value is not None or name not in held:
+            held[name] = value
+
+
+def _add_items(held: list[Any], more: Sequence[Any]) -> None:
+    """Items that say which they are go on; others are further ones."""
+    for item in more:
+        if not isinstance(item, dict):
+            held.append(item)
+            continue
+        place, id = item.get("index"), item.get("id")
+        begun = [each for each in held if place is not None and each.get("index") == place]
+        # Some servers number every call 0; then a new id is a new call.
+        if begun and id in (None, "", begun[-1].get("id")):
+            _add(begun[-1], item)
+        else:
+            held.append(dict(item))
 
 
 class ResponsesAnswer(_OpenAIAnswer):
@@ -438,6 +500,11 @@ class ResponsesAnswer(_OpenAIAnswer):
                 texts += self._said(part.get("text"), part.get("refusal"))
         self._close(value)
         return [Arrived(hidden), *texts]
+
+    @override
+    def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        last: dict[str, Any] = events[-1]["response"]  # it says all of it again
+        return last
 
     def _take_item(self, item: dict[str, Any]) -> int:
         """Bytes of what is no message; a call of a function is kept."""

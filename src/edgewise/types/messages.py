@@ -397,9 +397,10 @@ class Original:
         return tuple(name for name in self.foreign if name not in NO_PARTS)
 
     @property
-    def as_asked(self) -> bool:
-        """Whether the answer comes in the form that the client asked for: as a stream, or whole."""
-        return self.stream == self.wanted
+    def put_together(self) -> bool:
+        """Whether it is asked for as a stream, so that it is seen to begin, for a client that
+        wants it whole."""
+        return self.stream and not self.wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
