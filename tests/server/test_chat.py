@@ -457,13 +457,26 @@ def test_unknown_fields_are_ignored(served: Served) -> None:
         (b"[]", "JSON object"),
         (b'"text"', "JSON object"),
         (b'{"model": NaN}', "NaN"),
+        (b'{"model": "auto", "x": -1e400}', "-1e400, which is larger"),
         (b'{"model": "\xff\xfe"}', "UTF-8"),
         (b'{"model": "auto", "messages": [{"role": "user", "content": "\\ud800"}]}', "surrogate"),
         (b'{"a":' * 5000, "nested"),
         (b'{"model":' + b"9" * 6000 + b"}", "too many digits"),
         (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", "nested"),
     ],
-    ids=["nothing", "half", "list", "text", "nan", "utf-8", "surrogate", "deep", "digits", "lists"],
+    ids=[
+        "nothing",
+        "half",
+        "list",
+        "text",
+        "nan",
+        "large",
+        "utf-8",
+        "surrogate",
+        "deep",
+        "digits",
+        "lists",
+    ],
 )
 def test_a_body_that_cannot_be_read_is_400(session_served: Served, body: bytes, words: str) -> None:
     response = session_served.http.post("/v1/chat/completions", content=body)

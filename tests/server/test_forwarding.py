@@ -436,6 +436,139 @@ def test_a_whole_answer_comes_back_to_the_byte(
     assert answer.headers["x-edgewise-source"] == "cloud"
 
 
+def message(*content: dict[str, Any], end: str, used: int) -> dict[str, Any]:
+    usage = {**USED, "output_tokens": used}
+    return {**MESSAGE, "content": [*content], "usage": usage, "stop_reason": end}
+
+
+PUT_TOGETHER: dict[str, dict[str, Any]] = {
+    "chat": {
+        "id": "chatcmpl-9x",
+        "object": "chat.completion",
+        "model": "gpt-4o-2024-11-20",
+        "usage": {
+            "prompt_tokens": 70,
+            "completion_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 64},
+        },
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": "I write ",
+                    "reasoning_content": "I think.",
+                    "tool_calls": [
+                        {
+                            "id": "call_7",
+                            "type": "function",
+                            "function": {"name": "go", "arguments": ARGUMENTS},
+                        }
+                    ],
+                },
+                "logprobs": None,
+                "finish_reason": "tool_calls",
+            }
+        ],
+    },
+    "responses": json.loads(RESPONSES_PIECES[-1].split(b"data: ")[1])["response"],
+    "messages": {
+        **message(
+            {"type": "thinking", "thinking": "Hm", "signature": "Eq=="},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "t9", "name": "Bash", "input": json.loads(ARGUMENTS)},
+            end="tool_use",
+            used=55,
+        ),
+        "stop_sequence": None,
+        "context_management": {"applied_edits": []},
+    },
+    "gemini": {
+        "candidates": [
+            {
+                "content": {
+                    "role": "model",
+                    "parts": [
+                        {"text": "I think.", "thought": True},
+                        {"text": "I  look. Now."},
+                        {
+                            "functionCall": {
+                                "name": "go",
+                                "args": {"text": "    return x\n", "n": 1.0},
+                            },
+                            "thoughtSignature": "CiQB==",
+                        },
+                        {"text": ""},
+                    ],
+                },
+                "index": 0,
+                "finishReason": "STOP",
+            }
+        ],
+        "modelVersion": "gemini-2.5-flash",
+        "usageMetadata": GEMINI_USED,
+        "responseId": "r9",
+    },
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_whole_answer_is_whole_where_the_device_was_asked_first(
+    serving: Serving, cloud: LoopbackCloud, wire: str
+) -> None:
+    """The cloud is asked for a stream then, to see that it begins: nothing of it is lost."""
+    _, body, pieces, _ = WIRES[wire]
+    served = gateway(serving, cloud, wire, policy="prefer_local")
+    turns = next(name for name in ("messages", "input", "contents") if name in body)
+    asked = {**body, turns: [each for each in body[turns] if each.get("role") == "user"][:1]}
+    cloud.always(Recorded(pieces=pieces))
+    answer = send(served, wire, asked, stream=False).json()
+    told = answer.pop("edgewise")
+    assert (told["source"], told["decision"]["code"]) == ("cloud", "handoff_low_confidence")
+    assert answer == PUT_TOGETHER[wire]
+    cloud.always(Recorded(pieces=pieces[:-3]))  # what is cut is no answer
+    answer = send(served, wire, asked, stream=False).json()
+    assert answer["edgewise"]["degraded_code"] == "cloud_cut" and "No." in json.dumps(answer)
+
+
+def test_of_several_pieces_each_answer_and_each_call_is_put_together(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    def call(place: int, arguments: str, **named: str) -> dict[str, Any]:
+        function = {"arguments": arguments, **({"name": "go"} if named else {})}
+        return {"tool_calls": [{"index": place, "function": function, **named}]}
+
+    again = {"role": "assistant", "content": "Yes"}  # some servers say the role in each piece
+    likely = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": []}]}
+    safe = {"hate": {"severity": "safe"}}
+    first = chunk(again).replace(
+        b'"delta"', b'"logprobs": %s, "delta"' % json.dumps(likely).encode()
+    )
+    marked = b'"content_filter_results": %s, "delta"' % json.dumps(safe).encode()
+    pieces = (
+        first,
+        first.replace(b'"delta"', marked),
+        first.replace(b'"delta"', marked),
+        chunk(call(0, "{", id="c1", type="function")),
+        chunk(call(0, "}")),
+        chunk(call(0, "{}", id="c2", type="function")),  # some number every call 0
+        chunk(call(1, "{}", id="c3", type="function")),
+        chunk({}, "tool_calls", service_tier="flex", obfuscation="x9"),
+        b"data: [DONE]\n\n",
+    )
+    cloud.always(Recorded(pieces=pieces))
+    served = gateway(serving, cloud, "chat", policy="prefer_local")
+    answer = send(served, "chat", CHAT_SDK, stream=False).json()
+    (choice,) = answer["choices"]
+    assert choice["message"]["role"] == "assistant"
+    assert choice["message"]["content"] == "YesYesYes"
+    made = [(one["id"], one["function"]) for one in choice["message"]["tool_calls"]]
+    assert made == [(id, {"name": "go", "arguments": "{}"}) for id in ("c1", "c2", "c3")]
+    assert choice["logprobs"] == {"content": likely["content"] * 3}
+    assert choice["content_filter_results"] == safe
+    assert answer["service_tier"] == "flex" and "obfuscation" not in answer
+
+
 def test_what_another_protocol_cannot_say_is_named(serving: Serving, cloud: LoopbackCloud) -> None:
     served = gateway(serving, cloud, "messages")
     asked = {**CHAT, "messages": CHAT["messages"][1:2] + CHAT["messages"][4:]}
@@ -651,6 +784,25 @@ def test_an_overloaded_provider_stays_one(serving: Serving, cloud: LoopbackCloud
     answer = served.http.post("/v1/messages", json=MESSAGES)
     assert answer.status_code == 529
     assert answer.json()["error"]["type"] == "overloaded_error"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_circuit_that_closes_soon_is_no_request_that_does_not_fit(
+    serving: Serving, cloud: LoopbackCloud, stream: bool
+) -> None:
+    """An agent that is told so cuts its conversation, or gives up; this one comes again."""
+    served = gateway(serving, cloud, "chat", policy="prefer_local")
+    cloud.always(Status(503, retry_after_s=40))
+    asked = {**CHAT_SDK, "stream": stream}
+    long = [{"role": "user", "content": "word " * 50_000}]
+    for more in ({"model": "cloud/openai/gpt-4o"}, {"n": 2}, {"messages": long}):
+        for _ in range(4):
+            answer = served.http.post("/v1/chat/completions", json={**asked, **more})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "breaker_open")
+        assert 30 <= int(answer.headers["retry-after"]) <= 40
+    kept = {**asked, "n": 2, "metadata": {"policy": "local_only"}}
+    answer = served.http.post("/v1/chat/completions", json=kept)
+    assert answer.json()["error"]["code"] == "does_not_fit"
 
 
 def test_every_byte_that_leaves_is_reserved_for(serving: Serving, cloud: LoopbackCloud) -> None:

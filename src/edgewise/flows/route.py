@@ -195,7 +195,18 @@ class Flow(ABC):
         return self.draft.threshold if plan.may_hand_off else 0.0
 
     def refusal(self, plan: Plan) -> EdgewiseError:
+        if (shut := self.opens_again()) is not None:
+            return CloudClosed(plan.reason, code=shut.code, retry_after_s=shut.retry_after_s)
         return refusal(self.request, plan.code, plan.reason)
+
+    def opens_again(self) -> CloudClosed | None:
+        """Why the cloud is closed, where its client should come again in a moment: only a cloud can
+        answer. That a request does not fit here would have an agent cut its conversation."""
+        request = self.request
+        theirs = request.original is not None and request.policy != "local_only"
+        asked = theirs or request.policy == "cloud_only"
+        shut = self.cloud.closed(request) if asked else None
+        return shut if shut is not None and shut.retry_after_s is not None else None
 
     def signal(self, code: str, reason: str) -> None:
         self.draft.signal(code, reason)
@@ -248,9 +259,11 @@ def route(flow: Flow) -> Generator[Event, None, None]:
     try:
         yield from _follow(flow)
     except LOOKED_CLOSER as error:
-        if not flow.may_start_over() or (
-            flow.misfit is not None and flow.misfit.code == error.code
-        ):
+        if not flow.may_start_over():
+            raise
+        if flow.misfit is not None and flow.misfit.code == error.code:
+            if (shut := flow.opens_again()) is not None:
+                raise shut from error
             raise
         shorter = flow.request.truncate and isinstance(error, ContextExceeded)
         late = isinstance(error, DeadlinePassed)

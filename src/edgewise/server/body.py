@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -348,7 +349,9 @@ def _parsed(
     """The value of a JSON text, its objects made by `make`. Raises ValueError, which says what the
     text has."""
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=make)
+        value = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=make
+        )
         if "\\ud" in text.lower():
             # Half a surrogate pair is legal JSON, but no text that can be stored or sent on.
             json.dumps(value, ensure_ascii=False).encode()
@@ -382,6 +385,12 @@ def read_body(model: type[Given], body: bytes) -> Given:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name}, which is no JSON number")
+
+
+def _finite(written: str) -> float:
+    if math.isfinite(value := float(written)):
+        return value
+    raise ValueError(f"{written[:40]}, which is larger than any number that can be sent on")
 
 
 def _is_too_deep(value: Any) -> bool:
