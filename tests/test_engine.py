@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
+from edgewise import parts as assembly
 from edgewise.decide.gate import HELD_TOKENS
 from edgewise.errors import CloudClosed, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.backend import TokenStream
@@ -44,6 +45,29 @@ def settings_for(cloud: LoopbackCloud, **overrides: Any) -> Settings:
 
 def rows(engine: Engine) -> list[dict[str, Any]]:
     return engine.ledger.recent(50)
+
+
+def test_prices_are_read_after_the_first_word_of_a_stream(
+    cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are needed at its end, and reading them would keep the first word waiting."""
+    read, before = threading.Event(), []
+
+    class Looking(ScriptedBackend):
+        @override
+        def generate(self, *given: Any, **options: Any) -> TokenStream:
+            before.append(read.wait(0.2))
+            return super().generate(*given, **options)
+
+    def rates(_: object) -> tuple[int, int]:
+        read.set()
+        return 1, 1
+
+    monkeypatch.setattr(assembly, "cloud_rates", rates)
+    with Engine(settings_for(cloud), backend=Looking.confident("In Paris.")) as engine:
+        assert isinstance([*engine.stream("Where is it?")][-1], Finished)
+        assert before == [False]
+        assert read.is_set()
 
 
 def test_the_whole_walk_is_in_the_ledger(cloud: LoopbackCloud) -> None:

@@ -181,6 +181,20 @@ def test_making_an_engine_loads_no_runtime_and_no_http_client() -> None:
     assert not loaded_after("import edgewise\nedgewise.Engine()") & HEAVY
 
 
+def test_a_question_at_the_command_line_loads_little_before_its_first_word() -> None:
+    """Its model is in another process, so that what it loads is what its user waits for."""
+    loaded = loaded_after(
+        "import edgewise.cli.ask, edgewise.flows.chat\n"
+        "import edgewise.local.llama_cpp, edgewise.local.warm"
+    )
+    unneeded = {
+        "asyncio", "concurrent.futures.thread", "http.client", "edgewise.calls.check",
+        "edgewise.calls.formats", "edgewise.folder_search", "edgewise.grammar.answers",
+        "edgewise.local.convert", "edgewise.local.vision", "edgewise.vision.question",
+    }  # fmt: skip
+    assert not loaded & (unneeded | HEAVY - {"rich"})
+
+
 def test_the_stub_names_what_the_package_has() -> None:
     stub = ast.parse((SOURCE / "__init__.pyi").read_text("utf-8"))
     homes = {

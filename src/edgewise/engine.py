@@ -257,7 +257,7 @@ class Engine:
 def run(parts: Parts, request: Request, *, live: bool) -> Generator[Event, None, None]:
     """Run one request and record it, however it ends."""
     attempts: list[Attempt] = []
-    parts.prepare(request)
+    parts.prepare(request, prices=not live)
     process = os.getpid()
     finished: Finished | None = None
     try:
@@ -265,6 +265,8 @@ def run(parts: Parts, request: Request, *, live: bool) -> Generator[Event, None,
             if isinstance(event, Finished):
                 finished = event
             else:
+                if live:  # after the first word, which would wait for it
+                    parts.load_prices()
                 yield event
     except Exception as error:  # somebody else's cloud or policy may raise anything
         parts.recorder.failed(request, error, attempts)

@@ -19,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from edgewise.children import python
 
@@ -274,6 +273,8 @@ def _sources(names: Sequence[str]) -> list[str]:
 
 def _folder() -> Path:
     """The clone, or the wheel, that edgewise came from."""
+    from urllib.request import url2pathname  # noqa: PLC0415 - brings an HTTP client
+
     return Path(url2pathname(urlsplit(str(_direct_url().get("url", ""))).path))
 
 

@@ -62,9 +62,7 @@ from edgewise.local.catalogue import (
     row_named,
     silent,
 )
-from edgewise.local.llama_cpp import with_call_format, with_projector
 from edgewise.local.models import ChatModels
-from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.quickest import on_quickest
 from edgewise.local.store import (
     LLAMA_CPP,
@@ -72,8 +70,8 @@ from edgewise.local.store import (
     ModelStore,
     opens_as_it_is,
     split_runtime,
+    with_projector,
 )
-from edgewise.local.vision import open_skill
 from edgewise.monitor.drift import DriftWatch, Steer
 from edgewise.monitor.verdicts import Verdicts
 from edgewise.record.ledger import (
@@ -219,6 +217,7 @@ class Parts:
         self.breakers: dict[str, Breaker] = {}  # by provider, for all doors
         self._calibrations: dict[tuple[object, ...], _Calibrated] = {}
         self._rates: tuple[int, int] | None = None
+        self._asked_rates = False
         self._opening = threading.Lock()  # a model, which takes time: the cloud has its own lock
         self._lock = threading.Lock()
         self._pricing = threading.Lock()
@@ -247,6 +246,7 @@ class Parts:
         """In a forked child: streams and connections are the parent's."""
         self._opening, self._lock = threading.Lock(), threading.Lock()
         self._pricing = threading.Lock()
+        self._asked_rates = False
         self.models.forget()
         self.streams.forget()
         abandon(*self._doors.values())
@@ -285,13 +285,19 @@ class Parts:
         found = find_chat_model(self.settings, name)
         return "" if found == own else found
 
-    def prepare(self, request: Request) -> None:
+    def prepare(self, request: Request, *, prices: bool = True) -> None:
         """While the device answers, load in the background what the end of a request needs."""
-        if self._rates is None:
-            threading.Thread(target=self.rates, name="edgewise-prices", daemon=True).start()
+        if prices:
+            self.load_prices()
         door = self.cloud(request.task)
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
             door.prepare()
+
+    def load_prices(self) -> None:
+        """In the background, once."""
+        if not self._asked_rates:
+            self._asked_rates = True
+            threading.Thread(target=self.rates, name="edgewise-prices", daemon=True).start()
 
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """Run `work` for a request and record it, however it ends."""
@@ -367,6 +373,8 @@ class Parts:
         """A skill with pictures, by its name in `vision/question.py`."""
         with self._opening:
             if name not in self.vision_skills:
+                from edgewise.local.vision import open_skill  # noqa: PLC0415 - patterns
+
                 settings = self.settings
                 self.vision_skills[name] = open_skill(
                     name,
@@ -484,6 +492,8 @@ def open_function_model(settings: Settings) -> CallBackend:
         return open_server(settings, address, calls=True)
     if runtime := runtime_in(settings.function_model)[1]:
         raise ModelNotFound(f"{runtime} cannot write calls: it gives no evidence for them")
+    from edgewise.local.llama_cpp import with_call_format  # noqa: PLC0415 - an adapter
+
     model = with_call_format(find_function_model(settings))
     if model.row is not None and model.row.kind != "text":
         raise ModelNotFound(f"{model.name} cannot write calls; see `edgewise models`")
@@ -535,6 +545,8 @@ def open_embedder(settings: Settings) -> EmbedBackend:
     if row is not None and row.kind != "embedding":
         raise ModelNotFound(f"{row.name} cannot embed; run `edgewise models` for those that can")
     if row is not None and row.runtime == "onnx":
+        from edgewise.local.onnx_embedder import require_runtime  # noqa: PLC0415
+
         require_runtime()
     model = find_or_fetch(settings, settings.embed_model, DEFAULT_EMBEDDER)
     opener = plugins.load("embed_backends", model.row.runtime if model.row else "onnx")
@@ -553,7 +565,7 @@ def choose_model(settings: Settings, *, may_fetch: bool = True) -> tuple[Setting
         return settings, None
     if settings.backend != LLAMA_CPP:
         return settings.with_changes(model=SMALLEST_MODEL), None
-    here = {model.name for model in ModelStore(settings.models_dir).installed()}
+    here = {model.name for model in ModelStore(settings.models_dir).installed(converted=False)}
     machine = read_machine(settings.cache_dir)
     fetches = may_fetch and settings.fetch_default_model
     proposal = propose(machine, here, may_fetch=fetches)

@@ -47,9 +47,15 @@ OURS: dict[Group, dict[str, tuple[str, str]]] = {
 
 
 @cache
+def _installed() -> Any:
+    """What every distribution registers; read once, since a look goes through all of them."""
+    return entry_points()
+
+
+@cache
 def _points(group: Group) -> dict[str, list[EntryPoint]]:
     found: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=f"edgewise.{group}"):
+    for point in _installed().select(group=f"edgewise.{group}"):
         found.setdefault(point.name, []).append(point)
     return found
 

@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgewise import plugins
-from edgewise.bridge import awaited
 from edgewise.calibrations import find_calibration
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
@@ -172,6 +171,8 @@ def _refusal(call: ToolCall, execute: Execute, approve: Approve | None) -> str:
     if approve is not None:
         said = approve(call)
         if inspect.isawaitable(said):
+            from edgewise.bridge import awaited  # brings asyncio
+
             said = awaited(said)
         return "" if said is True else REFUSED  # a Mock, "no" and 1 are no consent
     if call.doubt and execute != "always":
@@ -216,6 +217,8 @@ def run_call(call: ToolCall, box: Toolbox, seal: Seal = keep_in) -> ToolResult:
             call = seal(call)
         value = call_function(function, call.arguments)
         if inspect.isawaitable(value):
+            from edgewise.bridge import awaited  # brings asyncio
+
             value = awaited(value)
         return ToolResult(call, value)
     except Cancelled:

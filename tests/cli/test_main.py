@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import click
@@ -240,13 +240,15 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     def plug(**values: str) -> None:
         points = [EntryPoint(name, value, "edgewise.commands") for name, value in values.items()]
         for module in (importlib.metadata, plugins):
-            monkeypatch.setattr(module, "entry_points", lambda group: points)
-        plugins._points.cache_clear()
-        plugins.load.cache_clear()
+            monkeypatch.setattr(module, "entry_points", EntryPoints(points).select)
+        forget()
+
+    def forget() -> None:
+        for known in (plugins._installed, plugins._points, plugins.load):
+            known.cache_clear()
 
     yield plug
-    plugins._points.cache_clear()
-    plugins.load.cache_clear()
+    forget()
 
 
 def test_without_its_package_bench_says_what_to_install(

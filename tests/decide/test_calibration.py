@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import math
+import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
-from edgewise.decide.calibration import CHAT, Reading, Score, parse_calibration
+from edgewise.decide.calibration import CHAT, Head, Reading, Score, parse_calibration
 from edgewise.errors import SettingsError
+from edgewise.types.replies import floats_in
 
 GOOD: dict[str, Any] = {
     "format": 1,
@@ -111,6 +115,23 @@ def test_a_file_may_hold_a_second_calibration_for_replies_with_hidden_states() -
     assert math.isclose(both.final.of(reading), 1 / (1 + math.exp(-2.0)))
     assert both.chance("before", reading.features()) == 0.5
     assert parse_calibration(GOOD, "file").seen(states=True).name == "m-q8_0/chat"
+
+
+def test_the_first_state_is_read_without_numpy_and_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A command waits for its first word, and loading numpy takes longer than reading a state."""
+    drawn = np.random.default_rng(7).normal(size=(4, 64)).astype("<f4")
+    centre, spread, weights = (
+        base64.b64encode(each.tobytes()).decode() for each in (drawn[0], abs(drawn[1]), drawn[2])
+    )
+    head = Head(3, centre, spread, weights, clip=2.0)
+    with monkeypatch.context() as patched:
+        patched.delitem(sys.modules, "numpy")
+        plain = head.of(floats_in(drawn[3].tobytes()))
+        assert "numpy" not in sys.modules
+    assert math.isclose(plain, head.of(drawn[3]), rel_tol=1e-4)
+    assert math.isclose(head.of(floats_in(drawn[3].tobytes())), head.of(drawn[3]), rel_tol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from edgewise.grammar.tools import PLAIN_BYTES
 from edgewise.local import llama_cpp, llama_server
 from edgewise.local.backend import CallToWrite
 from edgewise.local.catalogue import PROJECTOR, row_named
-from edgewise.local.llama_cpp import Llama, LlamaLoop, open_backend, with_projector
+from edgewise.local.llama_cpp import Llama, LlamaLoop, open_backend
 from edgewise.local.llama_server import LlamaServer
 from edgewise.local.running_server import RunningServer
-from edgewise.local.store import InstalledModel
+from edgewise.local.store import InstalledModel, with_projector
 from edgewise.parts import find_model
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, ResponseFormat

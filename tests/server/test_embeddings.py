@@ -11,8 +11,8 @@ import openai
 import pytest
 from typing_extensions import override
 
-from edgewise import parts
 from edgewise.errors import ExtraMissing
+from edgewise.local import onnx_embedder
 from edgewise.local.backend import nothing
 from edgewise.server import wire
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder, Status
@@ -158,7 +158,7 @@ def test_a_missing_extra_is_not_implemented_and_says_what_to_install(
     def missing() -> None:
         raise ExtraMissing("embed", "onnxruntime")
 
-    monkeypatch.setattr(parts, "require_runtime", missing)
+    monkeypatch.setattr(onnx_embedder, "require_runtime", missing)
     served = serving()
     with pytest.raises(openai.APIStatusError) as caught:
         served.openai().embeddings.create(model="local", input="a boat")

@@ -16,9 +16,9 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from edgewise import parts
 from edgewise.bridge import Cancellation
 from edgewise.errors import Cancelled, DeviceBusy, GenerationFailed
+from edgewise.local import vision
 from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
 from edgewise.settings import Settings
 from edgewise.shared_engine import FairQueue, QueuedModel, SharedEngine
@@ -373,7 +373,7 @@ class SlowSkill:
 @pytest.fixture
 def vision_skill(monkeypatch: pytest.MonkeyPatch) -> SlowSkill:
     one = SlowSkill()
-    monkeypatch.setattr(parts, "open_skill", lambda *_, **__: one)
+    monkeypatch.setattr(vision, "open_skill", lambda *_, **__: one)
     return one
 
 

@@ -12,12 +12,10 @@ from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED, EXIT_SIGNALLED
 from edgewise.cli.options import read_prompt
 from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
-from edgewise.cli.search import show_sources, with_passages
 from edgewise.cli.setup import choose_model, ensure_embedder, ensure_model
 from edgewise.cli.streams import warnings_last, without_surrogates
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
-from edgewise.folder_search import sources
 from edgewise.requests import image_at
 from edgewise.types.embeddings import Hit
 from edgewise.types.pictures import SeenReply
@@ -88,8 +86,11 @@ def ask(
         settings = ensure_model(choose_model(settings, policy), policy)
     hits: list[Hit] = []
     with warnings_last(), Engine(settings) as engine:
-        if folder is not None:
-            prompt, hits = with_passages(engine, prompt, folder, request)
+        if folder is not None:  # a plain question searches nothing
+            from edgewise.cli import search  # noqa: PLC0415
+            from edgewise.folder_search import sources  # noqa: PLC0415
+
+            prompt, hits = search.with_passages(engine, prompt, folder, request)
         if as_json:
             with Waiting(console(stderr=True), "thinking"):
                 reply = engine.complete(prompt, **request)
@@ -100,7 +101,7 @@ def ask(
         else:
             reply = _show(engine, prompt, request)
             if folder is not None:
-                show_sources(hits, reply.text, console(stderr=True))
+                search.show_sources(hits, reply.text, console(stderr=True))
             if explain:
                 console(stderr=True).print(why(reply))
     if reply.signalled:

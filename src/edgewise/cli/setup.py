@@ -18,7 +18,6 @@ import click
 
 from edgewise import parts
 from edgewise.calibrations import calibration_of
-from edgewise.calls.check import CALLS
 from edgewise.cli import options
 from edgewise.cli.render import Screen, console, download_bar, megabytes, pass_bar, print_json
 from edgewise.cli.streams import command
@@ -35,8 +34,6 @@ from edgewise.local.catalogue import (
     read_machine,
     row_named,
 )
-from edgewise.local.llama_cpp import with_call_format
-from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.quickest import Choice
 from edgewise.local.store import (
     LLAMA_CPP,
@@ -164,6 +161,10 @@ def tune_models(
 def _measured(
     settings: Settings, store: ModelStore, model: InstalledModel, *, calls: bool
 ) -> Choice:
+    # Only whoever measures loads them: other commands ask this file for a model.
+    from edgewise.calls.check import CALLS  # noqa: PLC0415
+    from edgewise.local.llama_cpp import with_call_format  # noqa: PLC0415
+
     kind = CALLS if calls else CHAT
     usual: list[Calibration] = []
 
@@ -451,6 +452,8 @@ def ensure_transcriber(settings: Settings, policy: str | None = None) -> Setting
 def ensure_embedder(settings: Settings, policy: str | None = None) -> Settings:
     """Like ensure_model, for the embedder; not fetched if it could not run."""
     try:
+        from edgewise.local.onnx_embedder import require_runtime  # noqa: PLC0415 - so
+
         require_runtime()
     except ExtraMissing:
         return settings.with_changes(fetch_default_model=False)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import math
+import sys
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
@@ -27,6 +29,7 @@ from edgewise.types.replies import (
     UNTYPED,
     Finish,
     Token,
+    floats_in,
     is_verified,
 )
 
@@ -274,26 +277,41 @@ class Head:
     clip: float
 
     def of(self, state: Any) -> float:
-        """`state` is a numpy array."""
+        """`state` is a numpy array, or an `array` of a model in another process."""
+        if isinstance(state, array) and "numpy" not in sys.modules:
+            return self._of_first(state)
+        import numpy as np  # noqa: PLC0415
+
         centre, scale, weights = _arrays(self)
-        if len(state) != len(centre):
-            raise SettingsError(
-                f"the calibration reads states of {len(centre)} numbers, and those of the model "
-                f"have {len(state)}: it belongs to another model"
-            )
-        distances = (state - centre) * scale
+        self._check(len(state))
+        distances = (np.asarray(state) - centre) * scale
         return float(weights @ distances.clip(-self.clip, self.clip))
+
+    def _of_first(self, state: array[float]) -> float:
+        """The same without numpy: loading it takes longer than the first word should."""
+        columns = (self.centre, self.spread, self.weights)
+        centre, spread, weights = (floats_in(base64.b64decode(each)) for each in columns)
+        self._check(len(state))
+        total = 0.0
+        for number, middle, width, weight in zip(state, centre, spread, weights, strict=True):
+            total += weight * max(-self.clip, min(self.clip, (number - middle) / width))
+        return total
+
+    def _check(self, size: int) -> None:
+        if size != (own := len(base64.b64decode(self.weights)) // 4):
+            raise SettingsError(
+                f"the calibration reads states of {own} numbers, and those of the model "
+                f"have {size}: it belongs to another model"
+            )
 
 
 @lru_cache(maxsize=16)
 def _arrays(head: Head) -> tuple[Any, Any, Any]:
     """Centre, 1 / spread and weights."""
-    import numpy as np  # noqa: PLC0415  # who has a state has numpy; others need not load it
+    import numpy as np  # noqa: PLC0415  # the first state is read without it
 
-    centre, spread, weights = (
-        np.frombuffer(base64.b64decode(each), "<f4")
-        for each in (head.centre, head.spread, head.weights)
-    )
+    columns = (head.centre, head.spread, head.weights)
+    centre, spread, weights = (np.frombuffer(base64.b64decode(each), "<f4") for each in columns)
     return centre, 1 / spread, weights
 
 
@@ -414,6 +432,9 @@ class Meter:
         """Take in the state behind the last token, if there is one."""
         if state is None or self._first is None or "state" not in self._heads:
             return
+        import numpy as np  # noqa: PLC0415 - not for the first token, see `Head.of`
+
+        state = np.asarray(state)
         self._states = state if self._states is None else self._states + state
         self._state_count += 1
 

@@ -16,7 +16,9 @@ import base64
 import hashlib
 import math
 import re
+import sys
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -69,18 +71,14 @@ class Centres:
         init=False, repr=False, compare=False, default_factory=dict
     )
 
-    def __post_init__(self) -> None:
-        for number, (_, weights) in enumerate(self.kinds):
-            for bucket, weight in weights.items():
-                self._places.setdefault(bucket, []).append((number, weight))
-
     def nearest(self, text: str, without: frozenset[str] = frozenset()) -> Near:
         """`without`: families that count as not measured."""
         weights = {at: share * self.rarity[at] for at, share in buckets_of(text).items()}
         length = math.sqrt(math.fsum(each * each for each in weights.values()))
         sums: dict[int, float] = {}
+        places = self._places or self._places_of_buckets()
         for bucket, weight in weights.items():
-            for number, there in self._places.get(bucket, ()):
+            for number, there in places.get(bucket, ()):
                 sums[number] = sums.get(number, 0.0) + weight * there
         found = [
             (total, number)
@@ -91,6 +89,15 @@ class Centres:
             return Near("", 0.0)
         total, number = max(found)
         return Near(self.kinds[number][0], total / length)
+
+    def _places_of_buckets(self) -> dict[int, list[tuple[int, float]]]:
+        """Where each bucket occurs, once somebody asks: most requests state no risk."""
+        found: dict[int, list[tuple[int, float]]] = {}
+        for number, (_, weights) in enumerate(self.kinds):
+            for bucket, weight in weights.items():
+                found.setdefault(bucket, []).append((number, weight))
+        self._places.update(found)  # whole: other threads may look
+        return found
 
 
 def centres_of(rows: Iterable[tuple[str, str, str]]) -> Centres:
@@ -152,8 +159,9 @@ def _centres(rarity: str, kinds: tuple[tuple[str, str, str], ...]) -> Centres:
         raise ValueError(f"the rarity of {len(found)} buckets: must be {BUCKETS}")
     read = []
     for family, places, packed in kinds:
-        at = base64.b64decode(places, validate=True)
-        buckets = [int.from_bytes(at[n : n + 2], "little") for n in range(0, len(at), 2)]
+        buckets = array("H", base64.b64decode(places, validate=True))
+        if sys.byteorder == "big":
+            buckets.byteswap()
         weights = base64.b64decode(packed, validate=True)
         if max(buckets, default=0) >= BUCKETS:
             raise ValueError("a centre with an unknown bucket")

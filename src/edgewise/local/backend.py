@@ -12,7 +12,6 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -439,6 +438,8 @@ class LazyModel(ABC, Generic[Loaded]):
     def _loaded(self) -> Loaded:
         if self._model is None and self._forked:
             # OpenMP hangs on a thread that used it before the fork; it works on a new one.
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - seldom
+
             with ThreadPoolExecutor(1, "edgewise-load") as pool:
                 self._model = pool.submit(self._load).result()
         elif self._model is None:

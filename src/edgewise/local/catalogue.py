@@ -6,7 +6,6 @@ The rows are in catalogue.toml: a new model is one table there.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import json
 import os
@@ -490,6 +489,8 @@ def free_in_vm_stat(said: str) -> int | None:
 
 
 def _free_on_windows() -> int | None:
+    import ctypes  # noqa: PLC0415 - elsewhere nobody needs it
+
     class MemoryStatus(ctypes.Structure):  # MEMORYSTATUSEX
         _fields_ = (
             ("length", ctypes.c_uint32),

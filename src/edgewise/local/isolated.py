@@ -64,7 +64,7 @@ from edgewise.local.model_process import (
     LOADED,
 )
 from edgewise.types.messages import Request, Tool
-from edgewise.types.replies import Finish, Token
+from edgewise.types.replies import Finish, Token, floats_in
 
 log = logging.getLogger("edgewise")
 
@@ -859,8 +859,4 @@ def as_finish(told: Any, state: bytes, continued: int = 0) -> Finish:
 
 
 def _floats(state: bytes) -> Any:
-    if not state:
-        return None
-    import numpy as np  # noqa: PLC0415 - only hidden states need it
-
-    return np.frombuffer(state, "<f4")
+    return floats_in(state) if state else None

@@ -16,15 +16,11 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from edgewise.calls.formats import TOOLS_TEMPLATE, call_format_of
 from edgewise.errors import ContextExceeded, GenerationFailed, ModelNotFound, SchemaUnsupported
-from edgewise.grammar.answers import compile_answer
-from edgewise.grammar.tools import PLAIN_BYTES
 from edgewise.local.backend import (
     TEMPLATE,
     CallToWrite,
@@ -35,7 +31,6 @@ from edgewise.local.backend import (
     forget_at_fork,
     with_speeds,
 )
-from edgewise.local.catalogue import PROJECTOR
 from edgewise.local.chat_prompt import plain_turns, render_turns, with_system
 from edgewise.local.gguf import architecture_of, chat_template_of, layers_of, spelt_bytes
 from edgewise.local.llama_api import LAYER_ARCHITECTURES, layers_on_gpu, load_api, why_no_api
@@ -79,25 +74,13 @@ def open_backend(
     return driver(model, **options)
 
 
-def with_projector(model: InstalledModel, path: str) -> InstalledModel:
-    """The model with the user's projector, or with the one of its row."""
-    if path:
-        given = Path(path).expanduser()
-        if not given.is_file():
-            raise ModelNotFound(f"there is no projector file {str(given)!r}")
-        return replace(model, projector=given)
-    if model.runtime:  # others read text only
-        return model
-    beside = model.path.parent / PROJECTOR
-    named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
-    return replace(model, projector=beside) if named else model
-
-
 def with_call_format(model: InstalledModel) -> InstalledModel:
     """The model with what its file says about how it is asked for calls.
 
     A row of the catalogue knows the format; of a user's own file its chat template tells.
     """
+    from edgewise.calls.formats import TOOLS_TEMPLATE, call_format_of  # noqa: PLC0415 - as below
+
     if model.row is not None and model.call_format != TOOLS_TEMPLATE:
         return model
     template = _template_of(model)
@@ -171,6 +154,9 @@ class LoopBackend(ABC):
         if request.response_format is not None:
             if already:
                 raise GenerationFailed("a grammar cannot go on where a text broke off")
+            # It compiles patterns: only who gives a schema loads it.
+            from edgewise.grammar.answers import compile_answer  # noqa: PLC0415
+
             rules = compile_answer(request.response_format.device_schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")
@@ -222,6 +208,8 @@ class LoopBackend(ABC):
     @cached_property
     def _spells_plain_text(self) -> bool:
         """Otherwise a grammar could require text without tokens, and the runtime would abort."""
+        from edgewise.grammar.tools import PLAIN_BYTES  # noqa: PLC0415 - only for grammars
+
         return self._spelt_bytes() >= PLAIN_BYTES
 
     def _chat(

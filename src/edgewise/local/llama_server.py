@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, SchemaUnsupported
-from edgewise.grammar.answers import compile_answer
-from edgewise.grammar.tools import PLAIN_BYTES
 from edgewise.local.backend import (
     CallToWrite,
     Channel,
@@ -197,6 +195,8 @@ class LlamaServer:
     @cached_property
     def _spells_plain_text(self) -> bool:
         """Otherwise a grammar could require text without tokens, and the runtime would abort."""
+        from edgewise.grammar.tools import PLAIN_BYTES  # noqa: PLC0415 - only for grammars
+
         return spelt_bytes(self._path) >= PLAIN_BYTES
 
     def _run(self, handle: Callable[..., Any], body: Mapping[str, Any], channel: _Chunks) -> None:
@@ -245,6 +245,9 @@ class LlamaServer:
     def _chat_body(self, request: Request, already: str) -> dict[str, Any]:
         body = chat_body(request, already, self._system)
         if request.response_format is not None:
+            # It compiles patterns: only who gives a schema loads it.
+            from edgewise.grammar.answers import compile_answer  # noqa: PLC0415
+
             body["grammar"] = compile_answer(request.response_format.device_schema)
             if not self._spells_plain_text:
                 raise SchemaUnsupported(f"{self._facts.model} has no token for every byte of text")

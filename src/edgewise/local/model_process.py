@@ -9,7 +9,6 @@ hidden states.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import importlib
 import json
@@ -247,6 +246,8 @@ def _outlive_nobody() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     if sys.platform == "linux":  # elsewhere the closed pipe is all that tells it
+        import ctypes  # noqa: PLC0415 - who only reads the frames needs none
+
         ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)
     without_cores()
 

@@ -23,6 +23,7 @@ from edgewise.errors import ModelNotFound, StoreError
 from edgewise.local.backend import LocalRuntime
 from edgewise.local.catalogue import (
     MODELS,
+    PROJECTOR,
     Manifest,
     ModelRow,
     PackageSource,
@@ -34,7 +35,6 @@ from edgewise.local.catalogue import (
     silent,
     write_manifest,
 )
-from edgewise.local.convert import convert_for, prepare_model
 from edgewise.local.fetch import AT_A_TIME, JOINED, bytes_in
 from edgewise.local.gguf import quantisation_of
 
@@ -60,6 +60,20 @@ class InstalledModel:
     chat_template: str = ""  # of one that is asked through it
     runtime: str = ""  # which opens it; empty: llama.cpp
     same_bits: bool = False  # of a converted model: its weights are those of the GGUF file
+
+
+def with_projector(model: InstalledModel, path: str) -> InstalledModel:
+    """The model with the user's projector, or with the one of its row."""
+    if path:
+        given = Path(path).expanduser()
+        if not given.is_file():
+            raise ModelNotFound(f"there is no projector file {str(given)!r}")
+        return replace(model, projector=given)
+    if model.runtime:  # others read text only
+        return model
+    beside = model.path.parent / PROJECTOR
+    named = model.row is not None and any(file.name == PROJECTOR for file in model.row.beside)
+    return replace(model, projector=beside) if named else model
 
 
 # -- runtimes beside llama.cpp, by the names that plug-ins give them -------------------------------
@@ -156,12 +170,17 @@ class ModelStore:
         """Every model that can be pulled by name, installed or not."""
         return list(self._rows.values())
 
-    def installed(self) -> list[InstalledModel]:
-        """Every installed model, except outdated ones and those that changed since verification."""
+    def installed(self, *, converted: bool = True) -> list[InstalledModel]:
+        """Every installed model, except outdated ones and those that changed since verification.
+
+        Without the converted ones no runtime's plug-in is loaded.
+        """
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
         found = []
         for folder in folders:
-            manifest = read_manifest(folder) if _NAME.fullmatch(folder.name) else None
+            known = _NAME.fullmatch(folder.name)
+            wanted = known is not None and (converted or known[1] is None)
+            manifest = read_manifest(folder) if wanted else None
             if manifest is None or self._is_outdated(manifest):
                 continue
             whole = _bytes_of(folder / manifest.file) == manifest.bytes
@@ -223,6 +242,9 @@ class ModelStore:
             published = find_published(row, self.root, progress)
             needed = space_needed(row, here=published is not None and not keep_source)
             require_space(self.root, row, needed, bytes_in(partial))
+            # Who uses a model converts nothing.
+            from edgewise.local.convert import prepare_model  # noqa: PLC0415
+
             ready = prepare_model(
                 row,
                 partial,
@@ -295,6 +317,8 @@ class ModelStore:
             converted_with=_made_with(runtime),
             origin=origin,
         )
+        from edgewise.local.convert import convert_for  # noqa: PLC0415 - as in `pull`
+
         return convert_for(
             runtime,
             source.path,

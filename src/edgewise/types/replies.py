@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import time
+from array import array
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields
@@ -28,8 +30,8 @@ class Token:
     margin   logprob of the best token minus logprob of the second best (0 = a coin toss)
     entropy  Shannon entropy in nats over the best few alternatives and one for the rest
     alternatives  the best few tokens with their logprobs; only if evidence was requested
-    state    the hidden state that the token was predicted from, as numpy floats; only if a layer
-             was named. That of the first token is the state behind the prompt.
+    state    the hidden state that the token was predicted from, as numpy floats or an `array`; only
+             if a layer was named. That of the first token is the state behind the prompt.
 
     Some text comes without evidence (a runtime that reports none, a flushed buffer). It has
     `has_evidence=False`, and the meter skips it.
@@ -564,3 +566,11 @@ def doubt_of(calibration: str) -> str:
     if is_verified(calibration):
         return ""
     return "borrowed" if is_borrowed(calibration) else "unverified"
+
+
+def floats_in(data: bytes) -> array[float]:
+    """A state as it came from another process: 32-bit floats, little-endian."""
+    found = array("f", data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found

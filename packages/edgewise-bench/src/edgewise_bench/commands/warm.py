@@ -40,7 +40,9 @@ def warm(model: str | None, threads: int, rounds: int, save: Path | None, as_jso
     from edgewise_bench.processes import first_byte_s, with_model
     from edgewise_bench.scorecard import verdicts
 
-    took: dict[str, list[float]] = {"library": [], "ask": [], "ask_no_warm": [], "version": []}
+    took: dict[str, list[tuple[float, float]]] = {
+        name: [] for name in ("library", "ask", "ask_no_warm", "version")
+    }
     with (
         tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder,
         progress("first words", rounds + 1) as step,
@@ -74,7 +76,7 @@ def warm(model: str | None, threads: int, rounds: int, save: Path | None, as_jso
     report(new_scorecard("warm", command, metrics), save, as_json, verdicts(metrics, TARGETS))
 
 
-def _first_word_s(engine: object) -> float:
+def _first_word_s(engine: object) -> tuple[float, float]:
     import time
     from contextlib import closing
 
@@ -85,15 +87,17 @@ def _first_word_s(engine: object) -> float:
     began = time.perf_counter()
     with closing(engine.stream(QUESTION, policy="local_only", max_tokens=40)) as events:
         next(event for event in events if isinstance(event, TextDelta))
-        return time.perf_counter() - began
+        return time.perf_counter() - began, 0.0
 
 
-def _figures(took: dict[str, list[float]]) -> dict[str, float]:
+def _figures(took: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
     import statistics
 
-    found = {
-        f"{name}_first_ms_p50": round(1000 * statistics.median(each), 1)
-        for name, each in took.items()
-    }
-    ratios = [ask / alone for ask, alone in zip(took["ask"], took["library"], strict=True)]
+    def median_ms(name: str, column: int) -> float:
+        return round(1000 * statistics.median(each[column] for each in took[name]), 1)
+
+    found = {f"{name}_first_ms_p50": median_ms(name, 0) for name in took}
+    found |= {f"{name}_processor_ms_p50": median_ms(name, 1) for name in ("ask", "version")}
+    pairs = zip(took["ask"], took["library"], strict=True)
+    ratios = [ask / alone for (ask, _), (alone, _) in pairs]
     return found | {"ask_to_library_ratio": round(statistics.median(ratios), 3)}
