@@ -380,6 +380,7 @@ class Parts:
                     name,
                     lambda model: find_or_fetch(settings, model, model),
                     threads=settings.threads,
+                    placed=partial(_placed, settings, "IsolatedSkill"),
                 )
             return self.vision_skills[name]
 
@@ -525,6 +526,15 @@ def _open_with(backend: str, settings: Settings, model: InstalledModel, context_
     return opener(model, threads=settings.threads, context_tokens=context_tokens, **options)
 
 
+def _placed(settings: Settings, kind: str, opener: Callable[..., Any]) -> Callable[..., Any]:
+    """What hears, embeds or sees: here, or in a process of its own."""
+    if not settings.isolate:
+        return opener
+    from edgewise.local import isolated  # noqa: PLC0415  # only servers need it
+
+    return isolated.isolating(opener, getattr(isolated, kind))
+
+
 def open_transcriber(settings: Settings) -> SpeechBackend:
     """The transcriber, not yet loaded. The user's own model is a Whisper folder."""
     path = Path(settings.speech_model).expanduser()
@@ -535,6 +545,7 @@ def open_transcriber(settings: Settings) -> SpeechBackend:
     if model.row is not None and model.row.kind != "speech":
         raise ModelNotFound(f"{model.name} cannot transcribe; see `edgewise models`")
     opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
+    opener = _placed(settings, "IsolatedTranscriber", opener)
     transcriber: SpeechBackend = opener(model, threads=settings.threads)
     return transcriber
 
@@ -550,6 +561,7 @@ def open_embedder(settings: Settings) -> EmbedBackend:
         require_runtime()
     model = find_or_fetch(settings, settings.embed_model, DEFAULT_EMBEDDER)
     opener = plugins.load("embed_backends", model.row.runtime if model.row else "onnx")
+    opener = _placed(settings, "IsolatedEmbedder", opener)
     embedder: EmbedBackend = opener(model, threads=settings.threads)
     return embedder
 

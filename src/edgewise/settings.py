@@ -126,7 +126,7 @@ class ServerSettings:
     remote_images: bool = False  # fetch images from public addresses
     otel: bool = False  # spans and metrics to OpenTelemetry
     preload: tuple[str, ...] = ()  # chat models that are loaded at the start, and pinned
-    isolate: bool = True  # llama.cpp in processes of its own: a crash does not end the server
+    isolate: bool = True  # each model in a process of its own: a crash does not end the server
     log_format: str = "auto"  # text (for people), json, or auto: text in a terminal
     # Capacity
     slots: int = 4  # local requests at once
@@ -273,7 +273,7 @@ class Settings:
     openvino_device: str = ""  # CPU, GPU, NPU or AUTO; empty: as `gpu` says
     llama_library: str = ""  # path of a libllama of your own; empty: the one of the wheel
     slots: int = 1  # local requests at once; `edgewise serve` has its own number
-    isolate: bool = False  # llama.cpp in processes of its own; `edgewise serve` has its own switch
+    isolate: bool = False  # each model in a process of its own; `edgewise serve` has its own switch
     # How long a model stays loaded for the next command; None: 300 for `ask`, `call` and `chat`,
     # which load it in a process of the user, and 0 for an engine of your own; 0 switches it off
     keep_warm_s: float | None = None

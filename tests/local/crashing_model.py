@@ -15,14 +15,19 @@ from __future__ import annotations
 import faulthandler
 import os
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from edgewise.errors import ContextExceeded
 from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
+from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
+from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.types.replies import Finish, Token
+from edgewise.types.transcripts import Heard, Word
 
 FACTS = DeviceFacts(
     backend="crashing", model="crashing-1", quantisation="none", context_tokens=64, slots=4, ahead=4
@@ -80,6 +85,45 @@ class CrashingModel:
                 yield Token(f"{said} ", -0.25, 3.0, 0.5, alternatives=((said, -0.25),))
         self._facts = replace(self._facts, output_tokens_per_second=99.0)
         yield Finish("stop", len(words) + skipped, count - skipped, 1, passes=count)
+
+
+def open_senses() -> CrashingSenses:
+    return CrashingSenses()
+
+
+class CrashingSenses:
+    """Fulfils SpeechBackend, EmbedBackend and VisionBackend; it does what words or a hint say."""
+
+    def __init__(self) -> None:
+        self._facts = FACTS
+
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def hear(self, samples: Any, *, hint: str = "", **_: Any) -> list[Heard]:
+        _obey(hint)
+        self._facts = replace(self._facts, real_time_factor=0.5)
+        words = (Word(f"{len(samples)} samples", 0.25, 0.5, 0.75, glued=True), Word("and", 0.5, 1))
+        return [
+            Heard(start=0.0, end=1.0, text=words[0].text, words=words, mean_logprob=-0.5),
+            Heard(start=1.0, end=2.0, text="", no_speech=0.9, language="en"),
+        ]
+
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None]) -> Embedded:
+        for text in texts:
+            for word in text.split():
+                _obey(word)
+            pause()
+        vectors = tuple(array("f", (len(text), 0.1)) for text in texts)
+        return Embedded(vectors, (1,) * len(texts), 7)
+
+    def look(self, pixels: Any) -> Sight:
+        height, width = pixels.shape[:2]
+        line = Line("NO ENTRY", 0.9, ((0, 0), (9.5, 0), (9, 3), (0, 3)))
+        return Sight(lines=(line,), things=(Thing("cat", 0.5),), width=width, height=height)
+
+    def close(self) -> None:
+        pass
 
 
 def _obey(word: str) -> str:

@@ -32,7 +32,13 @@ from edgewise.errors import (
 )
 from edgewise.local import isolated, model_process
 from edgewise.local.backend import CallToWrite, TokenStream
-from edgewise.local.isolated import CrashMemory, IsolatedModel
+from edgewise.local.isolated import (
+    CrashMemory,
+    IsolatedEmbedder,
+    IsolatedModel,
+    IsolatedSkill,
+    IsolatedTranscriber,
+)
 from edgewise.local.llama_cpp import LlamaLoop
 from edgewise.local.llama_cpp import open_backend as open_llama
 from edgewise.local.store import InstalledModel
@@ -40,7 +46,7 @@ from edgewise.parts import open_backend
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, ResponseFormat, RunnableTool
 from edgewise.types.replies import Finish, Token
-from tests.local.crashing_model import open_crashing
+from tests.local.crashing_model import CrashingSenses, open_crashing, open_senses
 
 LONG_S = 90.0  # far longer than anything here takes
 
@@ -670,3 +676,59 @@ def test_the_setting_isolates_llama_cpp(default_model: InstalledModel) -> None:
     assert isinstance(backend, IsolatedModel)
     backend.close()
     assert isinstance(open_backend(settings.with_changes(isolate=False)), LlamaLoop)
+
+
+# -- what hears, embeds and sees -------------------------------------------------------------------
+
+
+def test_what_is_heard_embedded_and_seen_is_that_of_the_model_in_process() -> None:
+    here, texts = CrashingSenses(), ("a boat", "", "a much longer text")
+    sound, picture = np.zeros(1600, "float32"), np.zeros((3, 5, 3), "uint8")
+    with closing(IsolatedTranscriber(open_senses, memory=CrashMemory())) as ears:
+        assert ears.facts().real_time_factor is None
+        assert ears.hear(sound, language="en") == here.hear(sound)
+        assert ears.facts().real_time_factor == 0.5, "policies go by how fast it was"
+    with closing(IsolatedSkill(open_senses, memory=CrashMemory())) as eyes:
+        assert eyes.look(picture) == here.look(picture)
+    pauses: list[None] = []
+    with closing(IsolatedEmbedder(open_senses, memory=CrashMemory())) as embedder:
+        made = embedder.embed(texts, pause=lambda: pauses.append(None))
+    assert made == here.embed(texts, pause=lambda: None)
+    assert len(pauses) == 3, "others have their turns between batches"
+
+
+def test_a_sound_that_kills_its_model_kills_nothing_else() -> None:
+    sound = np.ones(1600, "float32")
+    with closing(IsolatedTranscriber(open_senses, memory=CrashMemory())) as ears:
+        with pytest.raises(RuntimeCrashed, match="SIGSEGV"):
+            ears.hear(sound, hint="@segv")
+        with pytest.raises(CrashedBefore):
+            ears.hear(sound)
+        assert ears.hear(sound[:800])[0].text == "800 samples"
+
+
+def test_whoever_leaves_between_two_batches_ends_the_work(tmp_path: Path) -> None:
+    class Left(Exception):
+        pass
+
+    def leave() -> None:
+        raise Left
+
+    go, begun = tmp_path / "go", tmp_path / "begun"
+    texts = ["first", f"@wait:{go}", f"@other:{begun}"]
+    with closing(IsolatedEmbedder(open_senses, memory=CrashMemory())) as embedder:
+        with pytest.raises(Left):
+            embedder.embed(texts, pause=leave)
+        go.touch()
+        wait_until(lambda: not embedder.supervisor._running)
+        assert not begun.exists(), "the third text was not read any more"
+        assert embedder.embed(["next"]).tokens == 7
+
+
+def test_nonsense_from_the_process_is_an_error_of_ours() -> None:
+    for told in ({}, {"windows": [1], "tokens": 1}, {"windows": "x", "tokens": 1}):
+        with pytest.raises(isolated.NONSENSE):
+            isolated.as_embedded(told, bytes(12), 2)
+    for read in (isolated.as_heard, isolated.as_sight):
+        with pytest.raises(isolated.NONSENSE):
+            read({"lines": [{"box": [1]}]})

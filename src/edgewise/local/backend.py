@@ -9,6 +9,7 @@ import contextlib
 import math
 import os
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -430,6 +431,15 @@ class LazyModel(ABC, Generic[Loaded]):
     def forget(self) -> None:
         abandon(self._model)
         self._lock, self._model, self._forked = threading.Lock(), None, True
+
+    def load(self) -> None:
+        """Now, not with the first use. Raises what loading raises."""
+        with self._lock:
+            self._loaded()
+
+    def passes(self) -> int:
+        """Its progress, for whoever looks whether it hangs: the seconds that were computed."""
+        return int(time.process_time())
 
     @abstractmethod
     def _load(self) -> Loaded:

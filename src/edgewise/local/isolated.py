@@ -25,11 +25,11 @@ import threading
 import time
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgewise import errors
 from edgewise.children import child_environment, python_child
@@ -51,6 +51,7 @@ from edgewise.local.backend import (
     TokenStream,
     abandon,
     forget_at_fork,
+    nothing,
 )
 from edgewise.local.model_process import (
     ALIVE,
@@ -63,8 +64,14 @@ from edgewise.local.model_process import (
     LENGTH,
     LOADED,
 )
+from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, Tool
+from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.types.replies import Finish, Token, floats_in
+from edgewise.types.transcripts import Heard, Word
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import PictureArray, Samples
 
 log = logging.getLogger("edgewise")
 
@@ -91,14 +98,17 @@ _FROM_OUTSIDE = {
 _Frame = tuple[int, bytes, bytes]  # kind, JSON, hidden state
 
 
-def isolating(opener: Callable[..., Any]) -> Callable[..., Any]:
+def isolating(
+    opener: Callable[..., Any], kind: type[IsolatedModel] | None = None
+) -> Callable[..., Any]:
     """The same opener for a model in a process of its own, where one can be started.
 
     A program that was frozen into one file has no interpreter to start.
     """
     if getattr(sys, "frozen", False) or not sys.executable:
         return opener
-    return functools.wraps(opener)(functools.partial(IsolatedModel, opener))
+    isolated = functools.partial(kind or IsolatedModel, opener)
+    return functools.update_wrapper(isolated, opener, updated=())
 
 
 class IsolatedModel:
@@ -164,7 +174,10 @@ class IsolatedModel:
 
     def _value(self, call: _ProcessCall) -> Any:
         for _, told, _ in self._frames(call):
-            return json.loads(told)["value"]
+            with _sense():
+                news = json.loads(told)
+                self.supervisor.learn(news["facts"])
+                return news["value"]
 
     def _frames(self, call: _ProcessCall) -> Iterator[_Frame]:
         """What the process says about a call, its END included. Raises what went wrong."""
@@ -189,6 +202,46 @@ class IsolatedModel:
                     return
         finally:
             supervisor.leave(call)
+
+
+class IsolatedTranscriber(IsolatedModel):
+    """Fulfils SpeechBackend."""
+
+    def hear(self, samples: Samples, **options: Any) -> list[Heard]:
+        value = self._value(_ProcessCall("hear", (samples,), options))
+        with _sense():
+            return [as_heard(each) for each in value]
+
+
+class IsolatedEmbedder(IsolatedModel):
+    """Fulfils EmbedBackend."""
+
+    def embed(self, texts: Sequence[str], *, pause: Callable[[], None] = nothing) -> Embedded:
+        for kind, told, rows in self._frames(_ProcessCall("embed", (tuple(texts),))):
+            if kind == ITEM:  # between two batches; the process goes on meanwhile
+                pause()
+                continue
+            with _sense():
+                return as_embedded(json.loads(told)["value"], rows, len(texts))
+        raise GenerationFailed("the local model's process ended without an answer")
+
+
+class IsolatedSkill(IsolatedModel):
+    """Fulfils VisionBackend."""
+
+    def look(self, pixels: PictureArray) -> Sight:
+        value = self._value(_ProcessCall("look", (pixels,)))
+        with _sense():
+            return as_sight(value)
+
+
+@contextlib.contextmanager
+def _sense() -> Iterator[None]:
+    """Around the reading of what a process said that may have been taken over."""
+    try:
+        yield
+    except NONSENSE as error:
+        raise GenerationFailed("the local model's process makes no sense") from error
 
 
 def plain_request(request: Request) -> Request:
@@ -692,6 +745,8 @@ class _ProcessCall:
         first = self.arguments[0] if self.arguments else None
         if isinstance(first, CallToWrite):
             yield from (first.prompt.encode(), first.grammar.encode())
+        elif not isinstance(first, Request):  # sound, texts, a picture
+            yield pickle.dumps(first)
         if not isinstance(first, Request):
             return
         yield repr(first.messages).encode("utf-8", "replace")
@@ -856,6 +911,50 @@ def as_finish(told: Any, state: bytes, continued: int = 0) -> Finish:
         passes=int(passes),
         state=_floats(state),
     )
+
+
+def as_heard(told: Any) -> Heard:
+    return Heard(
+        start=float(told["start"]),
+        end=float(told["end"]),
+        text=str(told["text"]),
+        words=tuple(
+            Word(
+                str(word["text"]),
+                float(word["start"]),
+                float(word["end"]),
+                None if word["probability"] is None else float(word["probability"]),
+                glued=bool(word["glued"]),
+            )
+            for word in told["words"]
+        ),
+        mean_logprob=float(told["mean_logprob"]),
+        no_speech=float(told["no_speech"]),
+        compression_ratio=float(told["compression_ratio"]),
+        temperature=float(told["temperature"]),
+        language=str(told["language"]),
+    )
+
+
+def as_embedded(told: Any, rows: bytes, texts: int) -> Embedded:
+    numbers = floats_in(rows)
+    size, rest = divmod(len(numbers), texts)
+    windows = tuple(int(each) for each in told["windows"])
+    if rest or len(windows) != texts:
+        raise ValueError("not one vector for each text")
+    vectors = tuple(numbers[each * size : (each + 1) * size] for each in range(texts))
+    return Embedded(vectors, windows, int(told["tokens"]))
+
+
+def as_sight(told: Any) -> Sight:
+    lines = tuple(Line(*_scored(each, "text")) for each in told["lines"])
+    things = tuple(Thing(*_scored(each, "name")) for each in told["things"])
+    return Sight(lines=lines, things=things, width=int(told["width"]), height=int(told["height"]))
+
+
+def _scored(told: Any, name: str) -> tuple[str, float, tuple[tuple[float, float], ...]]:
+    box = tuple((float(x), float(y)) for x, y in told["box"])
+    return str(told[name]), float(told["score"]), box
 
 
 def _floats(state: bytes) -> Any:

@@ -18,11 +18,12 @@ import signal
 import struct
 import sys
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, BinaryIO
 
-from edgewise.errors import ContextExceeded, EdgewiseError, place_of
-from edgewise.types.replies import Finish, Token
+from edgewise.errors import ContextExceeded, EdgewiseError, GenerationFailed, place_of
+from edgewise.types.embeddings import Embedded
+from edgewise.types.replies import Finish, Token, floats_out
 
 HEADER = struct.Struct("<IBII")  # number of the request, kind, bytes of JSON, raw bytes
 LENGTH = struct.Struct("<Q")  # of what comes in
@@ -32,6 +33,7 @@ BEAT_S = 5.0  # how often a process that makes progress says so
 CLOSING_S = 5.0  # to free the model; then the process ends anyway
 CANCEL = "cancel"
 STREAMS = ("generate", "write_call")  # methods that yield tokens; others return one value
+IN_BATCHES = "embed"  # says between two of them that it goes on: others may have their turns
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 
 
@@ -101,9 +103,12 @@ class ModelService:
             if method in STREAMS:
                 self._stream(number, work, method, arguments, options)
             else:
+                if method == IN_BATCHES:
+                    options = {**options, "pause": lambda: self._pause(number, work)}
                 call = getattr(self.model, method, None)
                 value = None if method == "load" or call is None else call(*arguments, **options)
-                self._send(number, END, {"value": value})
+                told, vectors = told_value(value)
+                self._send(number, END, {"value": told, **self._news()}, vectors)
         except Exception as error:  # noqa: BLE001 - the other process raises it
             self._send(number, ERROR, told_error(error))
         finally:
@@ -122,6 +127,11 @@ class ModelService:
                     return
                 self._send(number, ITEM, told_token(item), raw(item.state))
         self._send(number, ERROR, {"error": "GenerationFailed", "words": "called off"})
+
+    def _pause(self, number: int, work: _Work) -> None:
+        if work.cancelled:
+            raise GenerationFailed("called off")
+        self._send(number, ITEM, [""])
 
     def _load(self) -> None:
         """As a step of its own: a crash in it is no request's fault."""
@@ -185,6 +195,16 @@ def told_token(token: Token) -> list[Any]:
 def told_finish(finish: Finish) -> dict[str, Any]:
     counts = (finish.input_tokens, finish.output_tokens, finish.cached_tokens, finish.passes)
     return {"finish": [finish.reason, *counts, finish.estimated]}
+
+
+def told_value(value: Any) -> tuple[Any, bytes]:
+    """What a method returned, as JSON, and the vectors in it as bytes."""
+    if isinstance(value, Embedded):
+        rows = b"".join(floats_out(each) for each in value.vectors)
+        return {"windows": value.windows, "tokens": value.tokens}, rows
+    if isinstance(value, list):
+        return [told_value(each)[0] for each in value], b""
+    return (asdict(value) if is_dataclass(value) and not isinstance(value, type) else value), b""
 
 
 def told_error(error: Exception) -> dict[str, Any]:

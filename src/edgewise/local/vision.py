@@ -32,15 +32,26 @@ LEAST_SCORE = 0.3  # below it, everything is found everywhere
 OVERLAP = 0.45  # boxes of one kind with more overlap are one object
 
 
-def open_skill(name: str, find_model: FindModel, *, threads: int) -> VisionBackend:
-    """A skill, not yet loaded. Raises ExtraMissing or ModelNotFound if it is not available."""
+def open_skill(
+    name: str,
+    find_model: FindModel,
+    *,
+    threads: int,
+    placed: Callable[[Callable[..., VisionBackend]], Callable[..., VisionBackend]] = lambda one: (
+        one
+    ),
+) -> VisionBackend:
+    """A skill, not yet loaded. Raises ExtraMissing or ModelNotFound if it is not available.
+
+    `placed` may put it into a process of its own.
+    """
     reads = name == "reads text"
     package = "rapidocr" if reads else "cv2"
     if importlib.util.find_spec(package) is None:
         raise ExtraMissing("vision", package)
     if reads:  # its weights come with the package
-        return TextReader(threads=threads)
-    return ObjectFinder(find_model(OBJECT_FINDER), threads=threads)
+        return placed(TextReader)(threads=threads)
+    return placed(ObjectFinder)(find_model(OBJECT_FINDER), threads=threads)
 
 
 class TextReader(LazyModel[Any]):

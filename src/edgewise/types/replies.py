@@ -574,3 +574,11 @@ def floats_in(data: bytes) -> array[float]:
     if sys.byteorder == "big":
         found.byteswap()
     return found
+
+
+def floats_out(numbers: array[float]) -> bytes:
+    """The inverse of `floats_in`."""
+    sent = array("f", numbers)
+    if sys.byteorder == "big":
+        sent.byteswap()
+    return sent.tobytes()

@@ -24,4 +24,4 @@ def test_measures_what_a_process_of_its_own_costs(default_model: InstalledModel)
     assert found["restart_ms_max"] >= found["restart_ms_p50"] > 0
     assert found["restart_first_token_ms_p50"] > found["restart_ms_p50"]
     assert found["process_mb"] > found["empty_process_mb"] > 5
-    assert QUICK.steps == 2 * 2 + 2 + 1
+    assert QUICK.steps == 2 * 2 + 4 * 2 + 1

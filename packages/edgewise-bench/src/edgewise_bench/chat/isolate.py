@@ -15,10 +15,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
-from edgewise.local.backend import ChatBackend
+import numpy
+
+from edgewise.errors import LocalError
+from edgewise.local.backend import SPEECH_RATE, ChatBackend
 from edgewise.local.isolated import IsolatedModel
-from edgewise.parts import open_backend
+from edgewise.parts import Parts, open_backend
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Finish
@@ -46,7 +50,7 @@ class Rounds:
     @property
     def steps(self) -> int:
         """How often `progress` is called."""
-        return 2 * self.pairs + self.first_tokens + self.restarts
+        return 2 * self.pairs + 4 * self.first_tokens + self.restarts
 
 
 QUICK = Rounds(pairs=2, pair_tokens=8, first_tokens=2, restarts=1)
@@ -67,6 +71,45 @@ def measure_isolation(
         found |= measure_first_token(here, there, rounds.first_tokens, progress)
         found["process_mb"] = there.supervisor.resident_bytes / 1e6
         found |= measure_restart(there, rounds.restarts, progress)
+    return found | measure_senses(settings, rounds.first_tokens, progress)
+
+
+def measure_senses(
+    settings: Settings, rounds: int, progress: Callable[[], None]
+) -> dict[str, float]:
+    """How much later what hears, embeds and sees answers from a process of its own, and its size.
+
+    In turns: three seconds of a tone, a sentence, a picture of 640 x 480. What is not installed is
+    left out.
+    """
+    tone = numpy.sin(numpy.arange(3 * SPEECH_RATE, dtype="float32") / 8) / 4
+    picture = numpy.full((480, 640, 3), 200, "uint8")
+    settings = settings.with_changes(fetch_default_model=False)
+    work: dict[str, tuple[Callable[[Parts], Any], Callable[[Any], object]]] = {
+        "hear": (lambda parts: parts.transcriber(), lambda model: model.hear(tone)),
+        "embed": (lambda parts: parts.embedder(), lambda model: model.embed(["A boat at sea."])),
+        "look": (lambda parts: parts.vision_skill("names objects"), lambda m: m.look(picture)),
+    }
+    found: dict[str, float] = {}
+    with closing(Parts(settings)) as here, closing(Parts(settings, isolate=True)) as there:
+        for name, (open_model, use) in work.items():
+            try:
+                models = open_model(here), open_model(there)
+                for model in models:
+                    use(model)  # loads it
+            except LocalError:
+                continue
+            later = []
+            for number in range(rounds):
+                took = {}
+                for way in (0, 1) if number % 2 else (1, 0):
+                    began = time.perf_counter()
+                    use(models[way])
+                    took[way] = time.perf_counter() - began
+                later.append(1000 * (took[1] - took[0]))
+                progress()
+            found[f"{name}_extra_ms_p50"] = statistics.median(later)
+            found[f"{name}_process_mb"] = models[1].supervisor.resident_bytes / 1e6
     return found
 
 
