@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 
+import pypdfium2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from edgewise.documents import MOST_BYTES, find_files, read_document, strip_tags
 from edgewise.errors import InvalidRequest, Unreadable
 from edgewise.folder_search import (
-    MOST_BYTES,
     cited_numbers,
     cited_prompt,
     cut_into_passages,
-    find_documents,
-    read_document,
     room_for_passages,
     sources,
-    strip_tags,
 )
 from edgewise.types.embeddings import Hit, Passage
+from edgewise.types.messages import Image
 
 
-def test_hidden_built_and_unknown_files_are_not_found(tmp_path: Path) -> None:
+def test_hidden_and_built_files_are_not_found(tmp_path: Path) -> None:
     for name in ("b.md", "a.txt", ".hidden.txt", "sub/c.PY", "node_modules/d.js", ".git/e.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
-    (tmp_path / "program.exe").write_bytes(b"x")
-    found = [path.relative_to(tmp_path).as_posix() for path in find_documents(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in find_files(tmp_path)]
     assert found == ["a.txt", "b.md", "sub/c.PY"]
 
 
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "a.txt").write_text("x")
-    assert len(list(find_documents(tmp_path))) == 1
+    assert len(list(find_files(tmp_path))) == 1
 
 
 def test_bytes_that_are_no_utf8_are_still_text(tmp_path: Path) -> None:
@@ -61,6 +62,94 @@ def test_a_missing_file_is_unreadable(tmp_path: Path) -> None:
         read_document(tmp_path / "gone.txt", None)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_in_two_or_four_bytes_a_letter_is_text(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "from windows.txt"
+    path.write_bytes("The ferry leaves at nine, as Jürgen says.".encode(encoding))
+    assert read_document(path, None) == "The ferry leaves at nine, as Jürgen says."
+
+
+def test_a_file_without_an_ending_is_read_if_it_is_text(tmp_path: Path) -> None:
+    for name in ("README", "Minutes 12.05", "To do. Today"):
+        (tmp_path / name).write_text("Call the plumber.")
+        assert read_document(tmp_path / name, None) == "Call the plumber."
+    for data in (bytes(range(1, 32)) * 9, b"\x7fELF\0\0\1", b"\xff\xd9\x80\x81" * 50):
+        (tmp_path / "program").write_bytes(data)
+        with pytest.raises(Unreadable, match="not text"):
+            read_document(tmp_path / "program", None)
+
+
+def docx(path: Path, *paragraphs: str) -> Path:
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = "".join(f"<w:p><w:r><w:t>{one}</w:t></w:r></w:p>" for one in paragraphs)
+    page = f'<w:document xmlns:w="{space}"><w:body>{body}</w:body></w:document>'
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("word/document.xml", page)
+    return path
+
+
+def test_each_paragraph_of_a_word_file_is_a_line(tmp_path: Path) -> None:
+    path = docx(tmp_path / "letter.docx", "Dear &amp; late,", "", "nine<w:tab/>", "ten")
+    assert read_document(path, None) == "Dear & late,\n\nnine\nten"
+
+
+def test_word_files_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    path = docx(tmp_path / "bomb.docx", "x" * (4 * MOST_BYTES))
+    with pytest.raises(Unreadable, match="larger than 5 MB"):
+        read_document(path, None)
+    path = docx(tmp_path / "open.docx", "<w:p>")
+    with pytest.raises(Unreadable, match="damaged or locked"):
+        read_document(path, None)
+    path.write_bytes(b"PK no zip")
+    with pytest.raises(Unreadable, match="damaged or locked"):
+        read_document(path, None)
+
+
+def pdf_of(path: Path, *pages: str) -> Path:
+    """A PDF of one line a page; a page without text is as a scanner makes it."""
+    document = pypdfium2.PdfDocument.new()
+    raw = pypdfium2.raw
+    font = raw.FPDFText_LoadStandardFont(document, b"Helvetica")
+    for text in pages:
+        page = document.new_page(600, 200)
+        if text:
+            written = raw.FPDFPageObj_CreateTextObj(document, font, 24.0)
+            letters = (text + "\0").encode("utf-16-le")
+            raw.FPDFText_SetText(written, ctypes.cast(letters, raw.FPDF_WIDESTRING))
+            raw.FPDFPageObj_Transform(written, 1, 0, 0, 1, 40, 100)
+            raw.FPDFPage_InsertObject(page, written)
+            page.gen_content()
+    document.save(path)
+    document.close()
+    return path
+
+
+def test_the_pages_of_a_pdf_end_with_form_feeds(tmp_path: Path) -> None:
+    path = pdf_of(tmp_path / "manual.PDF", "Press reset once.", "Wait.")
+    text = read_document(path, None)
+    assert [page.strip() for page in text.split("\f")] == ["Press reset once.", "Wait.", ""]
+    first, second = cut_into_passages(text)
+    assert (first.page, first.text, second.page) == (1, "Press reset once.", 2)
+
+
+def test_a_page_that_was_scanned_is_read_as_a_picture(tmp_path: Path) -> None:
+    path = pdf_of(tmp_path / "scan.pdf", "One.", "")
+    text = read_document(path, lambda image: f"seen on {image.name}")
+    assert cut_into_passages(text)[1].text == "seen on scan.pdf, page 2"
+    with pytest.raises(Unreadable, match="the extra `vision`"):
+        read_document(pdf_of(tmp_path / "all.pdf", ""), None)
+
+
+def test_a_pdf_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "broken.pdf"
+    path.write_bytes(b"%PDF-1.7 and no more")
+    with pytest.raises(Unreadable, match="damaged or locked"):
+        read_document(path, None)
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    with pytest.raises(Unreadable, match="the extra `embed`"):
+        read_document(path, None)
+
+
 def test_pages_lose_their_tags_and_scripts_but_keep_their_lines() -> None:
     page = (
         "<html><style>p {}</style>\n<p>Hello <b>there</b></p>\n<script>\nlet a\n</script>\n&amp; x"
@@ -72,10 +161,11 @@ def test_pictures_are_read_by_whoever_can(tmp_path: Path) -> None:
     picture = tmp_path / "sign.png"
     picture.write_bytes(b"")
 
-    def broken(path: Path) -> str:
+    def broken(image: Image) -> str:
         raise InvalidRequest("no picture")
 
-    assert read_document(picture, lambda path: f"text of {path.name}") == "text of sign.png"
+    said = read_document(picture, lambda image: f"text of {Path(image.name).name}")
+    assert said == "text of sign.png"
     with pytest.raises(Unreadable, match="the extra `vision`"):
         read_document(picture, None)
     with pytest.raises(Unreadable, match="invalid_request"):

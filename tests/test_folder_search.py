@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,13 +16,9 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
 from edgewise import Engine, Settings
+from edgewise.documents import NO_PICTURES, picture_reader
 from edgewise.errors import InvalidRequest, ModelNotFound, SpaceMismatch
-from edgewise.folder_search import (
-    NO_PICTURES,
-    FolderIndex,
-    index_path,
-    picture_reader,
-)
+from edgewise.folder_search import FolderIndex, index_path
 from edgewise.local.store import InstalledModel
 from edgewise.testing import LoopbackCloud, ScriptedEmbedder
 from edgewise.types.embeddings import Embedded
@@ -107,6 +105,46 @@ def test_a_second_process_sees_what_the_first_wrote(
     assert index.find("zebra crossing")[0].path == "zebra.txt"
 
 
+def test_files_of_other_kinds_are_named_in_the_report(index: FolderIndex, folder: Path) -> None:
+    for name in ("film.mp4", "archive.zip", "second.zip", "README"):
+        (folder / name).write_text("Something.")
+    report = index.update()
+    assert dict(report.skipped) == {"of kinds that are not read: .mp4, .zip": 3}
+    assert report.added == 3
+
+
+def test_a_query_of_a_rare_word_finds_the_file_that_has_it(
+    index: FolderIndex, folder: Path
+) -> None:
+    for number in range(30):
+        (folder / f"bill{number}.txt").write_text(f"Bill NR-{number + 200} of the year was paid.")
+    index.update()
+    best = index.find("which bill was NR-217", 1)[0]
+    assert (best.path, best.words > 0.5) == ("bill17.txt", True)
+    assert index.find('"; DROP TABLE words; --')
+
+
+def test_an_index_of_before_gets_its_words_when_it_is_opened(engine: Engine, folder: Path) -> None:
+    (folder / "wide.txt").write_bytes("A gate of oak.".encode("utf-16"))
+    with FolderIndex(engine, folder) as index:
+        index.update()
+        path = index.path
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript(
+            "DROP TRIGGER words_of_new; DROP TRIGGER words_of_gone; DROP TABLE words;"
+            "ALTER TABLE passages DROP COLUMN page;"
+            "DELETE FROM passages WHERE text LIKE 'A gate%';"
+            "UPDATE files SET note = 'not text' WHERE path = 'wide.txt'"
+        )
+    with FolderIndex(engine, folder) as index:
+        assert index.update().added == 1
+        assert index.find("yeast", 1)[0].words == 1.0
+        assert index.find("oak", 1)[0].path == "wide.txt"
+        (folder / "bread.txt").unlink()
+        index.update()
+        assert not any(hit.words for hit in index.find("yeast"))
+
+
 def test_files_without_text_are_counted_and_not_tried_again(
     index: FolderIndex, folder: Path
 ) -> None:
@@ -119,11 +157,13 @@ def test_files_without_text_are_counted_and_not_tried_again(
 
 
 def test_images_are_skipped_with_a_note_until_somebody_reads_them(
-    engine: Engine, folder: Path
+    engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "sign.png").write_bytes(b"a picture")
-    with FolderIndex(engine, folder) as blind:
-        assert dict(blind.update().skipped) == {NO_PICTURES: 1}
+    with monkeypatch.context() as without:
+        without.setattr("edgewise.folder_search.picture_reader", lambda threads: None)
+        with FolderIndex(engine, folder) as blind:
+            assert dict(blind.update().skipped) == {NO_PICTURES: 1}
     with FolderIndex(engine, folder, pictures=lambda path: "No parking on Sundays") as seeing:
         assert seeing.update().added == 1
         assert seeing.find("parking on Sundays")[0].path == "sign.png"
@@ -209,6 +249,7 @@ def test_a_file_with_many_passages_is_embedded_in_parts(
 SLOW_INDEXING = """
 import sys, time
 from edgewise import Engine, Settings
+from edgewise.documents import NO_PICTURES, picture_reader
 from edgewise.folder_search import FolderIndex
 from edgewise.testing import ScriptedEmbedder
 
@@ -278,7 +319,7 @@ def test_a_sign_in_a_picture_is_found_by_its_meaning(
     (tmp_path / "bread.txt").write_text("Bread needs flour, water, salt and yeast.")
     with (
         Engine(Settings.load(threads=1)) as engine,
-        FolderIndex(engine, tmp_path, pictures=picture_reader(1)) as index,
+        FolderIndex(engine, tmp_path) as index,
     ):
         report = index.update()
         assert dict(report.skipped) == {"images that cannot be read (invalid_request)": 1}

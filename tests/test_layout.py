@@ -64,7 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"flows", "bridge", "settings", "requests", "engine", "shared_engine", "conversation"},
     "mcp_server": VALUES
     | {"flows", "settings", "requests", "engine", "aio", "folder_search", "server"},
-    "folder_search": VALUES | DOERS | {"flows", "settings", "requests", "engine"},
+    "documents": VALUES | {"vision", "local"},
+    "folder_search": VALUES | DOERS | {"documents", "flows", "settings", "requests", "engine"},
     "testing": VALUES | DOERS | {"engine", "conversation", "settings"},
 }
 EVERYTHING = set(MAY_IMPORT) | {"calibrate", "cli", "server"}

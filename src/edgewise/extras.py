@@ -46,7 +46,7 @@ class Facts:
 
 FACTS = {
     "cluster": Facts("deploy", 288, ()),
-    "embed": Facts("embed, index and find", 78, ("onnxruntime", "tokenizers")),
+    "embed": Facts("embed, index and find", 86, ("onnxruntime", "pypdfium2", "tokenizers")),
     "engines": Facts("models on GenieX and Cactus, which you install", 1, ()),
     "executorch": Facts("models on ExecuTorch", 1068, ()),
     "mcp": Facts("mcp, and for tools of MCP servers", 4, ("mcp",)),

@@ -1,71 +1,46 @@
-"""Search a folder by meaning: what is read, how it is cut, and the index of it that is kept."""
+"""Search a folder by meaning and by exact words: how texts are cut, and the index of them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
-import os
+import math
 import re
 import sqlite3
 from array import array
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from typing_extensions import override
-
+from edgewise.documents import (
+    NO_PDF,
+    READ,
+    PictureReader,
+    ending,
+    find_files,
+    most_bytes,
+    picture_reader,
+    read_document,
+    reasons_of_installation,
+)
 from edgewise.engine import Engine
 from edgewise.errors import (
-    EdgewiseError,
     IndexUnavailable,
     InvalidRequest,
     SpaceMismatch,
     Unreadable,
 )
-from edgewise.local.vision import TextReader
 from edgewise.requests import check_text, is_number, shown
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embeddings, Hit, IndexReport, Passage
-from edgewise.types.messages import Image
-from edgewise.vision.answers import rows_of
-from edgewise.vision.pictures import open_picture
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
-
-    from edgewise.local.backend import PictureArray
-
-
-LONGEST_SIDE = 2000  # pixels; more detail does not help the text reader, and costs seconds
-
-
-def picture_reader(threads: int) -> PictureReader | None:
-    """None if this installation cannot read images. They are skipped, and the report says so."""
-    if any(importlib.util.find_spec(package) is None for package in ("rapidocr", "PIL")):
-        return None
-    reader = TextReader(threads=threads)
-
-    def read(path: Path) -> str:
-        sight = reader.look(_pixels(path))
-        return "\n".join(row.text for row in rows_of(sight.lines))
-
-    return read
-
-
-def _pixels(path: Path) -> PictureArray:
-    import numpy  # noqa: PLC0415  # only pictures need it
-
-    try:
-        image = Image.from_path(path)
-    except OSError as error:
-        raise InvalidRequest(f"{path} cannot be read: {error.strerror}") from error
-    picture = open_picture(image, side=LONGEST_SIDE)
-    return numpy.asarray(picture.pixels, dtype=numpy.uint8)
 
 
 def index_path(settings: Settings, folder: Path) -> Path:
@@ -87,7 +62,8 @@ class FolderIndex:
                 print(hit.place, hit.score)
 
     Files are embedded under `policy`, by default on the device only: nobody expects a search to
-    upload a folder. `pictures` reads the text in images.
+    upload a folder. `pictures` reads the text in images; by default the device does, if the extra
+    `vision` is there.
     """
 
     def __init__(
@@ -107,7 +83,7 @@ class FolderIndex:
             raise InvalidRequest(f"{str(folder)!r} is not a folder")
         self._engine = engine
         self._policy = policy
-        self._pictures = pictures
+        self._pictures = pictures or picture_reader(engine.settings.threads)
         self._store = IndexStore(index_path(engine.settings, self.folder))
         self._scan: tuple[int, Scan] | None = None
 
@@ -129,7 +105,7 @@ class FolderIndex:
         if rebuild:
             self._store.clear()
         known, tally = self._store.files(), _Tally()
-        paths = list(find_documents(self.folder))
+        paths = list(_those_read(find_files(self.folder), tally))
         names = [path.relative_to(self.folder).as_posix() for path in paths]
         gone = sorted(set(known) - set(names))
         if gone:
@@ -150,7 +126,7 @@ class FolderIndex:
         )
 
     def find(self, query: str, most: int = 5) -> list[Hit]:
-        """The passages nearest in meaning, best first."""
+        """The passages nearest in meaning, best first; rare words of the query count besides."""
         if not check_text(query, "query").strip():
             raise InvalidRequest("there is nothing to look for")
         if not is_number(most) or most < 1:
@@ -159,8 +135,10 @@ class FolderIndex:
             return []
         made = self._engine.embed(query, space=self._store.space, policy=self._policy)
         (vector,) = made.vectors
+        scan = self._scanned()
+        shares = shares_of_words(query, len(scan.ids), self._store.having)
         hits = []
-        for number, score in self._scanned().nearest(array("f", vector), most):
+        for number, score in scan.nearest(array("f", vector), most, shares):
             if (found := self._store.passage(number)) is not None:
                 path, passage = found
                 hits.append(
@@ -170,6 +148,8 @@ class FolderIndex:
                         last_line=passage.last_line,
                         text=passage.text,
                         score=round(score, 4),
+                        words=round(shares.get(number, 0.0), 4),
+                        page=passage.page,
                     )
                 )
         return hits
@@ -196,8 +176,7 @@ class FolderIndex:
         except OSError as error:  # removed since the folder was listed, or not ours to read
             tally.skipped[f"cannot be read: {error.strerror}"] += 1
             return
-        retry = before is not None and before.note == NO_PICTURES and self._pictures is not None
-        if before is not None and before.sha256 == now.sha256 and not retry:
+        if before is not None and before.sha256 == now.sha256 and not self._mended(before.note):
             if before.modified_ns != now.modified_ns:
                 self._store.touch(now)
             if before.note:
@@ -215,6 +194,11 @@ class FolderIndex:
             tally.added += 1
         else:
             tally.changed += 1
+
+    def _mended(self, note: str) -> bool:
+        """Whether a file was not read for want of something that is here now."""
+        anywhere = reasons_of_installation(None) | {NO_PDF}
+        return note in anywhere - reasons_of_installation(self._pictures)
 
     def _put(self, path: Path, now: KnownFile) -> None:
         passages = cut_into_passages(read_document(path, self._pictures))
@@ -241,6 +225,7 @@ class FolderIndex:
 
 
 MOST_AT_ONCE = 256  # passages embedded at once
+MOST_KINDS = 8  # of files that are not read, named in a report
 
 # Called with the number of files done, of all files, and the path of the next one.
 Progress = Callable[[int, int, str], None]
@@ -254,28 +239,38 @@ class _Tally:
     skipped: Counter[str] = field(default_factory=Counter)
 
 
+def _those_read(paths: Iterable[Path], tally: _Tally) -> Iterator[Path]:
+    """Files of a kind that is read; a file without an ending may be text. Others are counted."""
+    others = Counter[str]()
+    for path in paths:
+        kind = ending(path)
+        if not kind or kind in READ:
+            yield path
+        else:
+            others[kind] += 1
+    if others:
+        usual = sorted(kind for kind, _ in others.most_common(MOST_KINDS))
+        more = ", …" if len(others) > MOST_KINDS else ""
+        tally.skipped[f"of kinds that are not read: {', '.join(usual)}{more}"] = others.total()
+
+
 def _as_it_is(path: Path, name: str, before: KnownFile | None) -> KnownFile:
-    """The same size and time mean the same bytes; otherwise hash them."""
+    """The same size and time mean the same bytes; otherwise hash them, unless they are too many."""
     status = path.stat()
     if before and (before.modified_ns, before.bytes) == (status.st_mtime_ns, status.st_size):
         return replace(before, note="")
-    return KnownFile(name, status.st_mtime_ns, status.st_size, sha256_of_file(path))
+    sha256 = sha256_of_file(path) if status.st_size <= most_bytes(path) else ""
+    return KnownFile(name, status.st_mtime_ns, status.st_size, sha256)
 
 
-# -- what is read, and how it is cut ---------------------------------------------------------------
+def sha256_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-MOST_BYTES = 5_000_000
-_PROSE = ".txt .md .markdown .rst .org .adoc .tex .html .htm .xhtml .srt .vtt .log"
-_DATA = ".csv .tsv .json .jsonl .toml .yaml .yml .ini .cfg"
-_CODE = ".py .pyi .js .ts .jsx .tsx .java .kt .go .rs .c .h .cpp .hpp .cs .rb .php .sh .sql .css"
-TEXT = frozenset(f"{_PROSE} {_DATA} {_CODE}".split())
-PAGES = frozenset((".html", ".htm", ".xhtml"))
-PICTURES = frozenset((".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", ".gif"))
-_NOT_ENTERED = frozenset(("__pycache__", "node_modules", "build", "dist", "venv"))
-NO_PICTURES = "images: reading their text needs the extra `vision`; `edgewise doctor` says how"
-# Reads the text in a picture file; raises an EdgewiseError if it cannot.
-PictureReader = Callable[[Path], str]
+# -- how a text is cut -----------------------------------------------------------------------------
+
+
 MOST_WORDS = 180  # about one window of the default model
 _Line = tuple[int, str]
 SAFE_CHARACTERS_PER_TOKEN = 3.0  # fewer than usual: better a shorter prompt than one too long
@@ -286,52 +281,25 @@ _TASK = (
 )
 
 
-def find_documents(folder: Path) -> Iterator[Path]:
-    """Files that may be read, in a stable order; without hidden files and links to folders."""
-    for parent, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in _NOT_ENTERED
-        )
-        for name in sorted(names):
-            suffix = Path(name).suffix.lower()
-            if not name.startswith(".") and (suffix in TEXT or suffix in PICTURES):
-                yield Path(parent) / name
-
-
-def sha256_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def read_document(path: Path, pictures: PictureReader | None) -> str:
-    """The text of a file. Raises Unreadable with words for the report."""
-    if path.suffix.lower() in PICTURES:
-        return _read_picture(path, pictures)
-    try:
-        data = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
-    except OSError as error:
-        raise Unreadable(f"cannot be read: {error.strerror}") from error
-    if data is None:
-        raise Unreadable(f"larger than {MOST_BYTES / 1e6:.0f} MB")
-    if b"\0" in data[:8192]:
-        raise Unreadable("not text")
-    text = data.decode("utf-8-sig", errors="replace")
-    return strip_tags(text) if path.suffix.lower() in PAGES else text
-
-
-def strip_tags(page: str) -> str:
-    """The visible text of a page, on its original lines."""
-    parser = _Words()
-    parser.feed(page)
-    parser.close()
-    last = max(parser.lines, default=0)
-    return "\n".join(
-        " ".join(" ".join(parser.lines.get(number, ())).split()) for number in range(1, last + 1)
-    )
-
-
 def cut_into_passages(text: str, most_words: int = MOST_WORDS) -> list[Passage]:
-    """Every word of `text` is in exactly one passage, in order. No passage is empty."""
+    """Every word of `text` is in exactly one passage, in order. No passage is empty.
+
+    Form feeds end pages: then no passage goes over two of them, and each knows its own.
+    """
+    if "\f" not in text:
+        return _cut(text, most_words)
+    passages: list[Passage] = []
+    before = 0
+    for number, page in enumerate(text.split("\f"), 1):
+        passages += [
+            Passage(before + one.first_line, before + one.last_line, one.text, number)
+            for one in _cut(page, most_words)
+        ]
+        before += max(1, len(page.splitlines()))
+    return passages
+
+
+def _cut(text: str, most_words: int) -> list[Passage]:
     passages: list[Passage] = []
     held: list[_Line] = []
     words = 0
@@ -385,38 +353,6 @@ def cited_numbers(answer: str, count: int) -> set[int]:
     return {number for number in numbers if 1 <= number <= count}
 
 
-def _read_picture(path: Path, pictures: PictureReader | None) -> str:
-    if pictures is None:
-        raise Unreadable(NO_PICTURES)
-    try:
-        return pictures(path)
-    except EdgewiseError as error:
-        raise Unreadable(f"images that cannot be read ({error.code})") from error
-
-
-class _Words(HTMLParser):
-    """Puts text back on its original line."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.lines: dict[int, list[str]] = {}
-        self._silent = 0
-
-    @override
-    def handle_starttag(self, tag: str, attributes: object) -> None:
-        self._silent += tag in ("script", "style", "template")
-
-    @override
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in ("script", "style", "template") and self._silent > 0
-
-    @override
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            for offset, part in enumerate(data.splitlines()):
-                self.lines.setdefault(self.getpos()[0] + offset, []).append(part)
-
-
 def _passage(lines: list[_Line]) -> Passage:
     """Blank lines between paragraphs become one."""
     text, before = "", lines[0][0]
@@ -462,6 +398,7 @@ def _pieces(line: _Line, most_words: int) -> Iterable[list[_Line]]:
 # -- where it is kept ------------------------------------------------------------------------------
 
 
+NO_SHARES: Mapping[int, float] = MappingProxyType({})
 _ROWS_AT_ONCE = 1024  # as floats they stay in the processor's cache
 _FORMAT = "1"
 _BUSY_S = 30.0  # how long to wait for another process that writes
@@ -485,6 +422,22 @@ CREATE TABLE IF NOT EXISTS passages (
     scale REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS passages_of_file ON passages (file);
+"""
+# What an index of an earlier release lacks: it is added when that is opened.
+_WORDS = """
+ALTER TABLE passages ADD COLUMN page INTEGER NOT NULL DEFAULT 0;
+CREATE VIRTUAL TABLE words USING fts5(
+    text, content='passages', content_rowid='id', detail='full',
+    tokenize='unicode61 remove_diacritics 2'
+);
+CREATE TRIGGER words_of_new AFTER INSERT ON passages BEGIN
+    INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+END;
+CREATE TRIGGER words_of_gone AFTER DELETE ON passages BEGIN
+    INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
+END;
+INSERT INTO words (words) VALUES ('rebuild');
+DELETE FROM files WHERE note <> '';
 """
 
 
@@ -525,6 +478,8 @@ class IndexStore:
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.executescript(_SCHEMA)
+            if not self._run("SELECT 1 FROM sqlite_schema WHERE name = 'words'"):
+                self._connection.executescript(f"BEGIN IMMEDIATE; {_WORDS} COMMIT")
         if self._fact("format", _FORMAT) != _FORMAT:
             raise IndexUnavailable(f"{self.path} was made by another release; remove it")
 
@@ -558,10 +513,10 @@ class IndexStore:
             ).lastrowid
             if made is not None:
                 self._connection.executemany(
-                    "INSERT INTO passages (file, first_line, last_line, text, vector, scale) "
-                    "VALUES (?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO passages (file, first_line, last_line, text, page, vector, scale) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
                     (
-                        (number, one.first_line, one.last_line, one.text, vector.tobytes(), scale)
+                        (number, *astuple(one), vector.tobytes(), scale)
                         for one, vector, scale in zip(
                             passages, made.vectors, made.scales, strict=True
                         )
@@ -600,11 +555,19 @@ class IndexStore:
     def passage(self, number: int) -> tuple[str, Passage] | None:
         """The file's path and the passage; None if it was removed meanwhile."""
         rows = self._run(
-            "SELECT files.path, first_line, last_line, text FROM passages "
+            "SELECT files.path, first_line, last_line, text, page FROM passages "
             "JOIN files ON files.id = passages.file WHERE passages.id = ?",
             (number,),
         )
         return (rows[0][0], Passage(*rows[0][1:])) if rows else None
+
+    def having(self, words: str) -> list[int]:
+        """Ids of passages in which these words stand one after the other: of more than COMMON,
+        only so many that it shows.
+        """
+        phrase = '"' + words.replace('"', '""') + '"'
+        statement = "SELECT rowid FROM words WHERE words MATCH ? LIMIT ?"
+        return [row[0] for row in self._run(statement, (phrase, COMMON + 1))]
 
     def close(self) -> None:
         self._connection.close()
@@ -669,8 +632,10 @@ class Scan:
         shape = (len(ids), len(rows) // max(1, len(ids)))
         return cls(ids, rows.reshape(shape), numpy.frombuffer(scales, numpy.float32))
 
-    def nearest(self, query: array[float], most: int) -> list[tuple[int, float]]:
-        """Ids and cosines of the nearest, best first."""
+    def nearest(
+        self, query: array[float], most: int, shares: Mapping[int, float] = NO_SHARES
+    ) -> list[tuple[int, float]]:
+        """Ids and cosines, best first. `shares`: what of the query's words a passage has."""
         import numpy  # noqa: PLC0415
 
         if not self.ids:
@@ -681,7 +646,61 @@ class Scan:
             block = self.rows[start : start + _ROWS_AT_ONCE]
             scores[start : start + len(block)] = block.astype(numpy.float32) @ wanted
         scores *= self.scales
+        ranked = scores + self._of_words(shares) if shares else scores
         most = min(most, len(scores))
-        best = numpy.argpartition(scores, -most)[-most:]
-        ordered = best[numpy.argsort(-scores[best], kind="stable")]
+        best = numpy.argpartition(ranked, -most)[-most:]
+        ordered = best[numpy.argsort(-ranked[best], kind="stable")]
         return [(self.ids[index], float(scores[index])) for index in ordered.tolist()]
+
+    def _of_words(self, shares: Mapping[int, float]) -> NDArray[numpy.float32]:
+        """What the words of each passage add to its cosine."""
+        import numpy  # noqa: PLC0415
+
+        added = numpy.zeros(len(self.ids), numpy.float32)
+        for number, share in shares.items():
+            place = bisect_left(self.ids, number)
+            if place < len(self.ids) and self.ids[place] == number:  # not put there since
+                added[place] = OF_WORDS * share**2
+        return added
+
+
+# -- exact words -----------------------------------------------------------------------------------
+
+
+# Both chosen on the even half of `edgewise bench find`. Squared, so that a word or two that happen
+# to be shared move nothing, and all of a query's rare words outweigh any likeness.
+OF_WORDS = 1.2
+OF_NAMES = 6.0  # how much more a name, number or code counts than another word as rare
+COMMON = 5000  # passages; a word in more of them tells nothing, and collecting them takes long
+
+
+def shares_of_words(
+    query: str, count: int, having: Callable[[str], Sequence[int]]
+) -> dict[int, float]:
+    """For each passage with words of the query: what part of their weight it has, up to 1.
+
+    The rarer a word is among the `count` passages, the more it weighs (as in BM25).
+    """
+    shares = dict[int, float]()
+    total = 0.0
+    for number, word in enumerate(_words_of(query)):
+        found = having(word)
+        if len(found) > COMMON:
+            continue
+        weight = math.log(1 + (count - len(found) + 0.5) / (len(found) + 0.5))
+        weight *= OF_NAMES if _is_name(word, first=number == 0) else 1.0
+        total += weight
+        for passage in found:
+            shares[passage] = shares.get(passage, 0.0) + weight
+    return {passage: share / total for passage, share in shares.items()}
+
+
+def _words_of(query: str) -> list[str]:
+    """As they are parted by blanks: codes such as `NR-88` and `079/231` are one word each."""
+    return list(dict.fromkeys(word for word in query.split() if any(map(str.isalnum, word))))
+
+
+def _is_name(word: str, *, first: bool) -> bool:
+    """It has a digit, or a capital where a sentence has none."""
+    inner = word.lstrip("\"'([{«„“")[first:]
+    return any(one.isdigit() for one in word) or any(one.isupper() for one in inner)

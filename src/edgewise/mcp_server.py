@@ -23,7 +23,7 @@ from typing_extensions import override
 from edgewise import __version__
 from edgewise.aio import AsyncEngine
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest
-from edgewise.folder_search import FolderIndex, index_path, picture_reader
+from edgewise.folder_search import FolderIndex, index_path
 from edgewise.requests import image_at
 from edgewise.types.messages import RequestOptions
 from edgewise.types.pictures import SeenReply
@@ -116,6 +116,8 @@ class Passage(BaseModel):
     last_line: int
     text: str
     score: float
+    words: float
+    page: int
 
 
 class Found(BaseModel):
@@ -265,8 +267,7 @@ class EngineTools:
             asyncio.run_coroutine_threadsafe(report, loop)
 
         def search() -> list[Passage]:
-            pictures = picture_reader(engine.settings.threads)
-            with FolderIndex(engine, place, pictures=pictures) as index:
+            with FolderIndex(engine, place) as index:
                 index.update(progress)
                 return [Passage(**hit.to_dict()) for hit in index.find(query, most)]
 

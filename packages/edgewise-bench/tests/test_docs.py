@@ -357,6 +357,14 @@ def embed() -> str:
     return scorecard("embed", embed_targets, (*speeds, *found, "search_agreement_at_10"))
 
 
+def find() -> str:
+    ways = ("_at_1", "_at_5", "_at_1_meaning_only", "_at_1_bm25")
+    kinds = ("meaning", "exact", "exact_in_words", "everyday")
+    card = read(RESULTS / "find.json")
+    rows = [(f"`{kind}`", *figures(card["metrics"], kind, ways)) for kind in kinds]
+    return f"{table(('Questions', *(f'`…{way}`' for way in ways)), rows)}\n\n{made(card)}"
+
+
 def conversations() -> str:
     if not (RESULTS / "conversations.json").exists():
         return "Not measured yet."
@@ -618,6 +626,7 @@ def frozen() -> str:
         ("notes/calls.md", "bfcl", bfcl),
         ("notes/calls.md", "conversations", conversations),
         ("notes/senses.md", "embed", embed),
+        ("notes/senses.md", "find", find),
         ("notes/benchmarks.md", "serve", serve),
         ("notes/benchmarks.md", "request", request),
         ("notes/benchmarks.md", "scale", of_scale),

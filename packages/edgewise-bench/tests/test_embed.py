@@ -23,6 +23,7 @@ from edgewise_bench.embed import (
     recall_at,
     search_times,
 )
+from edgewise_bench.find import asked_of, measure_find, own_notes
 
 
 def test_the_steps_of_the_progress_bar_are_those_that_happen() -> None:
@@ -88,3 +89,30 @@ def test_the_baseline_finds_what_shares_rare_words() -> None:
         Pair("The cat drinks the milk.", "Does a cat like milk?"),
     ]
     assert ranks(3, lexical_score(pairs)) == [1, 1, 1]
+
+
+def test_half_of_the_notes_are_kept_for_the_report_and_no_query_belongs_to_two() -> None:
+    notes = own_notes()
+    assert len({one.query for one in notes.asked}) == len(notes.asked)
+    for kind in ("meaning", "exact", "exact_in_words", "everyday"):
+        halves = [one.half for one in notes.asked if one.kind == kind]
+        assert halves.count(0) == halves.count(1) > 20
+    for one in notes.asked:
+        if one.kind == "exact" and one.query in notes.texts[one.path]:
+            assert sum(one.query in text for text in notes.texts.values()) == 1
+
+
+@pytest.mark.real_model
+def test_questions_about_a_folder_of_ones_own_are_counted(
+    default_embedder: InstalledModel, tmp_path: Path
+) -> None:
+    notes, questions = tmp_path / "notes", tmp_path / "questions.jsonl"
+    notes.mkdir()
+    (notes / "ferry.md").write_text("The ferry NR-7 leaves the harbour at nine.")
+    (notes / "bread.txt").write_text("Bread needs flour, water, salt and yeast.")
+    questions.write_text(
+        '{"query": "NR-7", "path": "ferry.md", "kind": "exact"}\n'
+        '{"query": "baking ingredients", "path": "ferry.md", "kind": "wrong"}\n'
+    )
+    found = measure_find(Settings.load(), notes, asked_of(questions), lambda: None)
+    assert (found["files"], found["exact_at_1"], found["wrong_at_1"]) == (2, 1.0, 0.0)

@@ -18,7 +18,7 @@ from edgewise.cli.setup import ensure_embedder
 from edgewise.cli.streams import printable, read_all, without_surrogates
 from edgewise.engine import Engine
 from edgewise.errors import ModelNotFound
-from edgewise.folder_search import FolderIndex, cited_numbers, picture_reader
+from edgewise.folder_search import FolderIndex, cited_numbers
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embeddings, Hit, IndexReport
 from edgewise.types.messages import DEVICE_TOKENS
@@ -45,8 +45,9 @@ CLOUD_CONTEXT_TOKENS = 8000  # enough for every passage; used if only a cloud an
 def index(folder: Path, rebuild: bool, policy: str, as_json: bool) -> None:
     """Read the texts of FOLDER (default: this one), so that find can search them.
 
-    Reads prose, data and code, and the text in images if that extra is installed. Unchanged
-    files are skipped and deleted ones dropped; an interrupted run continues where it stopped.
+    Reads prose, data, code, Word and PDF, and the text in images if that extra is installed.
+    Unchanged files are skipped and deleted ones dropped; an interrupted run continues where it
+    stopped. What it could not read is counted, with the reason.
     The index is kept with your data, not in the folder.
 
     \b
@@ -73,7 +74,7 @@ def index(folder: Path, rebuild: bool, policy: str, as_json: bool) -> None:
 def find(
     query: tuple[str, ...], folder: Path, most: int, no_update: bool, policy: str, as_json: bool
 ) -> None:
-    """Find the passages of a folder that are nearest in meaning to QUERY.
+    """Find the passages of a folder that are nearest in meaning to QUERY, or have its rare words.
 
     The index is updated first; the first time that takes a while.
 
@@ -101,8 +102,7 @@ def find(
 
 
 def opened(engine: Engine, folder: Path, policy: str = "local_only") -> FolderIndex:
-    pictures = picture_reader(engine.settings.threads)
-    return FolderIndex(engine, folder, policy=policy, pictures=pictures)
+    return FolderIndex(engine, folder, policy=policy)
 
 
 def brought_up_to_date(found: FolderIndex, *, rebuild: bool = False) -> IndexReport:

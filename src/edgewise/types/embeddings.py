@@ -89,25 +89,36 @@ class EmbedOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Some lines of a file, counted from 1."""
+    """Some lines of a file, counted from 1. `page` is 0 in a file that has none."""
 
     first_line: int
     last_line: int
     text: str
+    page: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A passage that was found. `path` is relative to the folder; `score` is the cosine."""
+    """A passage that was found.
+
+    path   relative to the folder
+    score  the cosine: how near it is in meaning
+    words  which part of the query's words it has, from 0 to 1; rare ones and names weigh more
+    page   from 1; 0 in a file that has none
+    """
 
     path: str
     first_line: int
     last_line: int
     text: str
     score: float
+    words: float = 0.0
+    page: int = 0
 
     @property
     def place(self) -> str:
+        if self.page:
+            return f"{self.path}, page {self.page}"
         return f"{self.path}:{self.first_line}-{self.last_line}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -277,21 +277,25 @@ def mean_reciprocal_rank(places: Sequence[int]) -> float:
 
 
 def lexical_score(pairs: Sequence[Pair]) -> Score:
-    """The baseline: words in common, rare ones counting more (BM25 with its usual numbers)."""
-    documents = [Counter(_words(pair.passage)) for pair in pairs]
-    seen = Counter(word for document in documents for word in document)
-    mean = sum(document.total() for document in documents) / len(documents)
-    questions = [_words(pair.question) for pair in pairs]
+    """The baseline: words in common, rare ones counting more."""
+    score = bm25([pair.passage for pair in pairs])
+    scores = [score(pair.question) for pair in pairs]
+    return lambda question, passage: scores[question][passage]
 
-    def score(question: int, passage: int) -> float:
-        document = documents[passage]
-        total = 0.0
-        for word in questions[question]:
-            count = document[word]
-            weight = math.log(1 + (len(pairs) - seen[word] + 0.5) / (seen[word] + 0.5))
-            length = 0.25 + 0.75 * document.total() / mean
-            total += weight * count * 2.2 / (count + 1.2 * length)
-        return total
+
+def bm25(texts: Sequence[str]) -> Callable[[str], list[float]]:
+    """What each text scores for a query, with the usual numbers."""
+    documents = [Counter(_words(text)) for text in texts]
+    seen = Counter(word for document in documents for word in document)
+    mean = sum(document.total() for document in documents) / max(1, len(documents))
+
+    def weigh(document: Counter[str], word: str) -> float:
+        weight = math.log(1 + (len(texts) - seen[word] + 0.5) / (seen[word] + 0.5))
+        length = 0.25 + 0.75 * document.total() / mean
+        return weight * document[word] * 2.2 / (document[word] + 1.2 * length)
+
+    def score(query: str) -> list[float]:
+        return [sum(weigh(document, word) for word in _words(query)) for document in documents]
 
     return score
 

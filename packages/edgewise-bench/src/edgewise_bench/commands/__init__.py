@@ -12,6 +12,7 @@ from edgewise_bench.commands.conversations import conversations
 from edgewise_bench.commands.cost import cost
 from edgewise_bench.commands.embed import embed
 from edgewise_bench.commands.engines import engines
+from edgewise_bench.commands.find import find
 from edgewise_bench.commands.forward import forward
 from edgewise_bench.commands.hostile import hostile
 from edgewise_bench.commands.isolate import isolate
@@ -44,8 +45,8 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, clients, conversations, cost, embed, engines, forward, hostile,
-    isolate, kills, memory, money, overhead, privacy, request, routing, scale, see, serve,
+    bfcl, calibration, caller, clients, conversations, cost, embed, engines, find, forward,
+    hostile, isolate, kills, memory, money, overhead, privacy, request, routing, scale, see, serve,
     soak, speech, spoken, team, tools, traces, warm, workload,
 ):  # fmt: skip
     bench.add_command(command)
