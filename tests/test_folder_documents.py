@@ -114,7 +114,7 @@ def pdf_of(path: Path, *pages: str) -> Path:
         page = document.new_page(600, 200)
         if text:
             written = raw.FPDFPageObj_CreateTextObj(document, font, 24.0)
-            letters = (text + "\0").encode("utf-16-le")
+            letters = ctypes.create_string_buffer((text + "\0").encode("utf-16-le"))
             raw.FPDFText_SetText(written, ctypes.cast(letters, raw.FPDF_WIDESTRING))
             raw.FPDFPageObj_Transform(written, 1, 0, 0, 1, 40, 100)
             raw.FPDFPage_InsertObject(page, written)

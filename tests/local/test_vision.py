@@ -12,6 +12,7 @@ from edgewise.errors import ModelNotFound
 from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
 from edgewise.local.store import InstalledModel, ModelStore
 from edgewise.local.vision import LEAST_SCORE, ObjectFinder, TextReader
+from edgewise.vision.answers import rows_of
 from edgewise.vision.question import CLASSES
 from tests.conftest import MODELS_DIR
 from tests.pictures import page
@@ -30,6 +31,28 @@ def test_rows_are_read_with_scores_and_places(reader: TextReader) -> None:
     assert [line.text for line in sight.lines] == ["NO PARKING", "Open 24 hours"]
     assert all(line.score > 0.9 and len(line.box) == 4 for line in sight.lines)
     assert (sight.width, sight.height) == (360, 140)
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_turned_page_is_read_in_its_own_order(reader: TextReader, turns: int) -> None:
+    upright = np.asarray(page("Invoice No 17", "Bill to Anna Berg", "Total 59.49", width=420))
+    first = reader.look(upright).lines[0]
+    sight = reader.look(np.rot90(upright, turns))
+    assert sight.upright
+    rows = [row.text for row in rows_of(sight.lines)]
+    assert rows == ["Invoice No 17", "Bill to Anna Berg", "Total 59.49"]
+    # The first corner is where the text begins, in the picture as it was given.
+    x, y = first.box[0]
+    height, width = upright.shape[:2]
+    begins = {1: (y, width - x), 2: (width - x, height - y), 3: (height - y, x)}[turns]
+    assert sight.lines[0].box[0] == pytest.approx(begins, abs=6)
+
+
+@pytest.mark.real_model
+def test_one_short_word_is_taken_as_it_stands(reader: TextReader) -> None:
+    sight = reader.look(np.asarray(page("30", width=120)))
+    assert (sight.upright, [line.text for line in sight.lines]) == (True, ["30"])
 
 
 @pytest.mark.real_model

@@ -12,7 +12,7 @@ from edgewise.types.pictures import (
     Sight,
     Thing,
 )
-from edgewise.vision.answers import NO_TEXT, SIGHT, answer_from, describe
+from edgewise.vision.answers import NO_TEXT, SIGHT, TURNED, answer_from, describe
 from edgewise.vision.question import (
     CLASSES,
     class_named,
@@ -57,6 +57,11 @@ def test_all_text_is_told_row_by_row() -> None:
     assert text == "NO ENTRY\nStaff only"
     assert sure > 0.9
     assert asked("What does it say?", page("NO ENTRY", score=0.6))[1] < 0.5
+
+
+def test_text_that_may_be_read_in_reverse_is_never_kept() -> None:
+    unclear = replace(page("NO ENTRY", "Staff only"), upright=False)
+    assert asked("What does it say?", unclear)[1] <= TURNED < 0.5
 
 
 def test_no_text_is_an_answer_with_its_own_chance() -> None:

@@ -40,6 +40,17 @@ def test_a_tilted_page_is_read_along_its_own_rows() -> None:
         assert math.isclose(tilt(lines), angle, abs_tol=1e-6)
 
 
+def test_a_page_on_its_side_or_on_its_head_is_read_along_its_own_rows() -> None:
+    for angle in (math.pi / 2, math.pi, -math.pi / 2):
+        lines = [
+            line(f"{row}{column}", 200 * column, 40 * row, angle + wobble)
+            for row, wobble in enumerate((-0.02, 0.0, 0.02))
+            for column in range(2)
+        ]
+        assert [row.text for row in rows_of(lines)] == ["00  01", "10  11", "20  21"]
+        assert math.isclose(tilt(lines), 0.0, abs_tol=1e-6)
+
+
 def test_empty_lines_and_no_lines_make_no_rows() -> None:
     assert rows_of([line("  ", 0, 0)]) == []
     assert rows_of([]) == []

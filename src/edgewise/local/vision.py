@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -12,7 +13,7 @@ from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts, LazyModel, VisionBackend
 from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
 from edgewise.local.store import InstalledModel
-from edgewise.types.pictures import Line, Sight, Thing
+from edgewise.types.pictures import Box, Line, Sight, Thing
 from edgewise.vision.question import CLASSES
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ TEXT_MODEL = "pp-ocrv6-small"
 LEAST_SIDE = 48  # a smaller picture gets a margin: the detector's strides need some room
 MOST_TIMES = 4  # ratio of the sides: the detector enlarges the shorter side to 736 pixels, and a
 # narrow strip would become a picture of gigabytes
+# Which way up a page is.
+MOST_VOTES = 12  # of its lines, the longest
+LONG = 1.5  # times as wide as high, or as high as wide; the reader turns lines that are as high
+SURE_SIDE = 0.9  # of a line that stands on its head, as the reader wants it before it turns one
+MANY = 3  # lines without a vote: words that were read letter by letter
 
 # The object finder.
 SIDE = 320  # pixels of the network's input
@@ -74,17 +80,13 @@ class TextReader(LazyModel[Any]):
         with self._lock:
             engine = self._loaded()
             try:
-                found = engine(_with_margin(pixels)[:, :, ::-1])  # it takes blue first
+                best = _Reading.of(engine, pixels, 0)
+                for turns in best.turns_to_try():
+                    best = max(best, _Reading.of(engine, pixels, turns), key=_Reading.standing)
             except Exception as error:  # a C++ runtime under a Python library may raise anything
                 raise self._broke_off(error) from error
-        texts = found.txts or ()
-        boxes = found.boxes if found.boxes is not None else ()
-        lines = tuple(
-            Line(str(text), float(score), tuple((float(x), float(y)) for x, y in box))
-            for text, score, box in zip(texts, found.scores or (), boxes, strict=True)
-            if str(text).strip()
-        )
-        return Sight(lines=lines, width=width, height=height)
+        lines = tuple(replace(line, box=_turned_back(line, best, pixels)) for line in best.lines)
+        return Sight(lines=lines, width=width, height=height, upright=best.is_upright())
 
     @override
     def _load(self) -> Any:
@@ -99,6 +101,77 @@ class TextReader(LazyModel[Any]):
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Lines read in a picture that was turned to the left by `turns` quarters.
+
+    votes  letters that stand upright (0), or would after 1, 2 or 3 quarters more. The reader puts
+           each line upright by itself, so its scores do not tell; how lines lie on the page does.
+    """
+
+    turns: int
+    lines: tuple[Line, ...]
+    votes: tuple[float, ...]
+
+    @classmethod
+    def of(cls, engine: Any, pixels: PictureArray, turns: int) -> _Reading:
+        import numpy as np  # noqa: PLC0415
+
+        turned = _with_margin(np.rot90(pixels, turns))[:, :, ::-1]  # it takes blue first
+        found = engine(turned, use_det=True, use_cls=True, use_rec=True)
+        boxes = found.boxes if found.boxes is not None else ()
+        lines = tuple(
+            Line(str(text), float(score), tuple((float(x), float(y)) for x, y in box))
+            for text, score, box in zip(found.txts or (), found.scores or (), boxes, strict=True)
+            if str(text).strip()
+        )
+        return cls(turns, lines, _votes(engine, turned, lines))
+
+    def standing(self) -> float:
+        return self.votes[0] - max(self.votes[1:])
+
+    def is_upright(self) -> bool:
+        """As most of its lines say; a few short ones say nothing, and stand as they are."""
+        return self.standing() > 0 or (not any(self.votes) and len(self.lines) < MANY)
+
+    def turns_to_try(self) -> tuple[int, ...]:
+        if self.is_upright():
+            return ()
+        # Upright words that are read letter by letter give no vote: then each way is tried.
+        return (self.votes.index(max(self.votes)),) if any(self.votes) else (1, 3, 2)
+
+
+def _votes(engine: Any, turned: PictureArray, lines: Sequence[Line]) -> tuple[float, ...]:
+    import numpy as np  # noqa: PLC0415
+
+    votes = [0.0] * 4
+    for line in sorted(lines, key=lambda line: -len(line.text))[:MOST_VOTES]:
+        left, top = (max(0, int(min(corner[side] for corner in line.box))) for side in (0, 1))
+        right, low = (int(max(corner[side] for corner in line.box)) + 1 for side in (0, 1))
+        cut = turned[top:low, left:right]
+        long = max(cut.shape[:2]) >= LONG * min(cut.shape[:2])
+        if not long or len(line.text) < 2 or not cut.size:
+            continue
+        lies = cut.shape[0] > cut.shape[1]
+        level = np.ascontiguousarray(np.rot90(cut) if lies else cut)
+        ((side, sure),) = engine(level, use_det=False, use_cls=True, use_rec=False).cls_res
+        votes[lies + 2 * ("180" in str(side) and sure > SURE_SIDE)] += len(line.text) * line.score
+    return tuple(votes)
+
+
+def _turned_back(line: Line, reading: _Reading, pixels: PictureArray) -> Box:
+    """Its corners in the picture as it was given; the first is still where the text begins."""
+    height, width = pixels.shape[:2]
+    match reading.turns:
+        case 1:
+            return tuple((width - y, x) for x, y in line.box)
+        case 2:
+            return tuple((width - x, height - y) for x, y in line.box)
+        case 3:
+            return tuple((y, height - x) for x, y in line.box)
+    return line.box
 
 
 class ObjectFinder(LazyModel[Any]):

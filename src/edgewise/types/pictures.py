@@ -34,12 +34,18 @@ class Thing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """One picture as a device skill saw it. `quality` holds measurements of the picture."""
+    """One picture as a device skill saw it.
+
+    upright  whether it is clear which way up the text stands; the text of a picture that lies on
+             its side, or on its head, is read turned, and its places are those in the picture
+    quality  measurements of the picture
+    """
 
     lines: tuple[Line, ...] = ()
     things: tuple[Thing, ...] = ()
     width: int = 0
     height: int = 0
+    upright: bool = True
     quality: Mapping[str, float] = field(default_factory=dict)
 
 

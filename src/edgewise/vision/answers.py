@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from edgewise.decide.calibration import Calibration, Kind, Score
-from edgewise.types.pictures import Line, Sight, Thing
+from edgewise.types.pictures import Box, Line, Sight, Thing
 from edgewise.vision.question import (
     MOST_RIVALS,
     SkillQuestion,
@@ -35,14 +35,26 @@ class Row:
     height: float
 
 
-def tilt(lines: Sequence[Line]) -> float:
-    """The angle of the text in radians: the median of its lines."""
+def direction(lines: Sequence[Line]) -> float:
+    """In which direction the text runs, in radians: the median of its lines. 0 is to the right."""
     angles = [
         math.atan2(line.box[1][1] - line.box[0][1], line.box[1][0] - line.box[0][0])
         for line in lines
         if len(line.box) >= 2
     ]
-    return median(angles) if angles else 0.0
+    # Around their mean, so that half a turn to the left and half a turn to the right are one.
+    mean = math.atan2(sum(map(math.sin, angles)), sum(map(math.cos, angles)))
+    return mean + median(_wrapped(angle - mean) for angle in angles) if angles else 0.0
+
+
+def _wrapped(angle: float) -> float:
+    return (angle + math.pi) % math.tau - math.pi
+
+
+def tilt(lines: Sequence[Line]) -> float:
+    """How far the text is from running level or upright, in radians."""
+    angle = direction(lines)
+    return angle - round(angle / (math.pi / 2)) * (math.pi / 2)
 
 
 def text_height(line: Line) -> float:
@@ -55,8 +67,9 @@ def text_height(line: Line) -> float:
 def rows_of(lines: Sequence[Line]) -> list[Row]:
     """Rows from the top, each from the left, in the text's own direction."""
     written = [line for line in lines if line.text.strip()]
-    angle = tilt(written)
-    placed = sorted(((_place(line, angle), line) for line in written), key=lambda pair: pair[0][1])
+    angle = direction(written)
+    level = [replace(line, box=_leveled(line, angle)) for line in written]
+    placed = sorted(((_middle(line), line) for line in level), key=lambda pair: pair[0][1])
     rows: list[list[tuple[tuple[float, float], Line]]] = []
     for place, line in placed:
         if rows and _same_row(place, line, rows[-1]):
@@ -74,14 +87,15 @@ def _same_row(
     return abs(place[1] - middle) < _SAME_ROW * height
 
 
-def _place(line: Line, angle: float) -> tuple[float, float]:
-    """The middle of a line, rotated so that text runs level."""
-    if not line.box:
-        return 0.0, 0.0
-    x = sum(point[0] for point in line.box) / len(line.box)
-    y = sum(point[1] for point in line.box) / len(line.box)
+def _leveled(line: Line, angle: float) -> Box:
+    """Its corners, rotated so that text runs level."""
     cos, sin = math.cos(-angle), math.sin(-angle)
-    return x * cos - y * sin, x * sin + y * cos
+    return tuple((x * cos - y * sin, x * sin + y * cos) for x, y in line.box)
+
+
+def _middle(line: Line) -> tuple[float, float]:
+    count = max(1, len(line.box))
+    return sum(x for x, _ in line.box) / count, sum(y for _, y in line.box) / count
 
 
 def _row(lines: Sequence[Line]) -> Row:
@@ -199,6 +213,7 @@ CLEAR_CUES = 3  # lead of the cues for a kind of paper over those against it
 LIKELY = 0.5
 MISSED_OF_MANY = 0.9
 BESIDE = 0.9  # a time or a sum beside the words of the question is the one that is meant
+TURNED = 0.3  # text may be read in reverse if it is not clear which way up it stands
 SELDOM_ALL = 0.5  # what the skills name is seldom all that a picture shows
 
 
@@ -216,10 +231,11 @@ def answer_from(
 ) -> SeenAnswer:
     """One answer for all pictures, as sure as the least sure of them."""
     chance = calibration.measured.map_of("final")
-    answers = [
-        replace(one, confidence=chance.of(one.confidence))
-        for one in (_one(wanted, sight, calibration) for sight in sights)
-    ]
+    answers = []
+    for sight in sights:
+        one = _one(wanted, sight, calibration)
+        most = 1.0 if sight.upright else TURNED
+        answers.append(replace(one, confidence=min(most, chance.of(one.confidence))))
     if len(answers) == 1:
         return answers[0]
     texts = [f"Image {number}: {one.text}" for number, one in enumerate(answers, 1)]
