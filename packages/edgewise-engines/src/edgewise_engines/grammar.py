@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -43,36 +42,38 @@ _LONGEST = 1_000_000  # letters of a grammar
 
 
 class GuidedGrammar(Rules):
-    """What may be written next. `tokenizer` is llguidance's view of a vocabulary."""
+    """What may be written next, by a matcher of llguidance's."""
 
-    def __init__(self, tokenizer: Any, ends: frozenset[int], text: str, *, runtime: str) -> None:
+    def __init__(self, matcher: Any, size: int, ends: frozenset[int], *, runtime: str) -> None:
+        self._matcher, self._size, self._ends, self._runtime = matcher, size, ends, runtime
+        self._mask: npt.NDArray[np.bool_] | None = None
+
+    @classmethod
+    def read(
+        cls, tokenizer: Any, ends: frozenset[int], text: str, *, runtime: str
+    ) -> GuidedGrammar:
+        """`tokenizer` is llguidance's view of a vocabulary."""
         import llguidance  # noqa: PLC0415 - the vocabulary has loaded it
 
-        self._runtime, self._ends = runtime, ends
-        self._size = int(tokenizer.vocab_size)
-        self._mask: npt.NDArray[np.bool_] | None = None
+        unread = GenerationFailed(f"{runtime} could not read the grammar")
         try:
             lark = to_lark(text)
         except ValueError as error:
-            raise self._unread from error
-        self._matcher: Any = llguidance.LLMatcher(
+            raise unread from error
+        matcher: Any = llguidance.LLMatcher(
             tokenizer,
             llguidance.LLMatcher.grammar_from_lark(lark),
             log_level=0,  # it would print the words of the request
             limits=llguidance.LLParserLimits(**_LIMITS),
         )
-        if self._matcher.is_error():
-            raise self._unread
+        if matcher.is_error():
+            raise unread
+        return cls(matcher, int(tokenizer.vocab_size), ends, runtime=runtime)
 
     def again(self) -> GuidedGrammar:
         """The same grammar from where this one stands, on its own."""
-        other = copy(self)
-        other._matcher = self._matcher.deep_copy()  # noqa: SLF001 - one of its own kind
-        return other
-
-    @property
-    def _unread(self) -> GenerationFailed:
-        return GenerationFailed(f"{self._runtime} could not read the grammar")
+        matcher = self._matcher.deep_copy()
+        return GuidedGrammar(matcher, self._size, self._ends, runtime=self._runtime)
 
     @override
     def allowed(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

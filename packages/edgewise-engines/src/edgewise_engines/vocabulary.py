@@ -218,7 +218,7 @@ class Vocabulary:
         from edgewise_engines.grammar import GuidedGrammar  # noqa: PLC0415 - loads numpy
 
         if (read := self._grammars.get(text)) is None:
-            read = GuidedGrammar(self._guided, self._ends, text, runtime=self._runtime)
+            read = GuidedGrammar.read(self._guided, self._ends, text, runtime=self._runtime)
             if len(self._grammars) >= _MOST_GRAMMARS:
                 self._grammars.clear()
             if len(text) <= _LONGEST_KEPT:
