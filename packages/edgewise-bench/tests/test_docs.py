@@ -406,12 +406,12 @@ def bfcl() -> str:
     """A column for each caller, and for each run what its confidence is worth."""
     paths = [RESULTS / f"{name}.json" for name in ("bfcl", "bfcl_live", "bfcl_large")]
     cards = [read(path) for path in paths]
-    small = merged(card for card in cards if not is_large(card))
-    large = merged(card for card in cards if is_large(card))
+    small = [card for card in cards if not is_large(card)]
+    large = [card for card in cards if is_large(card)]
+    newest = cards[0]["versions"]["edgewise"]
     rows = [
-        (f"`{name}`", *figures(small, "", [name]), *figures(large, "", [name]), published)
+        (f"`{name}`", told_by(small, name, newest), told_by(large, name, newest), published)
         for name, published in PUBLISHED.items()
-        if name in small
     ]
     head = ("Percent right", "`edgewise-caller`", "`edgewise-caller-large`", PUBLISHED_TITLE)
     names = ("cases", "auroc", "aurc", "coverage_95", "latency_ms_p50", "latency_ms_p95")
@@ -419,6 +419,16 @@ def bfcl() -> str:
     beside = table(("Run", *(f"`{name}`" for name in names)), runs)
     commands = "\n".join(f"{n}. {made(card)}" for n, card in enumerate(cards, 1))
     return f"{table(head, rows)}\n\n{beside}\n\n{commands}"
+
+
+def told_by(cards: Iterable[Mapping[str, Any]], name: str, newest: str) -> str:
+    """The figure of the run that has it; with its release, where that is an older one."""
+    card = next((each for each in cards if name in each["metrics"]), None)
+    if card is None:
+        return ""
+    release = card["versions"]["edgewise"]
+    figure = figures(card["metrics"], "", [name])[0]
+    return str(figure) if release == newest else f"{figure} (release {release})"
 
 
 def is_large(card: Mapping[str, Any]) -> bool:
