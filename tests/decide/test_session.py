@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.decide.policy import (
+from edgewise.decide.session import (
     CACHED_S,
     LEAST_CACHED,
     MOST_KNOWN,
