@@ -13,6 +13,7 @@ from edgewise.decide.session import (
     MOST_KNOWN,
     CacheRates,
     Sessions,
+    find_chore,
     find_no_progress,
 )
 from edgewise.types.messages import Message, Request, ToolCall
@@ -181,3 +182,47 @@ def test_an_agent_that_turns_in_circles_needs_the_cloud(messages: tuple[Message,
 @pytest.mark.parametrize("messages", PROGRESS.values(), ids=PROGRESS)
 def test_an_agent_that_gets_on_is_left_alone(messages: tuple[Message, ...]) -> None:
     assert find_no_progress(messages) is None
+
+
+DIFF = "diff --git a/x b/x\n@@ -1 +1 @@\n-old\n+new\n"
+CHORES = [
+    ("title", "You are a title generator.", "Fix the parser, please"),
+    ("title", "", "Write a short title for this conversation:\n\nuser: Fix the parser"),
+    ("title", "Extract three words as a title of the coding session. Say JSON.", "Fix the parser"),
+    ("title", "", "### Task\nGenerate an emoji and a title for the chat history.\nuser: hi"),
+    ("topic", "Does the user begin a new topic? Provide JSON.", "And now the lexer"),
+    ("topic", "", "Generate one to three tags for the main themes of the chat history: hi"),
+    ("commit", "", f"Write a commit message for these changes.\n\n{DIFF}"),
+    ("summary", "", "Summarize the conversation above in two sentences."),
+]
+
+
+@pytest.mark.parametrize(("chore", "system", "said"), CHORES)
+def test_small_work_around_a_conversation_is_known_by_its_shape(
+    chore: str, system: str, said: str
+) -> None:
+    messages = [Message("system", system)] if system else []
+    messages.append(Message("user", said))
+    assert find_chore(messages, tools=False) == chore
+    assert find_chore(messages, tools=True) == "", "an agent that works has tools"
+    assert find_chore([*messages, Message("user", "x" * 6_000)], tools=False) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fix the title of the page in src/App.py",
+        "What is the title of Melville's book about a whale?",
+        "Write a commit message guide for our team",
+        "Summarize the plot of Hamlet",
+        "Is there a new song by this band?",
+        "",
+    ],
+)
+def test_what_people_ask_for_is_no_small_work(said: str) -> None:
+    assert find_chore([Message("user", said)], tools=False) == ""
+
+
+def test_after_a_result_of_a_tool_an_agent_works() -> None:
+    said = [Message("user", "Write a title for this conversation"), Message("tool", "ok")]
+    assert find_chore(said, tools=False) == find_chore([], tools=False) == ""

@@ -81,3 +81,19 @@ def test_a_stream_never_names_a_model_that_does_not_answer(
     named |= {each["model"] for each in chunks if "model" in each}
     assert named <= ({"local/scripted-1"} if sure else {"gpt-6-luna", "cloud/openai/gpt-6-luna"})
     assert named
+
+
+def test_small_work_may_stay_on_the_device_whatever_its_client_names(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    models = {"task/*": "local", "claude-*": "cloud/anthropic/<same>"}
+    served = serving(environment=keys(cloud), settings={**BOTH, "models": models})
+    title = [{"role": "user", "content": "Write a short title for this conversation: hello"}]
+    for path in ("/v1/messages", "/v1/chat/completions"):
+        asked = {"model": "claude-haiku-4-5", "max_tokens": 50, "messages": title}
+        answer = served.http.post(path, json=asked).json()
+        assert answer["edgewise"]["model"] == "local/scripted-1" or not cloud.requests
+        assert answer["edgewise"]["decision"]["code"] == "policy_local_only"
+    served.http.post("/v1/messages", json={**asked, "messages": HELLO})
+    served.chat(model="cloud/openai/gpt-4o", messages=title)
+    assert [each.body["model"] for each in cloud.requests] == ["claude-haiku-4-5", "gpt-4o"]

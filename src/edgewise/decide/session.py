@@ -183,6 +183,59 @@ def find_no_progress(messages: Sequence[Message]) -> Misfit | None:
     return None
 
 
+# -- the small work around a conversation ----------------------------------------------------------
+
+LONGEST_CHORE = 6_000  # characters: what any model of ours reads, and soon
+_LOOKED_AT = 1_500  # of the system's words, and at both ends of the user's
+_TALK = (
+    r"(conversation|chat|session|thread|discussion|dialogue|transcript|message|request|work)s?\b"
+)
+_MAKE = re.compile(
+    r"\b(generat|creat|writ|giv|mak|suggest|produc|provid|extract|output|captur|come up)"
+)
+_CHORES = {
+    "title": re.compile(
+        rf"\btitle generator\b|\btitles?\b[^.!?\n]{{0,160}}\b{_TALK}"
+        rf"|\b{_TALK}[^.!?\n]{{0,160}}\btitle\b"
+    ),
+    "topic": re.compile(
+        rf"\b(new|same|changed?|current) topic\b|\bnew_?topic\b"
+        rf"|\btags?\b[^.!?\n]{{0,80}}\b{_TALK}"
+    ),
+    "commit": re.compile(r"\bcommit message\b"),
+    "summary": re.compile(
+        rf"\bsummar(y|i[sz]e)\b[^.!?\n]{{0,80}}\b(this|the|our|following)\b[^.!?\n]{{0,40}}\b{_TALK}"
+    ),
+}
+_DIFF = re.compile(r"^(diff --git |@@ |[-+]{3} )", re.MULTILINE)
+
+
+def find_chore(messages: Sequence[Message], *, tools: bool) -> str:
+    """Which small work of an agent or a chat page this is, by its shape: a `title`, a `topic`, a
+    `commit` message, a `summary`; empty if none.
+
+    Such a request is short, offers no tools, and says what is to be made of a conversation, or of a
+    diff, that it quotes.
+    """
+    if tools or not messages or messages[-1].role != "user":
+        return ""
+    texts = [each.content for each in messages]
+    if sum(map(len, texts)) > LONGEST_CHORE or any(each.images for each in messages):
+        return ""
+    system = "\n".join(each.content for each in messages if each.role == "system")[:_LOOKED_AT]
+    said = "\n".join((system, texts[-1][:_LOOKED_AT], texts[-1][-_LOOKED_AT:])).lower()
+    for name, words in _CHORES.items():
+        if not words.search(said):
+            continue
+        if name == "commit":
+            made = any(map(_DIFF.search, texts))
+        else:
+            made = name == "summary" or bool(_MAKE.search(said))
+        if made:
+            return name
+    return ""
+
+
 def _said(messages: Sequence[Message]) -> Sequence[Message]:
     """Without the notes that agents add for the system between turns."""
     return [each for each in messages if each.role != "system"] or messages

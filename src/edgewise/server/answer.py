@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.bridge import Cancellation
+from edgewise.decide.session import find_chore
 from edgewise.engine import run
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import Described
@@ -150,7 +151,9 @@ def _understood(
     """What is asked, and the engine's options for it."""
     ask = wire.read(incoming.body, remote_images=state.server.remote_images)
     served.stream, served.model = ask.stream, ask.model[:80]
-    return ask, {**ask.options, **chat_options(state, incoming, ask.model, ask.metadata)}
+    chore = find_chore(ask.messages, tools=bool(ask.options.get("tools") or ask.foreign))
+    routed = chat_options(state, incoming, ask.model, ask.metadata, chore)
+    return ask, {**ask.options, **routed}
 
 
 def _loaded(
@@ -277,10 +280,14 @@ def _source(event: TextDelta | Finished) -> str:
 
 
 def chat_options(
-    state: ServerState, incoming: Incoming, model: str, metadata: Mapping[str, Any]
+    state: ServerState,
+    incoming: Incoming,
+    model: str,
+    metadata: Mapping[str, Any],
+    chore: str = "",
 ) -> dict[str, Any]:
     """As below, for chat: every pulled chat model may be named."""
-    aliased = meant(model, state.settings.models)
+    aliased = meant(model, state.settings.models, chore)
     incoming.client.check_model(model or AUTO, aliased or AUTO)
     return _routed(state, incoming, aliased, metadata, state.local_model, other=state.find_pulled)
 

@@ -668,10 +668,13 @@ def no_other(_: str) -> str:
 SAME = "<same>"
 
 
-def meant(name: str, models: Mapping[str, str]) -> str:
-    """What a client's name for a model stands for: the first pattern that fits says it."""
+def meant(name: str, models: Mapping[str, str], chore: str = "") -> str:
+    """What a client's name for a model stands for: the first pattern that fits says it, also one
+    that fits `task/CHORE`. Who names a place has chosen for such work, too."""
+    placed = name.partition("/")[0] in (LOCAL, CLOUD)
+    asked = [name, f"task/{chore}"] if chore and not placed else [name]
     for pattern, route in models.items():
-        if fnmatchcase(name, pattern):
+        if any(fnmatchcase(each, pattern) for each in asked):
             return route.replace(SAME, name)
     return name
 
