@@ -92,7 +92,7 @@ def test_doubt_goes_to_the_cloud_and_costs_what_it_costs(
     cloud.script("Paris.")
     answer = served.openai().chat.completions.create(model="auto", messages=HELLO)
     assert answer.choices[0].message.content == "Paris."
-    assert answer.model == "cloud/openai/gpt-6-luna"
+    assert answer.model == "gpt-6-luna", "in the words of its provider"
     found = extra(answer)
     assert found["decision"]["code"] == "handoff_low_confidence"
     assert found["cost_microdollars"] > 0

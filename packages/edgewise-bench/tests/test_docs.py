@@ -15,6 +15,8 @@ from edgewise_bench.calls.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise_bench.calls.cases import OWN_CASES
 from edgewise_bench.calls.conversations import TARGETS as conversation_targets
 from edgewise_bench.calls.function_model import TARGETS as function_model_targets
+from edgewise_bench.campaigns.agent_traces import TARGETS as traces_targets
+from edgewise_bench.campaigns.forward import TARGETS as forward_targets
 from edgewise_bench.campaigns.hostile import TARGETS as hostile_targets
 from edgewise_bench.campaigns.kills import TARGETS as kills_targets
 from edgewise_bench.campaigns.memory import worst_requests
@@ -518,6 +520,10 @@ def scorecard(
     return f"{table(('Metric', 'Value', 'Target'), rows)}\n\n{made(card)}{rest}"
 
 
+def forward() -> str:
+    return scorecard("forward", {**forward_targets, **traces_targets})
+
+
 def proof() -> str:
     """The few figures of the README; the pages of docs/notes have all of them."""
     cards = {
@@ -630,6 +636,7 @@ def frozen() -> str:
         ("notes/benchmarks.md", "isolate", isolate),
         ("notes/benchmarks.md", "warm", partial(scorecard, "warm", warm_targets)),
         ("notes/benchmarks.md", "clients", lambda: scorecard("clients", clients_targets)),
+        ("notes/campaigns.md", "forward", forward),
         ("notes/runtimes.md", "engines", engines),
         ("notes/calls.md", "caller", function_model),
         ("notes/calls.md", "tools", tools),
