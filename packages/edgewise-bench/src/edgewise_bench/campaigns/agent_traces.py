@@ -29,7 +29,7 @@ SURE = 0.35  # of the turns that fit the device
 DOWN = 0.05  # of the turns, the first provider does not answer
 READS = 400.0  # tokens a second that the device reads, of what is new to it
 # Tokens of what an agent says of itself and its tools, and how often it is asked.
-AGENTS = ((18_000, 0.3), (9_000, 0.2), (7_000, 0.2), (1_000, 0.3))
+AGENTS = {18_000: 0.3, 9_000: 0.2, 7_000: 0.2, 1_000: 0.3}
 LANES = ("first", "second")  # both at the same price
 PRICED_AS = ProviderConfig(name="anthropic", protocol="anthropic", model="claude-opus-4-8", key="")
 TITLE = "Write a title for this conversation, of five words at most:\n\n"
@@ -95,8 +95,8 @@ class _Clock:
 
 def _turns(rng: random.Random) -> Iterator[Turn]:
     """One agent's work: a few requests of a person, each with calls until it is done."""
-    sizes, weights = zip(*AGENTS, strict=True)
-    begins = [Message("system", _words(rng, rng.choices(sizes, weights)[0]))]
+    size = rng.choices(list(AGENTS), list(AGENTS.values()))[0]
+    begins = [Message("system", _words(rng, size))]
     for asked in range(rng.randint(1, 5)):
         waits = rng.uniform(20, 700) if asked else 0.0
         new = (*begins, Message("user", _words(rng, rng.randint(20, 600))))
